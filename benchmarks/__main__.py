@@ -1,4 +1,4 @@
-"""Runs the benchmarks: all of them, or those that are named."""
+"""Runner of the benchmarks: all of them, or those that are named."""
 
 from __future__ import annotations
 

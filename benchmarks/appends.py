@@ -23,7 +23,7 @@ SCORED_BELOW = 1_000
 def appending(
     hub: Hub, *, seconds: float, program: Sequence[str] = MANAGE
 ) -> Iterator[Turn]:
-    """Turns of sixteen clients that append to sixteen threads of this hub."""
+    """Yield turns of sixteen clients that append to sixteen threads of this hub."""
     key = hub.key()
     with hub.serve(program) as server:
         writers = Writers(server=server, key=key, threads=THREADS)
@@ -31,17 +31,17 @@ def appending(
 
 
 def sqlite_full(pace: Pace) -> list[Figure]:
-    """SQLite with a flush per commit."""
+    """Commit to SQLite with a flush per commit."""
     return [_on_sqlite(pace, "FULL", Goal(least=1.5))]
 
 
 def sqlite_normal(pace: Pace) -> list[Figure]:
-    """SQLite that flushes at its checkpoints only."""
+    """Commit to SQLite, which flushes at its checkpoints only."""
     return [_on_sqlite(pace, "NORMAL", Goal(least=0.3))]
 
 
 def postgres(pace: Pace) -> list[Figure]:
-    """PostgreSQL that flushes."""
+    """Commit to PostgreSQL, which flushes."""
     question = "append over HTTP, PostgreSQL, 16 clients ÷ raw psycopg commits"
     with ExitStack() as stack:
         try:

@@ -14,7 +14,7 @@ ROUNDS, GLANCE = 60, 10
 
 
 def measure(pace: Pace) -> list[Figure]:
-    """Checkpoints with ten changed keys, of 10,000 keys against 100, by CPU."""
+    """Measure checkpoints with ten changed keys, of 10,000 keys against 100, by CPU."""
     with workplace() as folder:
         hub = Hub.fresh(folder)
         hub.key()

@@ -15,14 +15,14 @@ from benchmarks.hubs import PROJECT
 from benchmarks.screens import LONG, SHORT
 from benchmarks.threads import COMMANDS_A_COMMIT, SLOTS_A_COMMAND, parts
 from memoryhub.journal import Order
-from memoryhub.journal.writing.writer import Journal
+from memoryhub.journal.writing.writer import BatchCommitter
 from memoryhub.kernel.commands import AppendSlots, Command
 from memoryhub.kernel.memory.checkpoints import TakeCheckpoint
 from memoryhub.kernel.memory.keys import ChangeKeys
 from memoryhub.kernel.memory.notes import AddNotes, NewNote
 from memoryhub.kernel.memory.tasks import SetTask
 from memoryhub.kernel.paging.page_commands import BeginTurn, FaultPage
-from memoryhub.management.progress import Progress
+from memoryhub.management.progress import ProgressBar
 from memoryhub.models.events import Snapshot
 from memoryhub.models.projects import Project
 from memoryhub.models.threads import Thread
@@ -60,11 +60,11 @@ def fill(*, events: int, short: int, threads: int) -> None:
 
 
 def _grow(agent: Agent, name: str, events: int) -> None:
-    """Messages, turns and faults until there are so many events."""
+    """Append messages, turns and faults until there are so many events."""
     thread = factories.make_thread(agent, name, **WINDOW)
-    journal, work = Journal(), _work()
+    journal, work = BatchCommitter(), _work()
     _perform(journal, agent, thread, _remembered())
-    progress = Progress(sys.stderr, total=events, unit=f"events of {name}")
+    progress = ProgressBar(sys.stderr, total=events, unit=f"events of {name}")
     while (before := thread.head_seq) < events:
         _perform(journal, agent, thread, islice(work, 3 * COMMANDS_A_COMMIT))
         progress.add(thread.head_seq - before)
@@ -72,7 +72,9 @@ def _grow(agent: Agent, name: str, events: int) -> None:
     _settle(journal, agent, thread)
     said = factories.make_slot(messages.messages()[1])
     for _ in range(RECORDED):
-        factories.run(turns.begin(agent=agent, thread=name, new=NewTurn(slots=[said])))
+        factories.run(
+            turns.begin_turn(agent=agent, thread=name, new=NewTurn(slots=[said]))
+        )
     thread.refresh_from_db()
     actor = f"operator:{agent.key}"
     operator_threads.fork(
@@ -81,7 +83,7 @@ def _grow(agent: Agent, name: str, events: int) -> None:
 
 
 def _remembered() -> Iterator[Command]:
-    """Working memory, there from the beginning: any moment shows the same of it."""
+    """Write working memory at the beginning, so that any moment shows the same."""
     keys = (memory_acts.new_key(f"key-{n}") for n in range(KEYS))
     yield ChangeKeys(changes=tuple(keys))
     yield SetTask()
@@ -90,8 +92,8 @@ def _remembered() -> Iterator[Command]:
     yield TakeCheckpoint(name=CHECKPOINT)
 
 
-def _settle(journal: Journal, agent: Agent, thread: Thread) -> None:
-    """Go on until the next snapshot: any head is then equally far from its last."""
+def _settle(journal: BatchCommitter, agent: Agent, thread: Thread) -> None:
+    """Go on until the next snapshot, so that any head is equally far from its last."""
     kept = Snapshot.objects.filter(thread=thread)
     before = kept.count()
     while kept.count() == before:
@@ -100,7 +102,7 @@ def _settle(journal: Journal, agent: Agent, thread: Thread) -> None:
 
 
 def _perform(
-    journal: Journal, agent: Agent, thread: Thread, commands: Iterable[Command]
+    journal: BatchCommitter, agent: Agent, thread: Thread, commands: Iterable[Command]
 ) -> None:
     address = agent.address(thread.name)
     _apply(
@@ -114,7 +116,7 @@ def _perform(
 
 
 def _work() -> Iterator[Command]:
-    """What goes on in a thread: many messages, a turn, something fetched back."""
+    """Yield the work in a thread: many messages, a turn, a page fetched back."""
     written = count(SLOTS_A_COMMAND, SLOTS_A_COMMAND)
     said = cycle(messages.messages())
     while True:
@@ -128,32 +130,32 @@ def _work() -> Iterator[Command]:
 
 
 def _others(agent: Agent, threads: int) -> None:
-    journal = Journal()
+    journal = BatchCommitter()
     made = islice(cycle(messages.messages()), SLOTS_A_THREAD)
     command = AppendSlots(slots=tuple(factories.make_slot(each) for each in made))
     orders = (
         Order(
-            address=agent.address(f"t-{number}", birth=agent.birth()),
+            address=agent.address(f"t-{number}", birth=agent.build_birth()),
             command=command,
             actor=agent.actor,
         )
         for number in range(threads)
     )
-    progress = Progress(sys.stderr, total=threads, unit="threads")
+    progress = ProgressBar(sys.stderr, total=threads, unit="threads")
     for part in parts(orders, THREADS_A_COMMIT):
         _apply(journal, part)
         progress.add(len(part))
     progress.close()
 
 
-def _apply(journal: Journal, orders: list[Order] | tuple[Order, ...]) -> None:
-    for outcome in journal.apply(orders):
+def _apply(journal: BatchCommitter, orders: list[Order] | tuple[Order, ...]) -> None:
+    for outcome in journal.commit(orders):
         if isinstance(outcome, Exception):
             raise outcome
 
 
 def counts() -> dict[str, int]:
-    """How much of what there is."""
+    """Return the numbers of threads, events and pages."""
     rows = Thread.objects.all()
     return {
         "threads": rows.count(),

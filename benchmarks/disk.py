@@ -1,4 +1,4 @@
-"""What a message takes on disk, all tables, indexes and keys included."""
+"""Size of a message on disk, all tables, indexes and keys included."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ MESSAGE_BYTES = 1_024
 
 
 def measure(pace: Pace) -> list[Figure]:
-    """Bytes on disk ÷ bytes of content, for messages of 1 KB."""
+    """Measure bytes on disk ÷ bytes of content, for messages of 1 KB."""
     count = 2_000 if pace.quick else 20_000
     return [
         _figure("that can't be compressed", count, prose=False),
@@ -36,7 +36,7 @@ def _figure(kind: str, count: int, *, prose: bool) -> Figure:
 def weigh(
     question: str, fill: Callable[[Hub, str], None], *, count: int, size: int
 ) -> Figure:
-    """Weigh what a fresh hub, given with a key, is filled with: messages of a size."""
+    """Weigh a fresh hub after a function, given its key, has filled it."""
     with workplace() as folder:
         hub = Hub.fresh(folder)
         key = hub.key()

@@ -15,11 +15,11 @@ from memoryhub.vault.keys import keyring
 
 
 def measure() -> None:
-    """Hand over what the project's thread holds; print what that took."""
+    """Export the project's thread; print time and memory."""
     keyring.prepare(empty=False)
     project = Project.objects.get(slug=PROJECT)
     began = time.process_time()
-    export = exports.begin(subjects.anonymous(project.id), actor="command")
+    export = exports.begin_export(subjects.get_anonymous(project.id), actor="command")
     for _ in export.stream():
         pass
     told = {

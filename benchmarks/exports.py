@@ -17,7 +17,7 @@ EVENTS, GLANCE = 250_000, 25_000
 
 
 def measure(pace: Pace) -> list[Figure]:
-    """A subject of 250,000 messages, exported; ten times fewer when in haste."""
+    """Measure the export of a subject with 250,000 messages; a tenth in haste."""
     count = GLANCE if pace.quick else EVENTS
     with workplace() as folder:
         hub = Hub.fresh(folder, MEMORYHUB_EXPORTS_PER_DAY="1000")

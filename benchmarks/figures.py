@@ -14,7 +14,7 @@ Verdict = Literal["met", "not met", "not scored", ""]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Goal:
-    """What a figure is held against: at least, or at most, so much."""
+    """Goal of a figure: at least, or at most, so much."""
 
     least: float | None = None
     most: float | None = None
@@ -31,7 +31,7 @@ class Goal:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Figure:
-    """One line of the table."""
+    """Line of the table of figures."""
 
     question: str
     value: float
@@ -54,7 +54,7 @@ class Figure:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Pace:
-    """How long a benchmark may take: all of it, or a glance."""
+    """Time that a benchmark may take: the full run, or a quick one."""
 
     quick: bool = False
     #: Another checkout, which some figures are ratios to.

@@ -30,7 +30,7 @@ def serve(arguments: list[str]) -> None:
 
 
 class Member(AsyncWebsocketConsumer):
-    """A viewer with a channel of its own."""
+    """Viewer with a channel of its own."""
 
     async def connect(self) -> None:
         await self.accept()
@@ -40,11 +40,11 @@ class Member(AsyncWebsocketConsumer):
     ) -> None:
         protocol = import_module("inspector.live.protocol")
         spoken = protocol.parse(text_data)
-        if not isinstance(spoken, protocol.Hello):
+        if not isinstance(spoken, protocol.LiveHello):
             return
         group = f"frames.{spoken.want[0].thread}"
         await self.channel_layer.group_add(group, self.channel_name)
-        await self.send(protocol.hello(mode="doorbell", heads={}))
+        await self.send(protocol.build_hello(mode="doorbell", heads={}))
         await _watch(group, spoken, self.scope)
 
     async def frame(self, event: dict[str, Any]) -> None:
@@ -65,13 +65,13 @@ async def _watch(group: str, spoken: Any, scope: Any) -> None:
         import_module("inspector.live.audience"),
     )
     standings = import_module("inspector.live.standing")
-    badge = standings.Badge(
+    badge = standings.SocketBadge(
         session=scope["session"].session_key,
         operator=scope["user"].pk,
         project=PROJECT,
         near=True,
     )
-    (standing,) = (await readers.read(standings.list_standing, {badge})).values()
+    (standing,) = (await readers.read(standings.list_rights, {badge})).values()
     viewer = audience.Viewer(badge=badge, standing=standing, send=None, close=None)
     viewer.send = partial(_spread, group, viewer)
     hubs.hub.audience.admit(viewer)

@@ -1,4 +1,4 @@
-"""What an append and a turn cost in a thread that has a million events.
+"""Cost of an append and a turn in a thread that has a million events.
 
 The threads are in one database and take turns, so that only the thread's own length
 differs. They are written by the journal itself, in batches.
@@ -22,7 +22,7 @@ TURNS = 20
 
 
 def measure(pace: Pace) -> list[Figure]:
-    """Cost of an append and a turn at 1e6 events ÷ at few; 1e5 when in haste."""
+    """Measure append and turn at 1e6 events ÷ at few; 1e5 when in haste."""
     events = 100_000 if pace.quick else 1_000_000
     sizes = {LONG: events, SHORT: SHORT_EVENTS, FULL: FULL_EVENTS}
     with workplace() as folder:
@@ -59,7 +59,7 @@ def _turns(server: Server, key: str, thread: str) -> Sample:
 def _figures(
     what: str, taken: dict[str, Series], sizes: dict[str, int]
 ) -> list[Figure]:
-    """The growth in time and, where the system tells, in CPU of the server."""
+    """Return the growth in time and, where the system tells, in CPU of the server."""
     (one, long), (other, short) = taken.items()
     question = f"{what} at {sizes[one]:,} events in the thread ÷ at {sizes[other]:,}"
     behind = f"{long.described()} against {short.described()}"

@@ -36,7 +36,7 @@ MANAGE = (sys.executable, str(ROOT / "manage.py"))
 
 @contextmanager
 def workplace() -> Iterator[Path]:
-    """A fresh folder beside the data: a temporary folder may lie in memory."""
+    """Yield a fresh folder beside the data: a temporary folder may lie in memory."""
     place = ROOT / "var" / "benchmarks"
     place.mkdir(mode=0o700, parents=True, exist_ok=True)
     with TemporaryDirectory(dir=place, ignore_cleanup_errors=True) as folder:
@@ -45,7 +45,7 @@ def workplace() -> Iterator[Path]:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Hub:
-    """An instance: its data, and how to run commands and servers on it."""
+    """Instance: its data, and how to run commands and servers on it."""
 
     data: Path
     env: Mapping[str, str]
@@ -54,13 +54,13 @@ class Hub:
 
     @classmethod
     def fresh(cls, folder: Path, *, root: Path = ROOT, **env: str) -> Hub:
-        """An empty instance under this folder; nothing is made yet."""
+        """Return an empty instance under this folder; nothing is made yet."""
         (folder / "data").mkdir(mode=0o700, parents=True)
         return cls.at(folder, root=root, **env)
 
     @classmethod
     def at(cls, folder: Path, *, root: Path = ROOT, **env: str) -> Hub:
-        """The instance that was made under this folder."""
+        """Return the instance that was made under this folder."""
         data = folder / "data"
         inherited = {k: v for k, v in os.environ.items() if not k.startswith(_OURS)}
         given = {"MEMORYHUB_DATA": str(data), **_UNLIMITED, **env}
@@ -75,7 +75,7 @@ class Hub:
         return (str(python), str(self.root / "manage.py"))
 
     def manage(self, *words: str) -> str:
-        """Run a command of `manage.py`, which must succeed. Returns what it printed."""
+        """Run a command of `manage.py`, which must succeed; return its output."""
         return self.run([*self.program, *words])
 
     def call(self, function: str, **arguments: object) -> str:
@@ -91,7 +91,7 @@ class Hub:
 
     @contextmanager
     def converse(self, function: str) -> Iterator[Ask]:
-        """A process that runs `module:function`: asked and answering by JSON lines."""
+        """Run `module:function` in a process that is asked and answers by JSON."""
         module, _, name = function.partition(":")
         code = f"import {module} as m; m.{name}()"
         with subprocess.Popen(
@@ -116,7 +116,7 @@ class Hub:
             asked.close()
 
     def timed(self, *words: str) -> float:
-        """As `manage`. Returns the seconds it took, start included."""
+        """Run `manage` and return the seconds it took, start included."""
         start = time.perf_counter()
         self.manage(*words)
         return time.perf_counter() - start
@@ -138,7 +138,7 @@ class Hub:
 
     @contextmanager
     def serve(self, program: Sequence[str] | None = None) -> Iterator[Server]:
-        """A running server; it is drained and stopped with the block."""
+        """Run a server; it is drained and stopped with the block."""
         port = _free_port()
         log = self.data.parent / "server.log"
         with log.open("ab") as output:
@@ -159,12 +159,12 @@ class Hub:
             process.wait()
 
     def key(self) -> str:
-        """The key of a project that is made for it; the tables must be there."""
+        """Make a project and return its key; the tables must be there."""
         self.manage("create_project", PROJECT)
         return self.manage("create_key", PROJECT).split()[-1]
 
     def size(self) -> int:
-        """Bytes of its databases, the log of the newest commits folded in.
+        """Return the bytes of the databases, with the log of newest commits folded in.
 
         Nothing may have them open.
         """
@@ -180,7 +180,7 @@ class Server:
     port: int
 
     def await_answer(self, log: Path) -> None:
-        """Return once it has served a request."""
+        """Wait until the server has served a request."""
         deadline = time.monotonic() + START_SECONDS
         while time.monotonic() < deadline and self.process.poll() is None:
             if self._answers():
@@ -202,7 +202,7 @@ class Server:
         return self.send("POST", path, key, body)
 
     def send(self, method: str, path: str, key: str, body: object) -> object:
-        """One request that must be served."""
+        """Send one request that must be served."""
         line = HTTPConnection("127.0.0.1", self.port, timeout=60)
         try:
             headers = {
@@ -219,7 +219,7 @@ class Server:
         return json.loads(text)
 
     def cpu_seconds(self) -> float | None:
-        """CPU that the process has used since its start, all threads, if known."""
+        """Return the CPU seconds of the process since its start, if known."""
         # Linux's number of another process' CPU clock, whose ticks are nanoseconds.
         number = (~self.process.pid << 3) | 2
         try:
@@ -228,7 +228,7 @@ class Server:
             return None
 
     def memory_bytes(self) -> int | None:
-        """Memory that is resident now, if known."""
+        """Return the bytes of memory that are resident now, if known."""
         try:
             pages = Path(f"/proc/{self.process.pid}/statm").read_text(encoding="ascii")
         except OSError:

@@ -25,7 +25,7 @@ AT_ONCE = 200
 
 
 class Keeper:
-    """A thread of so many keys, ten of which change again and again."""
+    """Thread of so many keys, ten of which change again and again."""
 
     def __init__(self, agent: Agent, keys: int) -> None:
         self.agent = agent
@@ -36,7 +36,7 @@ class Keeper:
         self.base = self.take()
 
     def do(self, command: Command) -> int:
-        """The thread's seq after it."""
+        """Do a command and return the thread's seq after it."""
         return act(self.agent, command, self.name).seq
 
     def set(self, numbers: range) -> None:
@@ -59,7 +59,7 @@ class Keeper:
         self.do(RestoreCheckpoint(target=self.base, parts=RESTORED))
 
     def round(self) -> dict[str, float]:
-        """CPU seconds of each act, after ten keys have changed."""
+        """Return CPU seconds of each act, after ten keys have changed."""
         self.set(range(CHANGED))
         acts: dict[str, Callable[[], object]] = {
             "take": self.take,
@@ -70,7 +70,7 @@ class Keeper:
 
 
 def measure(*, sizes: list[int], rounds: int) -> None:
-    """Print what each round of each size took, the sizes by turns."""
+    """Print the seconds of each round of each size, the sizes by turns."""
     keyring.prepare(empty=False)
     agent = factories.make_agent(Project.objects.get(slug=PROJECT))
     keepers = [Keeper(agent, size) for size in sizes]

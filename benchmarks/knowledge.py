@@ -109,7 +109,7 @@ def _asked(where: str, story: str, known_at: datetime) -> dict[str, str]:
 
 
 def _facts(count: int) -> Iterator[dict[str, Any]]:
-    """Facts of timelines of their own, begun on one day or another."""
+    """Yield facts of timelines of their own, begun on one day or another."""
     for number in range(count):
         which = number % len(PREDICATES)
         yield {
@@ -121,7 +121,7 @@ def _facts(count: int) -> Iterator[dict[str, Any]]:
 
 
 def _moves(count: int) -> Iterator[dict[str, Any]]:
-    """Assertions of one timeline, each of which ends the one before."""
+    """Yield assertions of one timeline, each of which ends the one before."""
     for number in range(count):
         begun = FIRST_DAY + timedelta(hours=number)
         yield {

@@ -25,28 +25,28 @@ _SERVED = (b"HTTP/1.1 200 ", b"HTTP/1.1 201 ")
 
 
 def slot(message: messages.Message) -> dict[str, object]:
-    """The message as the API takes it."""
+    """Return the message as the API takes it."""
     role = str(message.get("role", "user"))
     return {"from": role, "to": "memory", "type": f"chat.{role}", "content": message}
 
 
 def append_request(thread: str, key: str, message: messages.Message) -> bytes:
-    """The bytes that append one message."""
+    """Return the bytes that append one message."""
     return build_request(f"/threads/{thread}/slots", key, slot(message))
 
 
 def turn_request(thread: str, key: str, message: messages.Message) -> bytes:
-    """The bytes that append one message and begin a turn."""
+    """Return the bytes that append one message and begin a turn."""
     return build_request(f"/threads/{thread}/turns", key, {"items": [slot(message)]})
 
 
 def fault_request(thread: str, key: str, page_id: str) -> bytes:
-    """The bytes that fetch a page back, whole."""
+    """Return the bytes that fetch a page back, whole."""
     return build_request(f"/threads/{thread}/pages/{page_id}/fault", key, {"level": 0})
 
 
 def build_request(path: str, key: str, sent: object) -> bytes:
-    """The bytes that post something to the API."""
+    """Return the bytes that post something to the API."""
     body = json.dumps(sent, separators=(",", ":")).encode()
     head = (
         f"POST /api/v1{path} HTTP/1.1\r\n"
@@ -78,7 +78,7 @@ class Writers:
         self._requests = [cycle(made[name]) for name in names]
 
     def turn(self, seconds: float) -> Sample:
-        """All clients at once, each sending its next when the last was answered."""
+        """Run all clients at once; each sends its next when the last was answered."""
         until = time.perf_counter() + seconds
         return _timed(self.server, self._requests, lambda: time.perf_counter() < until)
 
@@ -103,14 +103,14 @@ def write_runs(server: Server, key: str, *, clients: int) -> Sample:
 
 
 def send_all(server: Server, requests: Sequence[bytes]) -> Sample:
-    """Send these one after the other, by one client."""
+    """Send these requests one after the other, by one client."""
     return _timed(server, [iter(requests)], lambda: True)
 
 
 def _timed(
     server: Server, work: Sequence[Iterator[bytes]], wanted: Callable[[], bool]
 ) -> Sample:
-    """A client for each piece of work, all at once."""
+    """Run a client for each piece of work, all at once."""
 
     async def all_clients() -> list[list[float]]:
         sent = (send(server.port, requests, wanted) for requests in work)
@@ -126,7 +126,7 @@ def _timed(
 async def send(
     port: int, requests: Iterator[bytes], wanted: Callable[[], bool]
 ) -> list[float]:
-    """One client: send while it is wanted and there is something left.
+    """Send as one client while requests are wanted and left.
 
     Returns the seconds of each request. Raises on any answer but 200 and 201.
     """
@@ -140,7 +140,7 @@ async def send(
 
 
 class Client(asyncio.Protocol):
-    """Sends the next request when the answer to the last is complete."""
+    """Client that sends the next request when the answer to the last is complete."""
 
     def __init__(
         self,
@@ -194,7 +194,7 @@ class Client(asyncio.Protocol):
 
 
 def complete(head: bytes, body: bytes) -> bool:
-    """Whether the answer's body is all there, by its length or its last chunk."""
+    """Tell whether the answer's body is all there, by its length or its last chunk."""
     _, found, rest = head.lower().partition(b"\r\ncontent-length:")
     if not found:
         return body.endswith(b"0\r\n\r\n")

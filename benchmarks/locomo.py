@@ -53,7 +53,7 @@ Ranked = tuple[Sequence["Spoken"], set[str]]
 
 
 class Spoken(NamedTuple):
-    """A message of a conversation."""
+    """Message of a conversation."""
 
     #: `D3:12`: the twelfth of the third session.
     name: str
@@ -67,14 +67,14 @@ class Spoken(NamedTuple):
 
 
 class Talk(NamedTuple):
-    """A conversation, and what is asked of it: a text, and the names of messages."""
+    """Conversation and its questions: a text, and the names of messages."""
 
     messages: Sequence[Spoken]
     questions: Sequence[tuple[str, set[str]]]
 
 
 class Telling(NamedTuple):
-    """A conversation as it was written: where one asks, and what stands where."""
+    """Conversation as written: the thread to ask in, and the places of messages."""
 
     path: str
     talk: Talk
@@ -134,7 +134,7 @@ def _figures(
     ours: Sequence[Ranked],
     brought: Mapping[int, Sequence[Sequence[float]]],
 ) -> Iterator[Figure]:
-    """What is found in one thread, beside what others find."""
+    """Yield the shares found in one thread, beside those that others find."""
     others = {
         "SQLite's FTS5": [each for talk in talks for each in _by_fts5(talk)],
         "the newest messages": [each for talk in talks for each in newest(talk)],
@@ -167,7 +167,7 @@ def _figures(
 
 
 def _apart(across: Sequence[Ranked], one: Sequence[Ranked], first: int) -> Figure:
-    """What is lost of a search when each session is a thread."""
+    """Measure the loss of a search when each session is a thread."""
     found, whole = (
         fmean(share(each, None, first=first) for each in ranked)
         for ranked in (across, one)
@@ -192,7 +192,7 @@ def _apart(across: Sequence[Ranked], one: Sequence[Ranked], first: int) -> Figur
 
 
 def _apart_by_turn(across: Sequence[float], one: Sequence[float], room: int) -> Figure:
-    """The same of what turns bring along."""
+    """Measure the loss of what turns bring along."""
     found, whole = fmean(across), fmean(one)
     return Figure(
         question="LoCoMo, a thread for each session: points of the evidence in a "
@@ -208,7 +208,7 @@ def _apart_by_turn(across: Sequence[float], one: Sequence[float], room: int) -> 
 def _session_figure(
     ours: Sequence[Ranked], others: Mapping[str, Sequence[Ranked]], most: int
 ) -> Figure:
-    """Sessions in the order of their best message, as others count them."""
+    """Measure sessions in the order of their best message, as others count them."""
 
     def told(ranked: Sequence[Ranked]) -> tuple[float, float]:
         found = [_sessions(each, most) for each in ranked]
@@ -328,7 +328,7 @@ def _across(
 
 
 def _brought(server: Server, key: str, thread: str, question: str) -> list[str]:
-    """Begin a turn with a question; the texts that come along with it."""
+    """Begin a turn with a question; return the texts that come along with it."""
     asked = {"from": "user", "to": "assistant", "type": "chat.user"}
     asked["content"] = {"role": "user", "content": question}  # type: ignore[assignment]
     begun: Any = server.post(f"/threads/{thread}/turns", key, {"items": [asked]})
@@ -365,9 +365,9 @@ def newest(talk: Talk) -> Iterator[Ranked]:
 
 
 def share(ranked: Ranked, room: int | None, *, first: int = FIRST) -> float:
-    """The evidence among the first of these, or in so many tokens of them.
+    """Return the share of evidence among the first, or in so many tokens of them.
 
-    Of four characters a token, as by those who publish such figures.
+    A token is four characters, as for those who publish such figures.
     """
     messages, evidence = ranked
     names, left = set[str](), room or 0
@@ -380,7 +380,7 @@ def share(ranked: Ranked, room: int | None, *, first: int = FIRST) -> float:
 
 
 def _sessions(ranked: Ranked, most: int) -> tuple[bool, bool]:
-    """Whether one session of the evidence is among the first, and whether all are."""
+    """Tell whether one session of the evidence is among the first, and whether all."""
     messages, evidence = ranked
     first = [*dict.fromkeys(each.session for each in messages)][:most]
     wanted = {*map(_session, evidence)}

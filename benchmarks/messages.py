@@ -31,7 +31,7 @@ CHARACTERS = 400
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Run:
-    """One conversation with an agent."""
+    """Conversation with an agent."""
 
     name: str
     messages: tuple[Message, ...]
@@ -39,7 +39,7 @@ class Run:
 
 @cache
 def runs() -> tuple[Run, ...]:
-    """The recorded runs, else made ones; the same at every call."""
+    """Return the recorded runs, else made ones; the same at every call."""
     found = sample.find()
     if found is None:
         return tuple(_made(number) for number in range(RUNS))
@@ -52,17 +52,17 @@ def runs() -> tuple[Run, ...]:
 
 @cache
 def messages() -> tuple[Message, ...]:
-    """All messages of all runs, in order."""
+    """Return all messages of all runs, in order."""
     return tuple(message for run in runs() for message in run.messages)
 
 
 def source() -> str:
-    """What the messages are, for the table."""
+    """Return the origin of the messages, for the table."""
     return "recorded" if sample.find() else "made"
 
 
 def text_of(message: Message) -> str:
-    """The message as compact JSON."""
+    """Return the message as compact JSON."""
     return json.dumps(message, ensure_ascii=False, separators=(",", ":"))
 
 
@@ -71,7 +71,7 @@ def size_of(message: Message) -> int:
 
 
 def as_file() -> str:
-    """The runs as `manage.py import` reads them."""
+    """Return the runs as `manage.py import` reads them."""
     return json.dumps(
         [
             {"task_id": n, "trial": 0, "reward": 1.0, "info": {}, "traj": run.messages}

@@ -32,7 +32,7 @@ _ROW = re.compile(r"^- .* \[(\d+)\]$", re.MULTILINE)
 
 
 class Found(NamedTuple):
-    """Of the evidence of a question, what a request shows."""
+    """Share of a question's evidence that a request shows."""
 
     whole: float
     #: Or has a line of its own in the log.
@@ -108,7 +108,7 @@ def _ask(
 
 
 def _begin(server: Server, key: str, thread: str, question: str) -> str:
-    """Begin a turn with a question; what its request says but for that and hints."""
+    """Begin a turn with a question; return the request's texts without it and hints."""
     asked = {"from": "user", "to": "assistant", "type": "chat.user", "role": "user"}
     item = {**asked, "content": {"role": "user", "content": question}}
     turn: Any = server.post(f"/threads/{thread}/turns", key, {"items": [item]})

@@ -38,7 +38,7 @@ _LOG = re.compile("<VM:LOG>.*?</VM:LOG>", re.DOTALL)
 
 
 class Reference(NamedTuple):
-    """An identifier that is said again, and where it was found by then."""
+    """Identifier that is said again, and the places where it was found by then."""
 
     #: The message that says it, and the one that did so last.
     at: int
@@ -124,7 +124,7 @@ def _share(references: Sequence[Reference], part: str) -> float:
 
 
 def _threads() -> Iterator[Sequence[messages.Message]]:
-    """Messages of 500 in a row; all runs have one prompt, which is said once."""
+    """Yield 500 messages in a row; the one prompt of all runs is said once."""
     prompt, *_ = every = messages.messages()
     rest = [each for each in every if each["role"] != "system"]
     for start in range(0, len(rest) - LONG + 2, LONG - 1):
@@ -139,7 +139,7 @@ def _play(
     *,
     observe: bool,
 ) -> Iterator[Reference]:
-    """Say all of it in a thread, a turn before each answer."""
+    """Say all messages in a thread, with a turn before each answer."""
     thread = f"/threads/{name}"
     sizes = {"budget_tokens": WINDOW + RESERVED, "reserved_tokens": RESERVED}
     config = {**sizes, "recall": "off", "observe": observe}
@@ -170,7 +170,7 @@ def _wanted(
     at: int,
     places: dict[str, list[int]],
 ) -> dict[str, tuple[int, int]]:
-    """What a turn's users or its answer refer to: by whom, and who said it last.
+    """Return what a turn's users or its answer refer to: by whom, and who said it last.
 
     Notes where each identifier of these messages stands.
     """
@@ -186,9 +186,9 @@ def _wanted(
 def _shown(
     request: dict[str, Any], new: Sequence[messages.Message]
 ) -> tuple[set[str], set[str]]:
-    """The identifiers of a request's messages, and those of its log.
+    """Return the identifiers of a request's messages, and those of its log.
 
-    Without what a user has just said: that refers.
+    A user's newest message is left out: it is the one that refers.
     """
     just = [each["content"] for each in new if each["role"] == "user"]
     lists = {
@@ -216,7 +216,7 @@ def _hit(server: Server, key: str, thread: str, word: str, earlier: set[int]) ->
 
 
 def _tokens(server: Server, key: str, thread: str) -> Iterator[int]:
-    """The tokens of each message, as the hub counts them."""
+    """Yield the tokens of each message, as the hub counts them."""
     path = f"{thread}/slots?limit=200"
     part: Any = server.send("GET", path, key, {})
     yield from (each["tokens"] for each in part["items"])
@@ -226,7 +226,7 @@ def _tokens(server: Server, key: str, thread: str) -> Iterator[int]:
 
 
 def _first_that_fits(tokens: Sequence[int], at: int) -> int:
-    """The oldest of the newest messages before this that fit beside the prompt."""
+    """Return the oldest of the newest earlier messages that fit beside the prompt."""
     left = WINDOW - tokens[0] - FRAMING
     for place in reversed(range(1, at)):
         left -= tokens[place] + FRAMING
@@ -236,7 +236,7 @@ def _first_that_fits(tokens: Sequence[int], at: int) -> int:
 
 
 def _identifiers(message: messages.Message) -> set[str]:
-    """Words of letters and digits of what a message says and calls."""
+    """Return words of letters and digits in a message's text and calls."""
     calls = message.get("tool_calls") or ()
     texts = [message.get("content") or "", *(c["function"]["arguments"] for c in calls)]
     return {word for text in texts for word in _words(text)}

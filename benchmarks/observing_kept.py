@@ -53,7 +53,7 @@ _OPENINGS = (
 
 
 class Statement(NamedTuple):
-    """What is put into a thread, so many messages before its end."""
+    """Statement put into a thread, so many messages before its end."""
 
     kind: str
     depth: int
@@ -104,7 +104,7 @@ def _build_figure(window: int, found: Sequence[tuple[Statement, bool]]) -> Figur
 
 
 def list_fillers() -> list[Sequence[messages.Message]]:
-    """List what stands between: the recorded runs, and conversations of LoCoMo."""
+    """List filler messages: the recorded runs, and conversations of LoCoMo."""
     runs = [each for each in messages.messages() if each["role"] != "system"]
     talks = [
         {

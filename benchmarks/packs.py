@@ -13,7 +13,7 @@ from benchmarks.hubs import PROJECT
 from memoryhub.journal import Order, perform
 from memoryhub.journal.writing.texts import texts
 from memoryhub.kernel.commands import AppendSlots, NewSlot
-from memoryhub.kernel.packing.selection import Options
+from memoryhub.kernel.packing.selection import PackingOptions
 from memoryhub.kernel.paging.page_commands import BeginTurn
 from memoryhub.models.projects import Project
 from memoryhub.models.threads import Thread
@@ -29,12 +29,12 @@ def measure(*, frames: int, rounds: int) -> None:
     """Print the CPU seconds of each round, with the texts at hand and without."""
     keyring.prepare(empty=False)
     thread = _thread(frames)
-    state = replay.state_at(thread, thread.head_seq).state
+    state = replay.load_state_at(thread, thread.head_seq).state
     assert len(state.paging.frames) == frames
-    asked = Options(name=NAME, turn=state.turn_count)
+    asked = PackingOptions(name=NAME, turn=state.turn_count)
 
     def pack() -> int:
-        return contexts.pack(thread, state, asked, before=None).tokens
+        return contexts.pack_request(thread, state, asked, before=None).tokens
 
     tokens = pack()
     warm, cold = list[float](), list[float]()
@@ -52,12 +52,12 @@ def _timed(work: Callable[[], int]) -> float:
 
 
 def _thread(frames: int) -> Thread:
-    """Messages of users, agents and tools, all of them mapped."""
+    """Make a thread of messages of users, agents and tools, all of them mapped."""
     agent = factories.make_agent(Project.objects.get(slug=PROJECT))
     said = (m for m in cycle(messages.messages()) if m["role"] != "system")
     for message in islice(said, frames):
         command = AppendSlots(slots=(_slot(message),))
-        address = agent.address(NAME, birth=agent.birth())
+        address = agent.address(NAME, birth=agent.build_birth())
         perform(Order(address=address, command=command, actor=agent.actor))
     order = Order(address=agent.address(NAME), command=BeginTurn(), actor=agent.actor)
     perform(order)

@@ -22,7 +22,7 @@ from memoryhub.kernel.decision import Decision
 from memoryhub.kernel.paging import eviction
 from memoryhub.kernel.paging.page_commands import BeginTurn, PinPage
 from memoryhub.kernel.registry import EVOLVE
-from memoryhub.kernel.state.pages import Entry
+from memoryhub.kernel.state.pages import PageEntry
 from memoryhub.kernel.state.tlb import Tlb
 from tests.oracles.paging import Bench, make, page, slot
 
@@ -35,7 +35,7 @@ GENEROUS = {"max_faults_per_turn": 1_000, "max_fault_tokens_per_turn": 2_000_000
 
 
 def kernel(pace: Pace) -> list[Figure]:
-    """A TLB hit and the choice of victims, ours against a peer's."""
+    """Measure a TLB hit and the choice of victims, ours against a peer's."""
     if not peers.installed():
         return []
     hit = _against(
@@ -63,7 +63,7 @@ def _against(
 
 
 def _cpu(count: int, seconds: float) -> Sample:
-    """CPU is all that counts here: the clock of the wall also times the neighbours."""
+    """Return CPU seconds: the wall clock also times the machine's neighbours."""
     return Sample(requests=count, seconds=seconds, cpu_seconds=seconds)
 
 
@@ -77,15 +77,15 @@ def _figure(question: str, taken: dict[str, Series], *, goal: float) -> Figure:
     )
 
 
-def _entries() -> list[Entry]:
+def _entries() -> list[PageEntry]:
     bench = Bench(tlb_entries=ENTRIES)
     for number in range(ENTRIES):
         make(bench, page(f"page-{number}", 1))
-    return bench.paging.tlb.oldest_first()
+    return bench.paging.tlb.list_oldest_first()
 
 
-def _look_up(entries: list[Entry], rounds: int) -> float:
-    """CPU seconds of finding, touching and counting each, in an order that jumps."""
+def _look_up(entries: list[PageEntry], rounds: int) -> float:
+    """Return CPU seconds to find, touch and count each entry, in a jumping order."""
     tlb = Tlb()
     for entry in entries:
         tlb = tlb.insert(entry, size=ENTRIES)
@@ -94,14 +94,14 @@ def _look_up(entries: list[Entry], rounds: int) -> float:
     for _ in range(rounds):
         for name in names:
             if tlb.find(name) is not None:
-                tlb = tlb.hit(name)
+                tlb = tlb.record_hit(name)
     seconds = time.process_time() - start
     assert tlb.hits == rounds * len(names)
     return seconds
 
 
 def _full() -> Bench:
-    """A working set of messages and pages, some of them pinned."""
+    """Build a working set of messages and pages, some of them pinned."""
     bench = Bench()
     for number in range(FRAMES // 2):
         if number % 10 == 0:
@@ -116,15 +116,15 @@ def _full() -> Bench:
 
 
 def _choose(bench: Bench, rounds: int) -> float:
-    """CPU seconds of listing who may leave, pins and scores reckoned anew each time."""
+    """Return CPU seconds to list victims, with pins and scores computed each time."""
     start = time.process_time()
     for _ in range(rounds):
-        eviction.victims(Decision(bench.state, EVOLVE, at=bench.at))
+        eviction.list_victims(Decision(bench.state, EVOLVE, at=bench.at))
     return time.process_time() - start
 
 
 def packs(pace: Pace) -> list[Figure]:
-    """CPU of packing a request of 200 frames, with the texts at hand and without."""
+    """Measure CPU of packing a request of 200 frames, with texts at hand or not."""
     with workplace() as folder:
         hub = Hub.fresh(folder)
         hub.key()
@@ -149,7 +149,7 @@ def packs(pace: Pace) -> list[Figure]:
 
 
 def faults(pace: Pace) -> list[Figure]:
-    """A page fault with a TLB hit against an append, one client over HTTP."""
+    """Measure a page fault with a TLB hit against an append, one client over HTTP."""
     with workplace() as folder:
         hub = Hub.fresh(folder)
         key = hub.key()
@@ -180,7 +180,7 @@ def _batches() -> Iterator[list[str]]:
 
 
 def _fault(server: Server, key: str, batches: Iterator[list[str]]) -> Sample:
-    """Pages that were just made, so the TLB knows them, and that nothing has mapped."""
+    """Fetch pages that were just made, so the TLB has them, and that nothing mapped."""
     names = next(batches)
     # The user's message renews the budget of faults.
     asked = {"content": "Go on.", "from": "user", "to": "agent", "type": "chat.user"}

@@ -20,7 +20,7 @@ from chuk_ai_session_manager.memory.working_set import (  # type: ignore[import-
 
 
 def look_up(entries: int, rounds: int) -> float:
-    """CPU seconds of looking up all entries, in an order that jumps about."""
+    """Return CPU seconds of looking up all entries, in a jumping order."""
     tlb = PageTLB(max_entries=entries)
     for number in range(entries):
         tlb.insert(PageTableEntry(page_id=f"page-{number}", tier="L0"))
@@ -35,7 +35,7 @@ def look_up(entries: int, rounds: int) -> float:
 
 
 def choose(frames: int, rounds: int) -> float:
-    """CPU seconds of listing who may leave."""
+    """Return CPU seconds of listing victims."""
     pages = WorkingSetManager()
     for number in range(frames):
         page = MemoryPage(page_id=f"page-{number}", modality="text", size_tokens=100)

@@ -24,7 +24,7 @@ def main(source: str, database: str, group: str = "1") -> None:
 
 
 async def write(runs: list[dict[str, Any]], database: str, group: int) -> None:
-    """A session per conversation, so many of its messages at a time."""
+    """Write a session per conversation, so many of its messages at a time."""
     for number, run in enumerate(runs):
         session = SQLiteSession(f"run-{number}", database)
         said = run["traj"]

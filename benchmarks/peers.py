@@ -30,14 +30,14 @@ _INSTALLED = ENVIRONMENT / "installed.txt"
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Stored:
-    """What a store took for all messages."""
+    """Size of all messages in a store."""
 
     sample: Sample
     size: int
 
 
 def installed() -> bool:
-    """Install the peers unless they are. False, with one line, if that can't be."""
+    """Install the peers unless they are; return False, with one line, if impossible."""
     wanted = "\n".join(REQUIREMENTS)
     if _INSTALLED.is_file() and _INSTALLED.read_text(encoding="utf-8") == wanted:
         return True
@@ -69,7 +69,7 @@ def store(script: str, messages: Path, database: Path, *options: str) -> Stored:
 
 
 def run(script: str, *arguments: str) -> dict[str, Any]:
-    """Run a script in the peers' environment. Returns the JSON that it prints."""
+    """Run a script in the peers' environment; return the JSON that it prints."""
     program = Path(__file__).with_name(script)
     done = subprocess.run(
         # Not our folder on its path: the peers have modules of any name.
@@ -83,7 +83,7 @@ def run(script: str, *arguments: str) -> dict[str, Any]:
 
 
 def _commands() -> list[list[str]]:
-    """How to make the environment: by uv where it runs us, else by this Python."""
+    """Return the commands that make the environment, by uv or else by this Python."""
     uv = os.environ.get("UV") or shutil.which("uv")
     if uv:
         make = [uv, "venv", "--quiet", "--python", sys.executable, str(ENVIRONMENT)]

@@ -74,7 +74,7 @@ class Blocked(NamedTuple):
 
 
 def _of_blocks(blocked: Blocked, *, without: float) -> Figure:
-    """What blocks cost while none changes, and what comes of the edit of one."""
+    """Measure the cost of unchanged blocks, and the effect of an edit of one."""
     texts = [json.dumps(each) for each in blocked.requests]
     bare = [_SECTION.sub("", each) for each in texts]
     pairs, others = [*pairwise(texts)], [*pairwise(bare)]
@@ -103,7 +103,7 @@ def _shared(pairs: Sequence[tuple[str, str]]) -> float:
 
 
 def _moved(said: list[Any]) -> tuple[list[Any], list[Any]]:
-    """A request without what was brought along, and with that in its first message."""
+    """Return a request with the recalled texts moved into its first message."""
     for place, each in enumerate(said):
         for call in each.get("tool_calls", ()):
             if call["function"]["name"] == "page_search":
@@ -119,7 +119,7 @@ def _common(before: str, after: str) -> int:
 
 
 def _with_blocks(server: Server, key: str, runs: Sequence[messages.Run]) -> Blocked:
-    """The same with blocks in the head, one of which is edited half-way."""
+    """Build requests with blocks in the head, one of which is edited half-way."""
     person, tokens = {"user_id": "ann"}, 0
     server.send("PUT", "/threads/first", key, person)
     for number in range(BLOCKS):
@@ -149,7 +149,7 @@ def _requests(
     runs: Sequence[messages.Run],
     **about: str,
 ) -> Iterator[list[Any]]:
-    """The messages of each request; the runs have one prompt, which is said once."""
+    """Yield the messages of each request; the runs have one prompt, said once."""
     made = {**about, "config": {"budget_tokens": BUDGET, "recall": scope}}
     server.send("PUT", thread, key, made)
     waiting: list[dict[str, Any]] = []

@@ -27,7 +27,7 @@ THREADS = 16
 
 
 def timed(insert: Callable[[str, int, str], None], seconds: float) -> Turn:
-    """A turn that inserts the sample's messages for so long, one after the other."""
+    """Build a turn that inserts the sample's messages for so long, one by one."""
     texts = cycle([messages.text_of(each) for each in messages.messages()])
     numbers = count()
 
@@ -46,7 +46,7 @@ def timed(insert: Callable[[str, int, str], None], seconds: float) -> Turn:
 
 @contextmanager
 def sqlite(folder: Path, *, synchronous: str, seconds: float) -> Iterator[Turn]:
-    """Inserts into a SQLite file as our own is set up: WAL, the same `synchronous`."""
+    """Insert into a SQLite file set up like ours: WAL, the same `synchronous`."""
     with closing(sqlite3.connect(folder / "raw.sqlite3", isolation_level=None)) as line:
         line.execute("PRAGMA journal_mode=WAL")
         line.execute(f"PRAGMA synchronous={synchronous}")
@@ -62,7 +62,7 @@ def sqlite(folder: Path, *, synchronous: str, seconds: float) -> Iterator[Turn]:
 
 @contextmanager
 def postgres(url: str, *, seconds: float) -> Iterator[Turn]:
-    """Inserts into a PostgreSQL table over one connection."""
+    """Insert into a PostgreSQL table over one connection."""
     with psycopg.connect(url, autocommit=True) as line:
         line.execute(_TABLE)
 

@@ -30,7 +30,7 @@ _NEXT = re.compile(r"next_offset (\d+)")
 
 
 class Fact(NamedTuple):
-    """What is asked for, and the message that it stands in."""
+    """Fact asked for, and the message that holds it."""
 
     slot: int
     question: str
@@ -39,7 +39,7 @@ class Fact(NamedTuple):
 
 @dataclass(slots=True)
 class Desk:
-    """An agent at work in one thread."""
+    """Agent at work in one thread."""
 
     server: Server
     key: str
@@ -57,7 +57,7 @@ class Desk:
     calls: Iterator[int] = field(default_factory=lambda: iter(range(10**6)))
 
     def turn(self, *said: dict[str, Any]) -> str:
-        """Append these, begin a model call, and answer what its messages say."""
+        """Append these, begin a model call, and answer its messages' calls."""
         slots = [slot(each) for each in said]
         self.slots += len(slots)
         told: Any = self._post("turns", {"slots": slots})
@@ -65,13 +65,13 @@ class Desk:
         return "\n".join(texts(self.request, hints=False))
 
     def say(self, *said: dict[str, Any]) -> int:
-        """Append these without a model call; the index of the last."""
+        """Append these without a model call; return the index of the last."""
         self._post("slots:batch", {"items": [slot(each) for each in said]})
         self.slots += len(said)
         return self.slots - 1
 
     def look_up(self, number: int, result: str) -> int:
-        """One exchange with a tool of the agent's own; the index of the result."""
+        """Make an exchange with a tool of the agent's own; return the result index."""
         self.turn({"role": "user", "content": f"Please look up record {number}."})
         call = self._call("lookup", {"record": number})
         self.turn(
@@ -129,7 +129,7 @@ class Desk:
 
 
 def measure(pace: Pace) -> list[Figure]:
-    """Facts that come back, at budgets from 3,000 tokens to 16,000."""
+    """Measure facts that come back, at budgets from 3,000 tokens to 16,000."""
     with workplace() as folder:
         hub = Hub.fresh(folder)
         key = hub.key()
@@ -181,7 +181,7 @@ def _figure(server: Server, key: str, budgets: tuple[int, int], *, what: str) ->
 
 
 def at_a_desk(desk: Desk, dice: random.Random) -> None:
-    """Look-ups of 200 to 6,000 tokens; each is asked about ten exchanges later."""
+    """Ask about look-ups of 200 to 6,000 tokens, about ten exchanges later."""
     waiting: list[Fact] = []
     for number in range(LOOK_UPS):
         text, fact = _record(number, dice)
@@ -192,7 +192,7 @@ def at_a_desk(desk: Desk, dice: random.Random) -> None:
 
 
 def over_runs(desk: Desk, dice: random.Random) -> None:
-    """Recorded runs one after the other; facts are members of their tools' answers."""
+    """Ask about members of tools' answers, over recorded runs one after the other."""
     waiting: list[tuple[int, Fact]] = []
     exchanges = 0
     for run in messages.runs():
@@ -212,7 +212,7 @@ def over_runs(desk: Desk, dice: random.Random) -> None:
 
 
 def _record(number: int, dice: random.Random) -> tuple[str, Fact]:
-    """A text of many lines, one of which will be asked for."""
+    """Build a text of many lines, one of which will be asked for."""
     code = str(dice.randrange(10**9, 10**10))
     lines = [f"Record {number}."]
     size = dice.randint(*TOKENS)
@@ -225,7 +225,7 @@ def _record(number: int, dice: random.Random) -> tuple[str, Fact]:
 
 
 def _member(message: messages.Message, dice: random.Random) -> Fact | None:
-    """A longer word of what a tool has answered, from any place of it."""
+    """Return a longer word of a tool's answer, from any place of it."""
     words = re.findall(r"\w{7,}", str(message.get("content")))
     if not words:
         return None
@@ -234,7 +234,7 @@ def _member(message: messages.Message, dice: random.Random) -> Fact | None:
 
 
 def _next(told: str, offset: int) -> int:
-    """Where to read on: from the start where the whole was refused."""
+    """Return the offset to read on from; the start where the whole was refused."""
     if found := _NEXT.search(told.partition("\n\n")[0]):
         return int(found[1])
     return max(offset, 0)
@@ -252,7 +252,7 @@ def slot(message: dict[str, Any]) -> dict[str, Any]:
 
 
 def texts(request: dict[str, Any], *, hints: bool) -> Iterator[str]:
-    """What its messages say, but for hints; or the hints alone."""
+    """Yield the texts of a request's messages without hints, or the hints alone."""
     lists = set[str]()
     for message in request["messages"]:
         for call in message.get("tool_calls") or ():

@@ -21,7 +21,7 @@ Report = dict[str, Any]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Outcome:
-    """What one benchmark found, and what went on meanwhile."""
+    """Figures of one benchmark, and the load of the machine meanwhile."""
 
     figures: Sequence[Figure]
     seconds: float
@@ -37,7 +37,7 @@ class Outcome:
 
 
 def keep(outcomes: Mapping[str, Outcome], *, order: Sequence[str]) -> Path:
-    """Write today's file; what was measured earlier today and not again stays."""
+    """Write today's file; figures measured earlier today and not again stay."""
     now = datetime.now(UTC)
     RESULTS.mkdir(exist_ok=True)
     path = RESULTS / f"{now.date()}.json"
@@ -59,7 +59,7 @@ def files() -> list[Path]:
 
 
 def table(report: Report) -> str:
-    """The report in Markdown."""
+    """Return the report in Markdown."""
     lines = ["| question | figure | goal | behind it |", "|---|--:|---|---|"]
     loads = []
     for each in report["benchmarks"].values():
@@ -76,7 +76,7 @@ def table(report: Report) -> str:
 
 
 def machine() -> dict[str, str]:
-    """What of the machine bears on the figures."""
+    """Return properties of the machine that bear on the figures."""
     return {
         "cpu": f"{os.cpu_count()} × {_processor()}",
         "system": f"{platform.system()} {platform.machine()}",
@@ -90,7 +90,7 @@ def load_average() -> float:
 
 
 def shown(figure: Figure) -> str:
-    """The figure for a terminal."""
+    """Return the figure for a terminal."""
     row = _as_json(figure)
     goal = f" (goal {row['goal']}: {row['verdict']})" if row["goal"] else ""
     return f"  {figure.question}\n    {_value(row)}{goal}   {figure.behind}"

@@ -11,7 +11,7 @@ ROUNDS = 5
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Sample:
-    """What one turn did: so many requests in so many seconds."""
+    """Measurement of one turn: so many requests in so many seconds."""
 
     requests: int
     seconds: float
@@ -23,7 +23,7 @@ class Sample:
 
 @dataclass(frozen=True, slots=True)
 class Series:
-    """The turns of one thing."""
+    """Turns of one measured thing."""
 
     samples: tuple[Sample, ...]
 
@@ -70,7 +70,7 @@ def take_turns(
 
 
 def ratio(thing: Series, reference: Series) -> float:
-    """The median of the rounds' own ratios: each compares neighbours in time."""
+    """Return the median of the rounds' own ratios: each compares neighbours in time."""
     pairs = zip(thing.samples, reference.samples, strict=True)
     return median(
         (ours.requests / ours.seconds) / (theirs.requests / theirs.seconds)

@@ -1,4 +1,4 @@
-"""What the inspector costs on a large database: seeking, and every page there is.
+"""Cost of the inspector on a large database: seeking, and every page there is.
 
 Both sides are processes of their own that take turns: one on a large instance, one on
 a small one made the same way. No server stands between, so that all that is measured
@@ -16,7 +16,7 @@ from statistics import median
 from benchmarks.figures import Figure, Goal, Pace
 from benchmarks.hubs import Ask, Hub, workplace
 from benchmarks.rounds import Sample, take_turns
-from memoryhub.management.progress import Progress
+from memoryhub.management.progress import ProgressBar
 
 #: Events of the long thread and of a short one, threads in all; then of the small side.
 FULL = (1_000_000, 10_000, 10_000), (10_000, 0, 150)
@@ -28,7 +28,7 @@ SEEKS, VISITS, LOOKS = 200, 1, 3
 
 
 def measure(pace: Pace) -> list[Figure]:
-    """Seeks to any event, and all pages of the inspector, ÷ in a small database."""
+    """Measure seeks to any event, and all inspector pages, ÷ in a small database."""
     with ExitStack() as stack:
         sizes = QUICK if pace.quick else FULL
         ask = {
@@ -47,7 +47,7 @@ def measure(pace: Pace) -> list[Figure]:
 
 @contextmanager
 def instance(events: int, short: int, threads: int) -> Iterator[Ask]:
-    """An instance with a thread of so many events, one that is short, and others."""
+    """Make an instance with a thread of so many events, a short one, and others."""
     with workplace() as folder:
         hub = Hub.fresh(folder)
         hub.key()
@@ -60,7 +60,7 @@ def instance(events: int, short: int, threads: int) -> Iterator[Ask]:
 
 
 def _seeks(ask: Ask, pace: Pace) -> list[Figure]:
-    """Of the slowest in a hundred, long thread ÷ short one, in the same database."""
+    """Compare the slowest hundredth of seeks, long ÷ short thread, in one database."""
 
     def turn(name: str) -> Sample:
         taken = ask("seek", name, SEEKS)
@@ -94,7 +94,7 @@ def _seek_figure(
 
 
 def _worst(taken: tuple[float, ...]) -> float:
-    """The ninety-ninth in a hundred."""
+    """Return the ninety-ninth in a hundred."""
     return sorted(taken)[len(taken) * 99 // 100]
 
 
@@ -143,7 +143,7 @@ def _more_queries(ask: dict[str, Ask], pairs: dict[str, tuple[str, str]]) -> Fig
 
 
 def _cost(ask: dict[str, Ask], pace: Pace, large: str, small: str) -> tuple[float, str]:
-    """The median of the rounds' own ratios of CPU, and what stands behind it."""
+    """Build the figure of the rounds' median CPU ratio."""
     taken = [
         (
             ask[LARGE]("visit", large, VISITS)["cpu"],
@@ -170,5 +170,5 @@ def _queries(
     progress.close()
 
 
-def _looking(pairs: dict[str, tuple[str, str]]) -> Progress:
-    return Progress(sys.stderr, total=len(pairs), unit="pages")
+def _looking(pairs: dict[str, tuple[str, str]]) -> ProgressBar:
+    return ProgressBar(sys.stderr, total=len(pairs), unit="pages")

@@ -20,9 +20,9 @@ from benchmarks.figures import Figure, Goal, Pace
 from memoryhub.kernel.search import ranking, segments, terms
 from memoryhub.kernel.search.index import Index
 from memoryhub.kernel.search.parsing import SearchQuery
-from memoryhub.kernel.search.ranking import Scope
-from memoryhub.kernel.search.segments import Record, Segment
-from memoryhub.kernel.search.terms import Word
+from memoryhub.kernel.search.ranking import SearchScope
+from memoryhub.kernel.search.segments import IndexSegment, SearchRecord
+from memoryhub.kernel.search.terms import SearchWord
 
 RECORDS, QUICK, LENGTH = 100_000, 5_000, 300
 QUERIES, ITEMS = 200, 200
@@ -75,16 +75,18 @@ def _said() -> list[str]:
     return [text for text in found if text]
 
 
-def _records(texts: Sequence[str]) -> Iterator[Record]:
+def _records(texts: Sequence[str]) -> Iterator[SearchRecord]:
     for seq, text in enumerate(texts, 1):
-        yield Record(seq, seq, seq // 10, "message", "user", "chat.user", "", text)
+        yield SearchRecord(
+            seq, seq, seq // 10, "message", "user", "chat.user", "", text
+        )
 
 
 def _loaded(plain: bytes, count: int) -> tuple[float, Index]:
     begun = time.perf_counter()
     segment = segments.from_bytes(plain)
     assert segment is not None
-    index = Index().plus([(THREAD, segment)], {THREAD: ((1, count),)})
+    index = Index().add_segments([(THREAD, segment)], {THREAD: ((1, count),)})
     return time.perf_counter() - begun, index
 
 
@@ -96,7 +98,7 @@ def _memory(plain: bytes, count: int) -> int:
     return held if index.records.size else 0
 
 
-def _latencies(index: Index, segment: Segment, count: int) -> Iterator[Figure]:
+def _latencies(index: Index, segment: IndexSegment, count: int) -> Iterator[Figure]:
     rng = random.Random(11)
     often = {
         word: int(end - start)
@@ -127,19 +129,19 @@ def _latencies(index: Index, segment: Segment, count: int) -> Iterator[Figure]:
 
 def _time(index: Index, words: Sequence[str], count: int) -> float:
     # CPU time, since the machine may be shared; a search waits for nothing.
-    query = SearchQuery(words=tuple(map(Word, words)))
+    query = SearchQuery(words=tuple(map(SearchWord, words)))
     begun = time.thread_time()
-    ranking.rank(index, query, Scope(up_to={THREAD: count}), "best")
+    ranking.rank(index, query, SearchScope(up_to={THREAD: count}), "best")
     return time.thread_time() - begun
 
 
 def _found() -> Iterator[Figure]:
-    """Recall of known items beside FTS5's, in points of a hundred."""
+    """Yield the recall of known items beside FTS5's, in points of a hundred."""
     texts = _said()
-    index = Index().plus(
+    index = Index().add_segments(
         [(THREAD, segments.build(_records(texts)))], {THREAD: ((1, len(texts)),)}
     )
-    spread = Counter(word for text in texts for word in set(terms.terms_of(text)))
+    spread = Counter(word for text in texts for word in set(terms.list_terms(text)))
     items = [*_items(texts, spread)]
     peer = open_fts5(texts)
     for most in (5, 10):
@@ -160,23 +162,23 @@ def _found() -> Iterator[Figure]:
 def _items(
     texts: Sequence[str], spread: Counter[str]
 ) -> Iterator[tuple[int, list[str]]]:
-    """Messages, and three words of each that are neither everywhere nor unique."""
+    """Yield messages, each with three words neither everywhere nor unique."""
     rng = random.Random(13)
     for at in rng.sample(range(len(texts)), min(ITEMS, len(texts))):
-        words = {w for w in terms.terms_of(texts[at]) if w.isalnum() and len(w) > 2}
+        words = {w for w in terms.list_terms(texts[at]) if w.isalnum() and len(w) > 2}
         rare = sorted(words - terms.STOP, key=lambda word: (spread[word], word))
         if len(rare) >= 2 * _RARE:
             yield at, rare[_RARE : 2 * _RARE]
 
 
 def _ours(index: Index, words: Sequence[str], count: int, most: int) -> list[int]:
-    query = SearchQuery(words=tuple(map(Word, words)))
-    found = ranking.rank(index, query, Scope(up_to={THREAD: count}), "best")
+    query = SearchQuery(words=tuple(map(SearchWord, words)))
+    found = ranking.rank(index, query, SearchScope(up_to={THREAD: count}), "best")
     return [int(seq) for seq in index.records["seq"][found.places[:most]]]
 
 
 def open_fts5(texts: Sequence[str]) -> sqlite3.Connection:
-    """A full-text table of SQLite in memory, a row for each text."""
+    """Open a full-text table of SQLite in memory, with a row for each text."""
     peer = sqlite3.connect(":memory:")
     peer.execute("CREATE VIRTUAL TABLE t USING fts5(x, tokenize='porter unicode61')")
     peer.executemany("INSERT INTO t(x) VALUES (?)", [(text,) for text in texts])

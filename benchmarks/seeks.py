@@ -1,4 +1,4 @@
-"""What a seek costs in a thread of a million events, against another checkout.
+"""Cost of a seek in a thread of a million events, against another checkout.
 
 `python -m benchmarks.seeks --against ../before` makes one database, or takes that of
 `--data`, and has both checkouts answer the same seeks from it, taking turns event by
@@ -67,7 +67,7 @@ def _parser() -> argparse.ArgumentParser:
 
 
 def _made(folder: Path, events: int) -> Hub:
-    """An instance with the long thread; one that is there is taken as it is."""
+    """Make an instance with the long thread, or take the one that is there."""
     there = (folder / "data").exists()
     hub = Hub.at(folder) if there else Hub.fresh(folder)
     if not there:
@@ -78,7 +78,7 @@ def _made(folder: Path, events: int) -> Hub:
 
 @contextmanager
 def _serving(hub: Hub, checkout: Path) -> Iterator[Ask]:
-    """A process of a checkout inside the instance, asked as `Hub.converse` does."""
+    """Run a process of a checkout inside the instance, asked as `Hub.converse` does."""
     with subprocess.Popen(
         [sys.executable, "manage.py", "shell", "--verbosity", "0", "-c", _SERVE],
         cwd=checkout,
@@ -101,7 +101,7 @@ def _serving(hub: Hub, checkout: Path) -> Iterator[Ask]:
 
 
 def _seek(sides: dict[str, Ask], events: int) -> dict[str, list[float]]:
-    """CPU seconds of each seek, by side; the first few do not count."""
+    """Return CPU seconds of each seek, by side; the first few do not count."""
     chance, taken = random.Random(7), defaultdict[str, list[float]](list)
     for number in range(SEEKS + 10):
         seq = chance.randrange(1, events)
@@ -114,7 +114,7 @@ def _seek(sides: dict[str, Ask], events: int) -> dict[str, list[float]]:
 
 
 def _worst(seconds: list[float]) -> float:
-    """The ninety-ninth in a hundred."""
+    """Return the ninety-ninth in a hundred."""
     return sorted(seconds)[len(seconds) * 99 // 100]
 
 

@@ -24,7 +24,7 @@ OURS, ONE, IMPORT = "ours, 16 clients", "ours, 1 client", "ours, imported"
 
 
 def measure(pace: Pace) -> list[Figure]:
-    """What the sample's messages take elsewhere ÷ here."""
+    """Measure the sizes of the sample's messages elsewhere ÷ here."""
     if not peers.installed():
         return []
     sizes: dict[str, int] = {}
@@ -57,7 +57,7 @@ def _peer(script: str, source: Path) -> Stored:
 
 
 def _served(clients: int) -> Stored:
-    """Into a fresh hub over HTTP, each conversation by one client."""
+    """Write into a fresh hub over HTTP, each conversation by one client."""
     with workplace() as folder:
         hub = Hub.fresh(folder)
         key = hub.key()
@@ -67,7 +67,7 @@ def _served(clients: int) -> Stored:
 
 
 def _imported(source: Path) -> Stored:
-    """Into a fresh hub by `manage.py import`, its start included."""
+    """Write into a fresh hub by `manage.py import`, its start included."""
     with workplace() as folder:
         hub = Hub.fresh(folder)
         hub.key()

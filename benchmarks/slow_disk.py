@@ -26,7 +26,7 @@ SOURCE = Path(__file__).with_name("slow_flush.c")
 
 
 def measure(pace: Pace) -> list[Figure]:
-    """The figures of a disk like a cheap server's. None without a C compiler."""
+    """Measure appends on a disk like a cheap server's; none without a C compiler."""
     compiler = shutil.which("cc")
     if compiler is None or not sys.platform.startswith("linux"):
         print("No C compiler (cc) on Linux: the slow disk is left out.")
@@ -45,7 +45,7 @@ def measure(pace: Pace) -> list[Figure]:
 
 @contextmanager
 def slow_flushes(compiler: str) -> Iterator[None]:
-    """Processes started within flush slowly, PostgreSQL's own user among them."""
+    """Make processes within flush slowly, PostgreSQL's own user's among them."""
     with TemporaryDirectory() as folder:
         Path(folder).chmod(0o755)
         library = Path(folder) / "slow_flush.so"

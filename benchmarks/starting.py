@@ -1,4 +1,4 @@
-"""How soon a server serves after its start, and what it takes of memory then."""
+"""Seconds from a server's start until it serves, and its memory then."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from benchmarks.load import slot
 
 
 def measure(pace: Pace) -> list[Figure]:
-    """From starting the process to its first answer; its memory after an append."""
+    """Measure the time to the first answer, and the memory after an append."""
     seconds: list[float] = []
     sizes: list[int] = []
     with workplace() as folder:

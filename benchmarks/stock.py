@@ -1,4 +1,4 @@
-"""What our request path and group commit are worth.
+"""Worth of our request path and group commit.
 
 The reference is the same application on Django's own ASGI handler, with a commit for
 each request. `python -m benchmarks.stock serve …` starts it.
@@ -21,7 +21,7 @@ from benchmarks.rounds import ratio, take_turns
 
 
 def measure(pace: Pace) -> list[Figure]:
-    """Appends, ÷ the same on the stock handler with a commit each."""
+    """Measure appends ÷ the same on the stock handler with a commit each."""
     with ExitStack() as stack:
         folder = stack.enter_context(workplace())
         ours = Hub.fresh(folder / "ours")

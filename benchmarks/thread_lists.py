@@ -1,6 +1,6 @@
-"""What overview, list of threads and turns cost among few threads, and many.
+"""Cost of overview, list of threads and turns among few threads, and many.
 
-As in `screens`: two processes take turns, each on an instance of its own.
+As in `screens`, two processes take turns, each on an instance of its own.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ QUESTIONS = {
 
 
 def measure(pace: Pace) -> list[Figure]:
-    """Overview, list of threads and a turn among 10,000 threads ÷ among 100."""
+    """Measure overview, list of threads and a turn among 10,000 threads ÷ among 100."""
     threads = QUICK if pace.quick else FULL
     with ExitStack() as stack:
         many, few = (
@@ -40,7 +40,7 @@ def measure(pace: Pace) -> list[Figure]:
 def _taken(
     many: Ask, few: Ask, question: tuple[str | int, ...], *, rounds: int
 ) -> list[tuple[float, float]]:
-    """CPU of each round on both sides; the first warms up."""
+    """Return CPU of each round on both sides; the first warms up."""
     return [(many(*question)["cpu"], few(*question)["cpu"]) for _ in range(rounds + 1)][
         1:
     ]
@@ -49,7 +49,7 @@ def _taken(
 def _figure(
     what: str, taken: list[tuple[float, float]], threads: tuple[int, int]
 ) -> Figure:
-    """The median of the rounds' own ratios."""
+    """Build the figure of the median of the rounds' own ratios."""
     a, b = (median(each) * 1_000 for each in zip(*taken, strict=True))
     most, least = threads
     return Figure(

@@ -10,10 +10,10 @@ from typing import TypeVar
 
 from benchmarks import messages
 from benchmarks.hubs import PROJECT
-from memoryhub.journal import Address, Birth, Order
-from memoryhub.journal.writing.writer import Journal
+from memoryhub.journal import Address, NewThread, Order
+from memoryhub.journal.writing.writer import BatchCommitter
 from memoryhub.kernel.commands import AppendSlots, CreateThread, NewSlot
-from memoryhub.kernel.state.events import Limits
+from memoryhub.kernel.state.events import ThreadConfig
 from memoryhub.models.projects import Project
 from memoryhub.services.people import subjects
 from memoryhub.vault.keys import keyring
@@ -39,7 +39,7 @@ def fill(*, name: str, count: int, size: int, prose: bool) -> None:
 
 
 def _text(number: int, size: int, *, prose: bool) -> bytes:
-    """A JSON string of `size` bytes with its quotes, different for every number."""
+    """Return a JSON string of `size` bytes with its quotes, different by number."""
     chance = random.Random(number)
     if prose:
         words = " ".join(chance.choices(messages.WORDS, k=size // 2))
@@ -49,11 +49,11 @@ def _text(number: int, size: int, *, prose: bool) -> bytes:
 
 def _append(name: str, texts: Iterator[bytes]) -> None:
     keyring.prepare(empty=False)
-    journal = Journal()
+    journal = BatchCommitter()
     project = Project.objects.get(slug=PROJECT)
-    birth = Birth(
-        subject=subjects.anonymous(project.id).id,
-        command=CreateThread(config=Limits(max_slots=MAX_SLOTS)),
+    birth = NewThread(
+        subject=subjects.get_anonymous(project.id).id,
+        command=CreateThread(config=ThreadConfig(max_slots=MAX_SLOTS)),
     )
     orders = (
         Order(
@@ -64,7 +64,7 @@ def _append(name: str, texts: Iterator[bytes]) -> None:
         for part in parts(texts, SLOTS_A_COMMAND)
     )
     for part in parts(orders, COMMANDS_A_COMMIT):
-        for outcome in journal.apply(part):
+        for outcome in journal.commit(part):
             if isinstance(outcome, Exception):
                 raise outcome
 

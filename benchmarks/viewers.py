@@ -36,7 +36,7 @@ SILENT_SECONDS = 60
 
 
 def measure(pace: Pace) -> list[Figure]:
-    """200 viewers and ten events a second: how soon, and what a frame costs."""
+    """Measure 200 viewers at ten events a second: delay, and cost of a frame."""
     panels = PANELS[-1:] if pace.quick else PANELS
     viewers = FEWER if pace.quick else VIEWERS
     return [
@@ -66,7 +66,7 @@ def _measured(panel: str, pace: Pace, *, viewers: int) -> list[Figure]:
 
 @contextmanager
 def _loop() -> Iterator[Run]:
-    """Runs coroutines on a thread of their own: who waits for a turn answers pings."""
+    """Loop in a thread of its own, so that pings are answered during a turn."""
     loop = asyncio.new_event_loop()
     thread = threading.Thread(target=loop.run_forever)
     thread.start()
@@ -108,7 +108,7 @@ def _figures(
 
 
 class Viewer:
-    """A page that shows a panel, and says so."""
+    """Page that shows a panel, and says so."""
 
     def __init__(self, line: ClientConnection) -> None:
         self.line = line
@@ -137,7 +137,7 @@ def _number(push: str, mark: str) -> int:
 
 
 class Room:
-    """A server, an agent that pages on it, and all who watch."""
+    """Server, an agent that pages on it, and all viewers."""
 
     def __init__(self, server: Server, key: str) -> None:
         self.server, self.key = server, key
@@ -148,7 +148,7 @@ class Room:
         self.seq = 0
 
     def prepare(self) -> str:
-        """A working set of pages; the thread's id."""
+        """Make a working set of pages; return the thread's id."""
         config = {"config": {"auto_pin_turns": 0}}
         made: Any = self.server.send("PUT", f"/threads/{THREAD}", self.key, config)
         items = [_page(number) for number in range(PAGES)]
@@ -163,7 +163,7 @@ class Room:
         return str(made["thread_id"])
 
     async def open(self, sessions: Sequence[str], hello: str) -> None:
-        """A viewer for each session named; a session may be named more than once."""
+        """Open a viewer for each session named; a session may be named repeatedly."""
         for session in sessions:
             cookie = f"{COOKIE}_{self.server.port}={session}"
             line = await connect(
@@ -185,7 +185,7 @@ class Room:
         await asyncio.gather(*self._hearing)
 
     async def turn(self, events: int) -> Sample:
-        """So many events at their pace, until all have seen the last."""
+        """Page so many events at their pace, until all viewers have seen the last."""
         for viewer in self.viewers:
             viewer.shown = viewer.shown[-1:]
         cpu, begin, done = self.server.cpu_seconds(), time.perf_counter(), []

@@ -57,7 +57,7 @@ NEXT = re.compile(r'href="([^"]*[?&;]after=[^"]*)"')
 
 
 class Visitor:
-    """An operator before a browser without scripts, with the long thread open."""
+    """Operator at a browser without scripts, with the long thread open."""
 
     def __init__(self) -> None:
         keyring.prepare(empty=False)
@@ -80,7 +80,7 @@ class Visitor:
         return crowds.counts()
 
     def pages(self) -> dict[str, str]:
-        """Every address that answers with a page, and where its list goes on; by name.
+        """Return every page's address by name, with where its list goes on.
 
         A name is the same in any instance.
         """
@@ -124,7 +124,7 @@ class Visitor:
                     yield name, f"{path}?{SINCE}&{query}"
 
     def _more(self, path: str) -> str:
-        """Where the list goes on, by its own link; empty for what ends here."""
+        """Return the list's link to its next part, or "" at its end."""
         found = NEXT.search(b"".join(self._get(path)).decode())
         if found is None:
             return ""
@@ -132,11 +132,11 @@ class Visitor:
         return path.partition("?")[0] + link if link.startswith("?") else link
 
     def visit(self, path: str, times: int) -> dict[str, float]:
-        """CPU and time of one visit, the middle of several."""
+        """Return CPU and time of one visit, the median of several."""
         return _middle(lambda: b"".join(self._get(path)), times)
 
     def turn(self, times: int) -> dict[str, float]:
-        """CPU and time of a turn of somebody new, the middle of several."""
+        """Return CPU and time of a turn of somebody new, the median of several."""
         agent = factories.make_agent(Project.objects.get(slug=PROJECT))
         name = f"new-{agent.prefix}"
         factories.make_thread(agent, name, user_id=name)
@@ -144,12 +144,12 @@ class Visitor:
         def begin() -> None:
             said = factories.make_slot(messages.messages()[1])
             new = NewTurn(slots=[said])
-            factories.run(turns.begin(agent=agent, thread=name, new=new))
+            factories.run(turns.begin_turn(agent=agent, thread=name, new=new))
 
         return _middle(begin, times)
 
     def queries(self, path: str, times: int) -> int:
-        """What visits asked the databases, the middle of several.
+        """Return the number of queries of a visit, the median of several.
 
         Once a minute a look is noted anew and keys are opened again: that is none of
         the page's own questions.
@@ -179,13 +179,13 @@ class Visitor:
         return answer
 
     def seek(self, thread: str, times: int) -> list[tuple[float, float]]:
-        """CPU and time of seeks to any seq."""
+        """Return CPU and time of seeks to any seq."""
         row = self.threads[thread]
         found = []
         for _ in range(times):
             seq = self.chance.randrange(1, row.head_seq + 1)
             cpu, start = time.process_time(), time.perf_counter()
-            replay.state_at(row, seq)
+            replay.load_state_at(row, seq)
             found.append((time.process_time() - cpu, time.perf_counter() - start))
         return found
 

@@ -1,4 +1,4 @@
-"""What users wait for and servers pay: goals 30 to 38, by whole requests over HTTP.
+"""Waits of users and costs of servers: goals 30 to 38, by whole requests over HTTP.
 
 Each build has a hub of its own with data of its own, written over HTTP. With `--before`
 another checkout serves a hub as well, and the sides take turns. Goal 38 is measured by
@@ -40,7 +40,7 @@ _IDLE = 0.03
 
 
 def measure(pace: Pace) -> list[Figure]:
-    """Appends, turns, searches, pages, disk and memory: goals 30 to 37, over HTTP."""
+    """Measure appends, turns, searches, pages, disk, memory: goals 30 to 37."""
     figures: list[Figure] = []
     with ExitStack() as stack:
         builds = {OURS: ROOT} | ({BEFORE: pace.before} if pace.before else {})
@@ -72,7 +72,7 @@ def measure(pace: Pace) -> list[Figure]:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Side:
-    """A hub of one build while it serves, as an agent and an operator use it."""
+    """Hub of one build while it serves, as an agent and an operator use it."""
 
     server: Server
     key: str
@@ -121,7 +121,7 @@ class Side:
         return send_all(self.server, requests)
 
     def await_idle(self) -> None:
-        """Return when the workers in the server have done what the writes left."""
+        """Wait until the workers in the server have finished the writes' work."""
         for _ in range(60):
             before = self.server.cpu_seconds() or 0
             time.sleep(1)
@@ -162,7 +162,7 @@ def build_queries(total: int) -> Iterator[list[str]]:
 def _compare_cpu(
     question: str, one: Series, other: Series, most: float | None = None
 ) -> Iterator[Figure]:
-    """CPU a request, where the system tells."""
+    """Compare the CPU of a request, where the system tells."""
     if one.cpu_us is not None and other.cpu_us is not None:
         yield _divide(question, one.cpu_us, other.cpu_us, most)
 
@@ -170,7 +170,7 @@ def _compare_cpu(
 def _compare_time(
     question: str, one: Series, other: Series, most: float | None, share: int = 50
 ) -> Figure:
-    """Time that so many in a hundred requests took at most."""
+    """Compare the time that so many in a hundred requests took at most."""
     ours, theirs = (each.percentile(share) * 1e6 for each in (one, other))
     return _divide(f"{question}, p{share}", ours, theirs, most)
 
@@ -359,7 +359,7 @@ def _measure_disk(pace: Pace) -> Iterator[Figure]:
 
 
 def _measure_memory(pace: Pace) -> Iterator[Figure]:
-    """Memory of the server after work, and after as much work in other threads."""
+    """Measure the server's memory after work, and after as much in other threads."""
     total, sizes = pace.scale(HEAVY), list[int]()
     with _serve_hub() as side:
         for first in (0, 10):

@@ -1,5 +1,5 @@
-"""The inspector: HTML for operators. Reads queries, never the writer's states."""
+"""The inspector: HTML for operators, built from queries, never from writer states."""
 
-#: Changes when pages, panels or scripts change shape; an open page of another
-#: build is told to reload.
+#: Build number, raised when pages, panels or scripts change shape. The server tells
+#: an open page of another build to reload.
 BUILD = "1"

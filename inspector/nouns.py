@@ -1,4 +1,4 @@
-"""The lists and panels of the inspector, a line each."""
+"""The inspector's screens (lists and panels), one line each."""
 
 from __future__ import annotations
 

@@ -53,13 +53,13 @@ class SlugConverter:
 
 
 class NameConverter(SlugConverter):
-    """Convert a name that a client chose; see the kernel's names."""
+    """Converter of names chosen by clients, as `names` in the kernel allows."""
 
     regex = "[A-Za-z0-9][A-Za-z0-9._:@-]{0,127}"
 
 
 class SeqConverter:
-    """Convert a number of ours: at most 19 digits, so that any database takes it."""
+    """Converter of our numbers: at most 18 digits, which every database can store."""
 
     regex = "[0-9]{1,18}"
 
@@ -71,7 +71,7 @@ class SeqConverter:
 
 
 class NumberConverter(SeqConverter):
-    """Convert a seq, or a number up to 0 for what a fork inherits."""
+    """Converter of seqs, including 0 and below for events that a fork inherits."""
 
     regex = "0|-?[1-9][0-9]{0,17}"
 
@@ -91,39 +91,39 @@ T = f"{P}/threads/<name:thread>"
 S, E = f"{P}/subjects/<uuid:subject>", f"{P}/erasures/<uuid:erasure>"
 
 urlpatterns: list[URLPattern | URLResolver] = [
-    path("", projects.home, name="home"),
+    path("", projects.redirect_home, name="home"),
     path("projects", projects.index, name="projects"),
-    path("projects/new", projects.new, name="project-new"),
-    path("sign-in", sign_in.by_password, name="sign-in"),
-    path("sign-in/<str:token>", sign_in.by_link, name="sign-in-link"),
-    path("sign-out", sign_in.out, name="sign-out"),
-    path("theme", sign_in.theme, name="theme"),
+    path("projects/new", projects.create_project, name="project-new"),
+    path("sign-in", sign_in.sign_in_by_password, name="sign-in"),
+    path("sign-in/<str:token>", sign_in.sign_in_by_link, name="sign-in-link"),
+    path("sign-out", sign_in.sign_out, name="sign-out"),
+    path("theme", sign_in.set_theme, name="theme"),
     path("second-factor", second_factor.show, name="second-factor"),
     path("sso", sso.begin, name="sso"),
-    path("sso/callback", sso.callback, name="sso-callback"),
-    path("passkeys/challenge", passkeys.challenge, name="passkey-challenge"),
-    path("passkeys/proposal", passkeys.proposal, name="passkey-proposal"),
+    path("sso/callback", sso.receive_callback, name="sso-callback"),
+    path("passkeys/challenge", passkeys.issue_challenge, name="passkey-challenge"),
+    path("passkeys/proposal", passkeys.issue_proposal, name="passkey-proposal"),
     path(f"{P}/", screen.show, name="overview"),
-    path(f"{P}/panels/overview", screen.panel, name="overview-panel"),
+    path(f"{P}/panels/overview", screen.show_panel, name="overview-panel"),
     path(f"{P}/refusals", refusals.show, name="refusals"),
-    path(f"{P}/panels/<slug:panel>", threads.panel, name="list-panel"),
+    path(f"{P}/panels/<slug:panel>", threads.show_panel, name="list-panel"),
     path(f"{P}/chosen-threads", chosen.act, name="chosen-threads"),
     path(
         f"{P}/chosen-threads.<format:kind>", chosen.export, name="chosen-threads-export"
     ),
     path(f"{P}/settings", settings.show, name="settings"),
     path(f"{P}/api-keys", api_keys.index, name="api-keys"),
-    path(f"{P}/api-keys/new", api_keys.new, name="api-key-new"),
+    path(f"{P}/api-keys/new", api_keys.create_key, name="api-key-new"),
     path(f"{P}/api-keys/<slug:prefix>/rotate", api_keys.rotate, name="api-key-rotate"),
     path(f"{P}/api-keys/<slug:prefix>/revoke", api_keys.revoke, name="api-key-revoke"),
     path(f"{P}/connect", connect.show, name="connect"),
     path(f"{P}/connect/key", connect.make_key, name="connect-key"),
-    path(f"{P}/connect/<slug:panel>", connect.panel, name="connect-panel"),
+    path(f"{P}/connect/<slug:panel>", connect.show_panel, name="connect-panel"),
     path(f"{P}/search", palette.show, name="search"),
-    path(f"{P}/search/<slug:panel>", palette.panel, name="search-panel"),
+    path(f"{P}/search/<slug:panel>", palette.show_panel, name="search-panel"),
     path(f"{P}/words", words.show, name="words"),
     path(f"{P}/members", members.index, name="members"),
-    path(f"{P}/members/new", members.new, name="member-new"),
+    path(f"{P}/members/new", members.add_member, name="member-new"),
     path(f"{P}/members/<uuid:operator>", members.change, name="member"),
     path(f"{P}/audit/<seq:seq>", audit.show, name="audit-entry"),
     path(f"{P}/health", health.index, name="health"),
@@ -140,7 +140,7 @@ urlpatterns: list[URLPattern | URLResolver] = [
     path(f"{S}/hold", subject_acts.hold, name="subject-hold"),
     path(f"{S}/forget", forget.begin, name="forget"),
     path(E, erasures.show, name="erasure"),
-    path(f"{E}/panels/<slug:panel>", erasures.panel, name="erasure-panel"),
+    path(f"{E}/panels/<slug:panel>", erasures.show_panel, name="erasure-panel"),
     path(f"{E}/confirm", forget.confirm, name="erasure-confirm"),
     path(f"{E}/cancel", forget.cancel, name="erasure-cancel"),
     path(f"{E}/keep-out", forget.keep_out, name="erasure-keep-out"),
@@ -159,12 +159,12 @@ urlpatterns: list[URLPattern | URLResolver] = [
         f"{P}/tombstones/<uuid:tombstone>/lift", tombstones.lift, name="tombstone-lift"
     ),
     path(T, timeline.show, name="thread"),
-    path(f"{T}/panels/<slug:panel>", timeline.panel, name="panel"),
+    path(f"{T}/panels/<slug:panel>", timeline.show_panel, name="panel"),
     path(f"{T}/pages/<name:page>", pages.show, name="page"),
     path(f"{T}/pages/<name:page>/delete", pages.delete, name="page-delete"),
     path(f"{T}/pages/<name:page>/<slug:verb>", page_acts.act, name="page-act"),
     path(f"{T}/paging", paging.show, name="paging"),
-    path(f"{T}/paging/settings", paging.settings, name="paging-settings"),
+    path(f"{T}/paging/settings", paging.edit_settings, name="paging-settings"),
     path(f"{T}/paging/flush", paging.flush, name="paging-flush"),
     path(f"{T}/paging.<format:kind>", paging.export, name="paging-export"),
     path(f"{T}/add-key", key_acts.add, name="key-add"),
@@ -185,17 +185,21 @@ urlpatterns: list[URLPattern | URLResolver] = [
         name="checkpoint-delete",
     ),
     path(f"{T}/compare", checkpoints.compare, name="compare"),
-    path(f"{T}/turn", turns.go, name="turn-go"),
+    path(f"{T}/turn", turns.go_to_turn, name="turn-go"),
     path(f"{T}/turns/<seq:n>", turn_page.show, name="turn"),
-    path(f"{T}/turns/<seq:n>/request", turn_page.read, name="turn-request"),
+    path(f"{T}/turns/<seq:n>/request", turn_page.show_request, name="turn-request"),
     path(f"{T}/turns/<seq:n>/diff", turn_changes.diff, name="turn-diff"),
-    path(f"{T}/turns/<seq:n>/prefix", turn_changes.prefix, name="turn-prefix"),
-    path(f"{T}/turns/<seq:n>/panels/<slug:panel>", turn_page.panel, name="turn-panel"),
-    path(f"{T}/prefix", turn_changes.prefix_series, name="prefixes"),
-    path(f"{T}/tail", timeline.old_address, {"view": "events"}, name="tail"),
+    path(f"{T}/turns/<seq:n>/prefix", turn_changes.show_prefix, name="turn-prefix"),
+    path(
+        f"{T}/turns/<seq:n>/panels/<slug:panel>",
+        turn_page.show_panel,
+        name="turn-panel",
+    ),
+    path(f"{T}/prefix", turn_changes.show_prefixes, name="prefixes"),
+    path(f"{T}/tail", timeline.redirect_old_address, {"view": "events"}, name="tail"),
     path(
         f"{T}/working-set",
-        timeline.old_address,
+        timeline.redirect_old_address,
         {"tab": "working-set"},
         name="working-set",
     ),
@@ -209,15 +213,15 @@ urlpatterns: list[URLPattern | URLResolver] = [
     path(f"{T}/close", threads.close, name="close"),
     path(f"{T}/reopen", threads.reopen, name="reopen"),
     path(f"{T}/retention", retention.edit, name="retention"),
-    path(f"{T}/fork", forks.new, name="fork"),
+    path(f"{T}/fork", forks.fork_thread, name="fork"),
     path(f"{T}/forks", forks.index, name="forks"),
     path(f"{T}/events/<seq:seq>", events.show, name="event"),
     path(f"{T}/slots/<seq:index>", slots.show, name="slot"),
     path(
         f"{T}/slots/<seq:index>/pictures/<seq:part>",
-        slots.picture,
+        slots.send_picture,
         name="slot-picture",
     ),
-    path(f"{T}/messages.ndjson", slots.messages, name="messages-export"),
-    *(pattern for noun in NOUNS for pattern in noun.patterns()),
+    path(f"{T}/messages.ndjson", slots.export_messages, name="messages-export"),
+    *(pattern for noun in NOUNS for pattern in noun.build_url_patterns()),
 ]

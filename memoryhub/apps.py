@@ -13,16 +13,16 @@ class MemoryHubConfig(AppConfig):
     default_auto_field = "django.db.models.BigAutoField"
 
     def ready(self) -> None:
-        # What needs the models can be loaded only now.
+        # Modules that need the models can be imported only now.
         privacy = import_module("memoryhub.models.privacy")
         server_checks = import_module("memoryhub.queries.verify.server_checks")
         sealing = import_module("memoryhub.journal.writing.sealing")
         start = import_module("memoryhub.management.start")
         register(start.old_formats, Tags.database)
-        register(privacy.everything_declared)
+        register(privacy.check_declarations)
         register(sealing.every_page_can_go)
-        register(checks.ring_beside_database, deploy=True)
-        register(checks.password_only, deploy=True)
+        register(checks.check_ring_folder, deploy=True)
+        register(checks.check_password_only, deploy=True)
         register(server_checks.redis_saves, deploy=True)
         register(server_checks.secret, deploy=True)
         register(server_checks.proxies, deploy=True)

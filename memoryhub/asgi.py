@@ -13,7 +13,7 @@ from django.conf import settings
 from django.core.handlers.asgi import ASGIHandler, ASGIRequest
 
 os.environ.setdefault("DJANGO_SETTINGS_MODULE", "memoryhub.settings")
-# Sets Django up, which whatever is imported below needs.
+# Set Django up first: the imports below need it.
 django.setup(set_prefix=False)
 
 import structlog
@@ -23,11 +23,11 @@ from channels.routing import ProtocolTypeRouter
 from inspector.live.hub import hub
 from inspector.live.routing import websocket_application
 from inspector.web.cookies import CookiesByPort
-from memoryhub.api.errors import IncompleteBodyError, status_of
-from memoryhub.api.handler import application as api_application
+from memoryhub.api.errors import IncompleteBodyError, get_status
+from memoryhub.api.handler import build_application as api_application
 from memoryhub.api.http import gate
 from memoryhub.api.threads import socket
-from memoryhub.api.threads.protocol import Close
+from memoryhub.api.threads.protocol import CloseCode
 from memoryhub.errors import Refusal
 from memoryhub.journal import writer
 from memoryhub.journal.log.announce import doorbell
@@ -44,13 +44,13 @@ Send = Callable[[dict[str, Any]], Awaitable[None]]
 
 log = structlog.get_logger()
 
-#: The one address that answers whatever else is held back.
+#: The only path that answers while everything else is held back.
 LIVE = "/health/live"
 _PORTS = {"http": 80, "https": 443}
 
 
-class Sockets:
-    """An agent's has a key; a browser's has our session, whoever's page opened it."""
+class SocketRouter:
+    """Router of sockets: an agent's has a key, a browser's has our session."""
 
     def __init__(self, *, browsers: Any) -> None:
         self.browsers = OwnOrigin(browsers)
@@ -59,44 +59,44 @@ class Sockets:
         if maintenance.waiting:
             await receive()
             await send({"type": "websocket.accept"})
-            await send({"type": "websocket.close", "code": int(Close.TRY_LATER)})
+            await send({"type": "websocket.close", "code": int(CloseCode.TRY_LATER)})
             return
         ours = scope["path"].startswith(socket.PREFIX)
-        await (socket.application if ours else self.browsers)(scope, receive, send)
+        await (socket.serve_socket if ours else self.browsers)(scope, receive, send)
 
 
 class OwnOrigin:
-    """Lets in only the sockets that our own pages open: scheme, host and port equal."""
+    """Filter that accepts only sockets of our own pages: same scheme, host and port."""
 
     def __init__(self, application: Any) -> None:
         self.application = application
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        if _own(scope):
+        if _is_own_origin(scope):
             await self.application(scope, receive, send)
             return
-        # Before accepting: a foreign page learns no more than that it may not.
+        # Before accepting, so that a foreign page learns only that it is refused.
         await receive()
         await send({"type": "websocket.close"})
 
 
-def _own(scope: Scope) -> bool:
+def _is_own_origin(scope: Scope) -> bool:
     headers = dict(scope["headers"])
-    origin = _place(headers.get(b"origin", b"").decode("latin-1"))
+    origin = _parse_origin(headers.get(b"origin", b"").decode("latin-1"))
     if origin is None:
         return False
-    if origin in [_place(configured) for configured in settings.ORIGINS]:
+    if origin in [_parse_origin(configured) for configured in settings.ORIGINS]:
         return True
     host = headers.get(b"host", b"")
-    # A host that is not ours is a name somebody else points at us.
-    if not gate.own_host(host):
+    # A foreign host name is one that somebody else points at us.
+    if not gate.is_own_host(host):
         return False
     scheme = "https" if scope.get("scheme") == "wss" else "http"
-    return origin == _place(f"{scheme}://{host.decode()}")
+    return origin == _parse_origin(f"{scheme}://{host.decode()}")
 
 
-def _place(url: str) -> tuple[str, str, int] | None:
-    """Scheme, host and port of an origin; None for what is not one."""
+def _parse_origin(url: str) -> tuple[str, str, int] | None:
+    """Return scheme, host and port of an origin; None if it is not an origin."""
     try:
         parts = urlsplit(url)
         port = parts.port or _PORTS.get(parts.scheme)
@@ -108,7 +108,7 @@ def _place(url: str) -> tuple[str, str, int] | None:
 
 
 class Lifespan:
-    """Starts what the process runs beside requests, and stops it in reverse order."""
+    """Start and stop of the process's work beside requests; stops in reverse order."""
 
     def __init__(self) -> None:
         self.reconciler = Reconciler()
@@ -140,22 +140,23 @@ class Lifespan:
         await asyncio.to_thread(self.reconciler.stop)
         if self.flushing is not None:
             self.flushing.cancel()
-        await asyncio.to_thread(uses.settle)
+        await asyncio.to_thread(uses.flush_last)
         await asyncio.to_thread(activity.flush)
-        # Drains: what was taken in is on disk before the process ends.
+        # The writer drains its queue: accepted writes are on disk before the process
+        # ends.
         await asyncio.to_thread(writer.stop)
-        await asyncio.to_thread(anchors.last)
+        await asyncio.to_thread(anchors.anchor_last)
         doorbell.detach()
         await asyncio.to_thread(readers.stop)
         log.info("server.stopped")
 
 
 class PageRequest(ASGIRequest):
-    """A page's request; its host is judged as an API request's is."""
+    """A page's request, whose host is checked like an API request's."""
 
     def get_host(self) -> str:
         host: str = self._get_raw_host()  # type: ignore[attr-defined]  # Django has it
-        return host if gate.own_host(host.encode()) else super().get_host()
+        return host if gate.is_own_host(host.encode()) else super().get_host()
 
 
 class Pages(ASGIHandler):
@@ -163,7 +164,7 @@ class Pages(ASGIHandler):
 
 
 class Http:
-    """Requests under `/api` go their own, shorter way; all others go to Django."""
+    """Router of requests: `/api` bypasses Django, all other paths go to Django."""
 
     def __init__(self, django: Any) -> None:
         self.django = django
@@ -174,28 +175,28 @@ class Http:
         if ours:
             await self.api(scope, receive, send)
         elif maintenance.waiting and scope["path"] != LIVE:
-            await _refuse(send, 503, maintenance.refusal_text)
+            await _send_refusal(send, 503, maintenance.refusal_text)
         else:
-            await self._page(scope, receive, send)
+            await self._serve_page(scope, receive, send)
 
-    async def _page(self, scope: Scope, receive: Receive, send: Send) -> None:
-        """To Django with a body that was read already: its own goes onto the disk.
+    async def _serve_page(self, scope: Scope, receive: Receive, send: Send) -> None:
+        """Pass a request to Django with its body read, so that no body is put on disk.
 
-        Whatever the method, for Django reads what comes with a GET as well.
+        Whatever the method: Django reads the body of a GET as well.
         """
         try:
             gate.check_size(scope)
             body = await gate.read_body(scope, receive)
         except IncompleteBodyError:
-            await _refuse(send, 408)
+            await _send_refusal(send, 408)
         except Refusal as refusal:
-            await _refuse(send, status_of(refusal))
+            await _send_refusal(send, get_status(refusal))
         else:
             await self.django(scope, gate.replay(body, receive), send)
 
 
-async def _refuse(send: Send, status: int, text: bytes = b"") -> None:
-    """Answer without a page, and hang up: the rest of the request is not read."""
+async def _send_refusal(send: Send, status: int, text: bytes = b"") -> None:
+    """Answer without a page, and close: the rest of the request is not read."""
     close = [(b"connection", b"close"), (b"cache-control", b"no-store")]
     length = (b"content-length", str(len(text)).encode())
     plain = [(b"content-type", b"text/plain; charset=utf-8")] if text else []
@@ -207,7 +208,7 @@ async def _refuse(send: Send, status: int, text: bytes = b"") -> None:
 application = ProtocolTypeRouter(
     {
         "http": Http(CookiesByPort(Pages())),
-        "websocket": Sockets(
+        "websocket": SocketRouter(
             browsers=CookiesByPort(AuthMiddlewareStack(websocket_application))
         ),
         "lifespan": Lifespan(),

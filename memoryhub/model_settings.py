@@ -1,4 +1,4 @@
-"""Settings of the language model: whole or absent, and no refusal tells the key."""
+"""Settings of the language model: complete or absent; no error shows the key."""
 
 from __future__ import annotations
 
@@ -11,17 +11,17 @@ from pydantic import BaseModel, ConfigDict, Field
 
 
 class Price(BaseModel):
-    """What a model takes for a million tokens, in any currency."""
+    """Prices of a model for a million tokens, in any currency."""
 
     model_config = ConfigDict(extra="forbid")
 
     price: float = Field(ge=0)
-    #: Of those that it has cached.
+    #: Price of cached tokens.
     cached: float = Field(ge=0)
-    #: Of what it answers; None: as of what it is asked.
+    #: Price of tokens of answers; None: as for tokens of questions.
     answers: float | None = Field(default=None, ge=0)
 
-    def cost(self, tokens_in: int, tokens_out: int) -> float:
+    def compute_cost(self, tokens_in: int, tokens_out: int) -> float:
         """Return what a question and its answer cost, to six decimals."""
         answers = self.price if self.answers is None else self.answers
         return round((tokens_in * self.price + tokens_out * answers) / 1e6, 6)
@@ -29,26 +29,26 @@ class Price(BaseModel):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ModelSettings:
-    """Where a chat-completions API is, and which of its models is asked."""
+    """Address of a chat-completions API, and the model to ask there."""
 
-    #: Up to what `/chat/completions` follows.
+    #: URL up to `/chat/completions`.
     url: str
     name: str
-    #: Sent to that address alone.
+    #: Sent to that URL alone.
     key: str = field(repr=False)
-    #: None: nobody said what it takes.
+    #: None: no price is configured.
     price: Price | None = None
-    #: What it takes of a question and its answer; None: nobody said so.
+    #: Limit of tokens of a question and its answer; None: none is configured.
     window_tokens: int | None = None
 
     @property
     def host(self) -> str:
-        """Give the host, which is given what the model is asked."""
+        """Host that receives the questions."""
         return urlsplit(self.url).netloc
 
 
-def near_or_secret(url: str) -> bool:
-    """Return whether an address is https, or http on loopback, with no user in it."""
+def is_secure_url(url: str) -> bool:
+    """Return whether a URL is https, or http on loopback, without a user in it."""
     parts = urlsplit(url)
     near = parts.scheme == "http" and parts.hostname in {"127.0.0.1", "localhost"}
     if not parts.hostname or "@" in parts.netloc or parts.query or parts.fragment:
@@ -76,13 +76,13 @@ def read(
     price: Price | None = None,
     window_tokens: int | None = None,
 ) -> ModelSettings | None:
-    """Return the settings; None where there is no model. Raises ValueError with why."""
+    """Return the settings; None without a model. Raises ValueError with the reason."""
     if not (url or name or key or file):
         return None
     parts = {"URL": url, "NAME": name, "KEY": key or file}
     if missing := [f"MEMORYHUB_MODEL_{each}" for each in parts if not parts[each]]:
         raise ValueError(f"the model needs {' and '.join(missing)} as well")
-    if not near_or_secret(url):
+    if not is_secure_url(url):
         raise ValueError("MEMORYHUB_MODEL_URL must be an https:// address")
     if find_spec("httpx2") is None:
         raise ValueError("the model needs an extra: uv sync --inexact --extra llm")

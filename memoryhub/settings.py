@@ -1,4 +1,4 @@
-"""Settings: read from the environment only, refused by name when they are wrong."""
+"""Settings, read from the environment only; a wrong value is refused by name."""
 
 from __future__ import annotations
 
@@ -32,9 +32,9 @@ class Environment(BaseSettings):
     MEMORYHUB_KEK_FILE: Path | None = None
     MEMORYHUB_LEDGER: Path | None = None
     MEMORYHUB_LEDGER_MIRROR: Path | None = None
-    #: Where whoever runs the server keeps its output in files: scans look there.
+    #: Folder of the server's output files, if its operator keeps any: scans read them.
     MEMORYHUB_LOGS: Path | None = None
-    #: Room that is given up when a full disk is in the way of forgetting; 0: none.
+    #: MiB of disk given up when a full disk blocks an erasure; 0: none.
     MEMORYHUB_BALLAST_MIB: int = Field(default=64, ge=0, le=65_536)
     MEMORYHUB_KEYS_BACKUP_DAYS: int = Field(default=7, ge=1)
     MEMORYHUB_BACKUP_DAYS: int = Field(default=30, ge=1)
@@ -57,16 +57,16 @@ class Environment(BaseSettings):
     MEMORYHUB_SSO_CLIENT_ID: str = ""
     MEMORYHUB_SSO_CLIENT_SECRET: str = ""
     MEMORYHUB_SSO_CLIENT_SECRET_FILE: Path | None = None
-    #: The provider asks everybody for two factors, though it may not say so.
+    #: The provider asks every user for two factors, even if its tokens do not say so.
     MEMORYHUB_SSO_MFA: bool = False
     #: A chat-completions API, without the path of its calls.
     MEMORYHUB_MODEL_URL: str = ""
     MEMORYHUB_MODEL_NAME: str = ""
     MEMORYHUB_MODEL_KEY: str = ""
     MEMORYHUB_MODEL_KEY_FILE: Path | None = None
-    #: Of one question and its answer; none: as many as are asked.
+    #: Tokens of one question and its answer; None: no limit.
     MEMORYHUB_MODEL_WINDOW_TOKENS: int | None = Field(default=None, ge=4_000)
-    #: Of one project, questions and answers together.
+    #: Tokens per project and day, questions and answers together.
     MEMORYHUB_MODEL_DAILY_TOKENS: int = Field(default=1_000_000, ge=1)
     MEMORYHUB_LEAN_API: bool = True
     MEMORYHUB_BODY_BYTES: int = Field(default=1_048_576, ge=1024)
@@ -81,30 +81,30 @@ class Environment(BaseSettings):
     MEMORYHUB_EXPORTS_PER_PROJECT: int = Field(default=2, ge=1, le=9)
     MEMORYHUB_EXPORTS_AT_ONCE: int = Field(default=4, ge=1)
     MEMORYHUB_EXPORTS_PER_DAY: int = Field(default=10, ge=1)
-    #: Of memory that a process keeps indexes of what was said in.
+    #: Bytes of search indexes that a process keeps in memory.
     MEMORYHUB_SEARCH_BYTES: int = Field(default=48 * 2**20, ge=2**20)
     MEMORYHUB_READERS: int = Field(default=4, ge=1, le=64)
     MEMORYHUB_SQLITE_SYNCHRONOUS: str = Field(default="FULL", pattern="^(FULL|NORMAL)$")
-    #: JSON: prices by the model's name, or any other, for what-if costs.
+    #: JSON: prices by the model's name, or any other name, for what-if costs.
     MEMORYHUB_PRICES: Json[dict[str, Price]] = Field(
         default="{}", validate_default=True
     )
 
 
-def _environment() -> Environment:
+def _read_environment() -> Environment:
     try:
         return Environment()
     except ValidationError as failure:
         wrong = sorted({str(error["loc"][0]) for error in failure.errors()})
-    # Without the value, which may be a secret in the wrong place.
-    raise _refused(
+    # Omit the value, which may be a secret in the wrong place.
+    raise _build_refusal(
         f"{', '.join(wrong)} can not have this value; docs/configuration.md says what "
         "it takes"
     )
 
 
-def _sso_secret() -> str:
-    """The secret of single sign-on, empty where that is off. Half of it is refused."""
+def _read_sso_secret() -> str:
+    """Return the secret of single sign-on, "" if off. Refuses partial settings."""
     secret, file = ENV.MEMORYHUB_SSO_CLIENT_SECRET, ENV.MEMORYHUB_SSO_CLIENT_SECRET_FILE
     parts = {
         "MEMORYHUB_SSO_ISSUER": ENV.MEMORYHUB_SSO_ISSUER,
@@ -114,21 +114,23 @@ def _sso_secret() -> str:
     if not any(parts.values()):
         return ""
     if missing := [name for name, value in parts.items() if not value]:
-        raise _refused(f"single sign-on needs {' and '.join(missing)} as well")
-    if not model_settings.near_or_secret(ENV.MEMORYHUB_SSO_ISSUER):
-        raise _refused("MEMORYHUB_SSO_ISSUER must be an https:// address")
+        raise _build_refusal(f"single sign-on needs {' and '.join(missing)} as well")
+    if not model_settings.is_secure_url(ENV.MEMORYHUB_SSO_ISSUER):
+        raise _build_refusal("MEMORYHUB_SSO_ISSUER must be an https:// address")
     if find_spec("allauth") is None:
-        raise _refused("single sign-on needs an extra: uv sync --inexact --extra sso")
+        raise _build_refusal(
+            "single sign-on needs an extra: uv sync --inexact --extra sso"
+        )
     if file is None:
         return secret
     try:
         return model_settings.read_secret(file, "MEMORYHUB_SSO_CLIENT_SECRET_FILE")
     except ValueError as wrong:
-        raise _refused(str(wrong)) from None
+        raise _build_refusal(str(wrong)) from None
 
 
-def _model() -> ModelSettings | None:
-    """The model that is asked; None where there is none. Half of it is refused."""
+def _read_model() -> ModelSettings | None:
+    """Return the configured model; None without one. Refuses partial settings."""
     names = (f"MEMORYHUB_MODEL_{each}" for each in ("URL", "NAME", "KEY", "KEY_FILE"))
     price = ENV.MEMORYHUB_PRICES.get(ENV.MEMORYHUB_MODEL_NAME)
     try:
@@ -138,39 +140,39 @@ def _model() -> ModelSettings | None:
             window_tokens=ENV.MEMORYHUB_MODEL_WINDOW_TOKENS,
         )
     except ValueError as wrong:
-        raise _refused(str(wrong)) from None
+        raise _build_refusal(str(wrong)) from None
 
 
-def _refused(reason: str) -> SystemExit:
+def _build_refusal(reason: str) -> SystemExit:
     sys.stderr.write(f"MemoryHub does not start: {reason}\n")
     return SystemExit(2)
 
 
-ENV = _environment()
+ENV = _read_environment()
 
 
-def _words(text: str) -> list[str]:
+def _split_words(text: str) -> list[str]:
     return [word.strip() for word in text.split(",") if word.strip()]
 
 
 SECRET_KEY = ENV.MEMORYHUB_SECRET_KEY
 DEBUG = ENV.MEMORYHUB_DEBUG
 TESTING = ENV.MEMORYHUB_TESTING
-HOSTS = _words(ENV.MEMORYHUB_HOSTS)
+HOSTS = _split_words(ENV.MEMORYHUB_HOSTS)
 ALLOWED_HOSTS = ["127.0.0.1", "localhost", "[::1]", *HOSTS]
-ORIGINS = _words(ENV.MEMORYHUB_ORIGINS)
-TRUSTED_PROXIES = _words(ENV.MEMORYHUB_TRUSTED_PROXIES)
+ORIGINS = _split_words(ENV.MEMORYHUB_ORIGINS)
+TRUSTED_PROXIES = _split_words(ENV.MEMORYHUB_TRUSTED_PROXIES)
 SUDO_MINUTES = ENV.MEMORYHUB_SUDO_MINUTES
 ALLOW_PASSWORD_ONLY = ENV.MEMORYHUB_ALLOW_PASSWORD_ONLY
 TLS = ENV.MEMORYHUB_TLS
 SSO_ISSUER, SSO_CLIENT_ID = ENV.MEMORYHUB_SSO_ISSUER, ENV.MEMORYHUB_SSO_CLIENT_ID
-SSO_CLIENT_SECRET = _sso_secret()
+SSO_CLIENT_SECRET = _read_sso_secret()
 SSO = bool(SSO_CLIENT_SECRET)
 SSO_MFA = ENV.MEMORYHUB_SSO_MFA
-MODEL = _model()
+MODEL = _read_model()
 MODEL_DAILY_TOKENS = ENV.MEMORYHUB_MODEL_DAILY_TOKENS
 
-# Where things lie
+# Paths
 
 DATA_DIR = ENV.MEMORYHUB_DATA.resolve()
 KEK_FILE = (ENV.MEMORYHUB_KEK_FILE or DATA_DIR / "kek.json").resolve()
@@ -182,11 +184,11 @@ LEDGER_MIRROR = ENV.MEMORYHUB_LEDGER_MIRROR and ENV.MEMORYHUB_LEDGER_MIRROR.reso
 LOGS = ENV.MEMORYHUB_LOGS and ENV.MEMORYHUB_LOGS.resolve()
 BALLAST = DATA_DIR / "ballast"
 BALLAST_BYTES = ENV.MEMORYHUB_BALLAST_MIB << 20
-# Every command needs the folder, and nobody else should look into it.
+# Every command needs the folder, and no other user should read it.
 DATA_DIR.mkdir(mode=0o700, parents=True, exist_ok=True)
 
 
-def _sqlite(name: str, pragmas: str) -> dict[str, Any]:
+def _build_sqlite(name: str, pragmas: str) -> dict[str, Any]:
     return {
         "ENGINE": "django.db.backends.sqlite3",
         "NAME": str(DATA_DIR / f"{name}.sqlite3"),
@@ -200,7 +202,7 @@ def _sqlite(name: str, pragmas: str) -> dict[str, Any]:
     }
 
 
-def _postgres(url: str, test_name: str) -> dict[str, Any]:
+def _build_postgres(url: str, test_name: str) -> dict[str, Any]:
     database: dict[str, Any] = {**dj_database_url.parse(url)}
     limits = "-c statement_timeout=5000 -c idle_in_transaction_session_timeout=30000"
     database["CONN_MAX_AGE"] = 0
@@ -211,10 +213,10 @@ def _postgres(url: str, test_name: str) -> dict[str, Any]:
             "min_size": 1,
             # The readers, the writer, pages, and five threads of background work.
             "max_size": ENV.MEMORYHUB_READERS + 10,
-            # A database that is away is said so, not waited for.
+            # An absent database is reported, not waited for.
             "timeout": 5,
-            # Then each request tries anew: a pool that goes on by itself waits twice as
-            # long each time, and long after the database is back.
+            # Then each request tries anew: a pool that retries by itself doubles its
+            # pauses, and pauses long after the database is back.
             "reconnect_timeout": 2,
         },
         "options": limits,
@@ -237,12 +239,12 @@ _KEYS_PRAGMAS = (
 )
 
 DATABASES = {
-    "default": _postgres(ENV.DATABASE_URL, "test_memoryhub")
+    "default": _build_postgres(ENV.DATABASE_URL, "test_memoryhub")
     if ENV.DATABASE_URL
-    else _sqlite("memoryhub", _MAIN_PRAGMAS),
-    "keys": _postgres(ENV.KEYS_DATABASE_URL, "test_memoryhub_keys")
+    else _build_sqlite("memoryhub", _MAIN_PRAGMAS),
+    "keys": _build_postgres(ENV.KEYS_DATABASE_URL, "test_memoryhub_keys")
     if ENV.KEYS_DATABASE_URL
-    else _sqlite("keys", _KEYS_PRAGMAS),
+    else _build_sqlite("keys", _KEYS_PRAGMAS),
 }
 DATABASE_ROUTERS = ["memoryhub.models.server.router.KeysRouter"]
 DEFAULT_AUTO_FIELD = "django.db.models.BigAutoField"
@@ -253,7 +255,7 @@ CHANNEL_LAYERS = {
         "BACKEND": "channels_redis.core.RedisChannelLayer",
         "CONFIG": {
             # The hub waits five seconds for a notice; the client's own limit, five as
-            # well, would make of every silence an error.
+            # well, would turn every silence into an error.
             "hosts": [{"address": REDIS_URL, "socket_timeout": 15}],
             "expiry": 10,
             "capacity": 100,
@@ -264,7 +266,7 @@ CHANNEL_LAYERS = {
 }
 CACHES = {"default": {"BACKEND": "django.core.cache.backends.dummy.DummyCache"}}
 
-# What is installed and in which order requests pass
+# Installed apps, and the order in which middleware runs
 
 INSTALLED_APPS = [
     "servestatic.runserver_nostatic",
@@ -285,13 +287,14 @@ MIDDLEWARE = [
     "inspector.web.middleware.Sessions",
     "django.middleware.csrf.CsrfViewMiddleware",
     "django.contrib.auth.middleware.AuthenticationMiddleware",
-    # The policy above says the same to every browser of today; Django's check asks.
+    # BrowserPolicy sends the same to every current browser; Django's check asks for it.
     "django.middleware.clickjacking.XFrameOptionsMiddleware",
 ]
 if SSO:
     INSTALLED_APPS += ["allauth", "allauth.account", "allauth.socialaccount"]
     MIDDLEWARE.append("allauth.account.middleware.AccountMiddleware")
-    # We use of it what speaks to a provider, which stores nothing: no table is made.
+    # We use only the part that speaks to a provider. It stores nothing, so no table is
+    # made.
     MIGRATION_MODULES = {"account": None, "socialaccount": None}
     SOCIALACCOUNT_ADAPTER = "inspector.access.providers.Adapter"
     SOCIALACCOUNT_STORE_TOKENS = False
@@ -304,7 +307,7 @@ TEMPLATES = [
     {
         "BACKEND": "django.template.backends.django.DjangoTemplates",
         "DIRS": [BASE_DIR / "templates"],
-        # The reference page of the API is Ninja's.
+        # The API's reference page is a template of Ninja.
         "APP_DIRS": True,
         "OPTIONS": {
             "context_processors": ["django.template.context_processors.request"],
@@ -329,7 +332,7 @@ LANGUAGE_CODE = "en"
 
 AUTH_USER_MODEL = "memoryhub.Operator"
 AUTHENTICATION_BACKENDS = [
-    "inspector.access.backends.Passkey",
+    "inspector.access.backends.PasskeyBackend",
     "inspector.access.backends.Sso",
     "inspector.access.backends.Password",
 ]
@@ -348,8 +351,8 @@ SESSION_COOKIE_AGE = 12 * 3600
 SESSION_COOKIE_HTTPONLY = True
 SESSION_COOKIE_SAMESITE = "Lax"
 SESSION_COOKIE_SECURE = TLS
-# A cookie of its own, since a token in the session would write a row for everybody who
-# looks at the sign-in page. It ends with the browser; no script reads it.
+# A cookie of its own, since a token in the session would write a row for every visitor
+# of the sign-in page. It ends with the browser; no script reads it.
 CSRF_COOKIE_NAME = "__Host-mh_csrf" if TLS else "mh_csrf"
 CSRF_COOKIE_AGE = None
 CSRF_COOKIE_HTTPONLY = True

@@ -1,4 +1,4 @@
-"""Answers: what a loop reads of the hub and of a model, in each of three formats."""
+"""Answers of the hub and of a model that a loop reads, in each of three formats."""
 
 from __future__ import annotations
 
@@ -7,12 +7,12 @@ from typing import Any, Literal, NotRequired, TypedDict
 
 class Function(TypedDict):
     name: str
-    #: JSON, as the model wrote it.
+    #: JSON text, as the model wrote it.
     arguments: str
 
 
-class ToolCall(TypedDict):
-    """Of chat completions."""
+class ChatToolCall(TypedDict):
+    """A tool call of chat completions."""
 
     id: str
     type: str
@@ -20,7 +20,7 @@ class ToolCall(TypedDict):
 
 
 class FunctionCall(TypedDict):
-    """Of Responses: an item of a message's content."""
+    """A tool call of Responses: an item of a message's content."""
 
     type: Literal["function_call"]
     call_id: str
@@ -28,8 +28,8 @@ class FunctionCall(TypedDict):
     arguments: str
 
 
-class ToolUse(TypedDict):
-    """Of Anthropic's Messages: a block of a message's content."""
+class ToolUseBlock(TypedDict):
+    """A tool call of Anthropic's Messages: a block of a message's content."""
 
     type: Literal["tool_use"]
     id: str
@@ -37,22 +37,23 @@ class ToolUse(TypedDict):
     input: dict[str, Any]
 
 
-Call = ToolCall | FunctionCall | ToolUse
+Call = ChatToolCall | FunctionCall | ToolUseBlock
 
 
-class Message(TypedDict):
-    """Of chat completions or Anthropic; of Responses, its items are the content."""
+class ModelMessage(TypedDict):
+    """A message of chat completions or Anthropic; for Responses, `content` holds the
+    items."""
 
     role: str
     content: Any
     name: NotRequired[str]
     refusal: NotRequired[str | None]
-    tool_calls: NotRequired[list[ToolCall] | None]
+    tool_calls: NotRequired[list[ChatToolCall] | None]
     tool_call_id: NotRequired[str]
 
 
 class CallOutput(TypedDict):
-    """Of Responses: the item that answers a call."""
+    """The answer to a call of Responses: an item."""
 
     type: Literal["function_call_output", "custom_tool_call_output"]
     call_id: str
@@ -60,17 +61,17 @@ class CallOutput(TypedDict):
 
 
 class ModelRequest(TypedDict, total=False):
-    """What is sent to the model, which is named beside it."""
+    """The request to send to the model, without the model's name."""
 
-    messages: list[Message]
-    #: Of Responses, in the place of messages.
+    messages: list[ModelMessage]
+    #: Items of Responses, instead of messages.
     input: list[dict[str, Any]]
-    #: Of Anthropic's Messages, beside them.
+    #: System prompt of Anthropic's Messages.
     system: str
     tools: list[dict[str, Any]]
 
 
-class Cut(TypedDict):
+class CutText(TypedDict):
     """A text of which the request shows only a part."""
 
     page_id: str
@@ -78,8 +79,8 @@ class Cut(TypedDict):
     shown_tokens: int
 
 
-class Turn(TypedDict):
-    """What `turns.begin` answers."""
+class TurnAnswer(TypedDict):
+    """The answer of `turns.begin`."""
 
     thread: str
     thread_id: str
@@ -90,15 +91,15 @@ class Turn(TypedDict):
     tokens: int
     tokenizer: str
     included: list[str]
-    cut: list[Cut]
+    cut: list[CutText]
     omitted: list[str]
     recall_asked: int | None
     recall_given: int
     over_budget: bool
 
 
-class Appended(TypedDict):
-    """What `slots.append` answers."""
+class AppendAnswer(TypedDict):
+    """The answer of `slots.append`."""
 
     thread: str
     thread_id: str

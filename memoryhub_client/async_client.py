@@ -1,4 +1,4 @@
-"""The client that is awaited: as `client`, line by line."""
+"""The asynchronous client, parallel to `client` line by line."""
 
 from __future__ import annotations
 
@@ -14,15 +14,15 @@ from memoryhub_client.problems import Unreachable
 from memoryhub_client.requests import Answer, Download, Feed, Listing, Request
 from memoryhub_client.transport import (
     DROPPED,
-    Following,
+    FeedPosition,
     Patience,
     Transport,
-    answer,
+    parse_answer,
 )
 
 
 class AsyncClient(Transport):
-    """One hub by one key; its lines are kept open. Tasks of one loop may share it."""
+    """One hub by one key, over kept connections. Tasks of one loop may share it."""
 
     def __init__(self, url: str, key: str, **patience: Unpack[Patience]) -> None:
         super().__init__(url, key, **patience)
@@ -38,11 +38,11 @@ class AsyncClient(Transport):
         await self._http.aclose()
 
     async def send(self, request: Request[Answer]) -> Answer:
-        """What the server answers. Raises Problem, Unreachable."""
-        return answer(request, await self._open(request))
+        """Send the request; return the server's answer. Raises Problem, Unreachable."""
+        return parse_answer(request, await self._open(request))
 
     async def each(self, request: Listing) -> AsyncGenerator[dict[str, Any], None]:
-        """All items to the end of the list, part by part."""
+        """Yield all items to the end of the list, part by part."""
         cursor: str | None = ""
         while cursor is not None:
             part = await self.send(request.going_on(cursor) if cursor else request)
@@ -51,11 +51,12 @@ class AsyncClient(Transport):
             cursor = part["next"]
 
     async def follow(self, request: Feed) -> AsyncGenerator[dict[str, Any], None]:
-        """Events as they happen, each once, across lines that drop.
+        """Yield events as they happen, each once, across dropped connections.
 
-        Who leaves early closes it by `contextlib.aclosing`, or its line stays open.
+        Close an unfinished iteration with `contextlib.aclosing`, or its connection
+        stays open.
         """
-        following = Following(request)
+        following = FeedPosition(request)
         while True:
             with suppress(*DROPPED):
                 async with aclosing(await self._open(following.request, live=True)) as (
@@ -64,10 +65,10 @@ class AsyncClient(Transport):
                     source = httpx2.EventSource(response, max_event_size=None)
                     async for sent in source:
                         yield following.take(sent)
-            await asyncio.sleep(following.pause())
+            await asyncio.sleep(following.compute_pause())
 
     async def download(self, request: Download) -> AsyncGenerator[bytes, None]:
-        """The file in pieces. Raises Unreachable when it ends too early."""
+        """Yield the file in pieces. Raises Unreachable if the connection drops."""
         async with aclosing(await self._open(request, live=True)) as response:
             try:
                 async for piece in response.aiter_bytes():

@@ -6,25 +6,25 @@ from collections.abc import Sequence
 from typing import Literal, Unpack
 
 from memoryhub_client.requests import (
-    AsOf,
-    Conditions,
+    AsOfQuery,
     Listing,
-    Match,
+    MatchCondition,
     PartAsOf,
     Request,
-    at,
-    listing,
+    WriteConditions,
+    build_listing,
+    build_path,
     read,
     write,
 )
 
 
-class Taking(Conditions, total=False):
+class Taking(WriteConditions, total=False):
     name: str | None
     description: str | None
 
 
-class Search(PartAsOf, total=False):
+class CheckpointSearch(PartAsOf, total=False):
     name: str
     auto: bool
 
@@ -34,33 +34,38 @@ class Comparing(PartAsOf, total=False):
     values: bool
 
 
-class Restoring(Conditions, total=False):
+class Restoring(WriteConditions, total=False):
     parts: Sequence[Literal["keys", "task", "notes", "frames"]]
     dry_run: bool
 
 
 def take(thread: str, **fields: Unpack[Taking]) -> Request:
-    return write("POST", at("threads", thread, "checkpoints"), fields)
+    return write("POST", build_path("threads", thread, "checkpoints"), fields)
 
 
-def list_all(thread: str, **query: Unpack[Search]) -> Listing:
-    return listing(at("threads", thread, "checkpoints"), query)
+def list_all(thread: str, **query: Unpack[CheckpointSearch]) -> Listing:
+    return build_listing(build_path("threads", thread, "checkpoints"), query)
 
 
-def get(thread: str, checkpoint: int | str, **query: Unpack[AsOf]) -> Request:
-    return read(at("threads", thread, "checkpoints", checkpoint), query)
+def get(thread: str, checkpoint: int | str, **query: Unpack[AsOfQuery]) -> Request:
+    return read(build_path("threads", thread, "checkpoints", checkpoint), query)
 
 
-def delete(thread: str, checkpoint: int | str, **fields: Unpack[Match]) -> Request:
-    return write("DELETE", at("threads", thread, "checkpoints", checkpoint), fields)
+def delete(
+    thread: str, checkpoint: int | str, **fields: Unpack[MatchCondition]
+) -> Request:
+    return write(
+        "DELETE", build_path("threads", thread, "checkpoints", checkpoint), fields
+    )
 
 
 def restore(thread: str, checkpoint: int | str, **fields: Unpack[Restoring]) -> Request:
-    path = at("threads", thread, "checkpoints", f"{checkpoint}:restore")
+    path = build_path("threads", thread, "checkpoints", f"{checkpoint}:restore")
     return write("POST", path, fields)
 
 
 def compare(thread: str, a: int | str, **query: Unpack[Comparing]) -> Listing:
-    """`each` gives the keys that differ; the rest is told to `send`."""
-    path = at("threads", thread, "checkpoints:compare")
-    return listing(path, {"a": a, **query}, items="keys")
+    """Compare two checkpoints: `each` yields the differing keys, `send` answers the
+    rest."""
+    path = build_path("threads", thread, "checkpoints:compare")
+    return build_listing(path, {"a": a, **query}, items="keys")

@@ -1,4 +1,4 @@
-"""The client that waits."""
+"""The synchronous client."""
 
 from __future__ import annotations
 
@@ -14,15 +14,15 @@ from memoryhub_client.problems import Unreachable
 from memoryhub_client.requests import Answer, Download, Feed, Listing, Request
 from memoryhub_client.transport import (
     DROPPED,
-    Following,
+    FeedPosition,
     Patience,
     Transport,
-    answer,
+    parse_answer,
 )
 
 
 class Client(Transport):
-    """One hub by one key; its lines are kept open. Threads may share it."""
+    """One hub by one key, over kept connections. Threads may share the client."""
 
     def __init__(self, url: str, key: str, **patience: Unpack[Patience]) -> None:
         super().__init__(url, key, **patience)
@@ -38,11 +38,11 @@ class Client(Transport):
         self._http.close()
 
     def send(self, request: Request[Answer]) -> Answer:
-        """What the server answers. Raises Problem, Unreachable."""
-        return answer(request, self._open(request))
+        """Send the request; return the server's answer. Raises Problem, Unreachable."""
+        return parse_answer(request, self._open(request))
 
     def each(self, request: Listing) -> Generator[dict[str, Any], None, None]:
-        """All items to the end of the list, part by part."""
+        """Yield all items to the end of the list, part by part."""
         cursor: str | None = ""
         while cursor is not None:
             part = self.send(request.going_on(cursor) if cursor else request)
@@ -50,8 +50,8 @@ class Client(Transport):
             cursor = part["next"]
 
     def follow(self, request: Feed) -> Generator[dict[str, Any], None, None]:
-        """Events as they happen, each once, across lines that drop."""
-        following = Following(request)
+        """Yield events as they happen, each once, across dropped connections."""
+        following = FeedPosition(request)
         while True:
             with (
                 suppress(*DROPPED),
@@ -59,10 +59,10 @@ class Client(Transport):
             ):
                 for sent in httpx2.EventSource(response, max_event_size=None):
                     yield following.take(sent)
-            time.sleep(following.pause())
+            time.sleep(following.compute_pause())
 
     def download(self, request: Download) -> Generator[bytes, None, None]:
-        """The file in pieces. Raises Unreachable when it ends too early."""
+        """Yield the file in pieces. Raises Unreachable if the connection drops."""
         with closing(self._open(request, live=True)) as response:
             try:
                 yield from response.iter_bytes()

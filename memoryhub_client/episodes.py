@@ -1,4 +1,4 @@
-"""Episodes: what happened, an exchange at a time."""
+"""Episodes: past exchanges of a subject."""
 
 from __future__ import annotations
 
@@ -6,40 +6,40 @@ from collections.abc import Sequence
 from typing import Any, NotRequired, TypedDict, Unpack
 
 from memoryhub_client.requests import (
-    Conditions,
     Listing,
-    Part,
+    PartQuery,
     Request,
-    at,
-    listing,
+    WriteConditions,
+    build_listing,
+    build_path,
     write,
 )
 
 
-class ToolUse(TypedDict):
+class EpisodeToolUse(TypedDict):
     name: str
     arguments: NotRequired[Any]
     result: NotRequired[str | None]
 
 
-class Episode(Conditions):
+class EpisodeFields(WriteConditions):
     thread: str
     input: str
     output: str
-    tool_calls: NotRequired[Sequence[ToolUse]]
+    tool_calls: NotRequired[Sequence[EpisodeToolUse]]
     occurred_at: NotRequired[str | None]
 
 
-class Search(Part, total=False):
+class EpisodeSearch(PartQuery, total=False):
     thread: str
     from_: str
     to: str
 
 
-def remember(subject: str, **episode: Unpack[Episode]) -> Request:
+def remember(subject: str, **episode: Unpack[EpisodeFields]) -> Request:
     """Append the messages of one exchange to a thread of the subject."""
-    return write("POST", at("subjects", subject, "episodes"), episode)
+    return write("POST", build_path("subjects", subject, "episodes"), episode)
 
 
-def list_all(subject: str, **query: Unpack[Search]) -> Listing:
-    return listing(at("subjects", subject, "episodes"), query)
+def list_all(subject: str, **query: Unpack[EpisodeSearch]) -> Listing:
+    return build_listing(build_path("subjects", subject, "episodes"), query)

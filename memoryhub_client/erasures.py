@@ -6,13 +6,13 @@ from collections.abc import Mapping
 from typing import Any, Literal, Unpack
 
 from memoryhub_client.requests import (
+    IdempotencyCondition,
     Listing,
-    Once,
-    Part,
+    PartQuery,
     Request,
     ask,
-    at,
-    listing,
+    build_listing,
+    build_path,
     read,
     write,
 )
@@ -32,7 +32,7 @@ Reason = Literal[
 ]
 
 
-class Planning(Once, total=False):
+class Planning(IdempotencyCondition, total=False):
     ticket: str | None
     thread: str | None
     before: str | None
@@ -40,49 +40,49 @@ class Planning(Once, total=False):
     restrict: bool
 
 
-class Filter(Part, total=False):
+class ErasureFilter(PartQuery, total=False):
     state: str
 
 
 def plan(
     subject: str, scope: Extent, reason: Reason, **fields: Unpack[Planning]
 ) -> Request:
-    """Nothing is erased yet: the answer counts what would be."""
+    """Plan an erasure: the answer counts the rows; nothing is erased yet."""
     stated = {"scope": scope, "reason": reason, **fields}
-    return write("POST", at("subjects", subject, "erasures"), stated)
+    return write("POST", build_path("subjects", subject, "erasures"), stated)
 
 
 def confirm(
-    erasure: str, plan_token: str, count: int, **fields: Unpack[Once]
+    erasure: str, plan_token: str, count: int, **fields: Unpack[IdempotencyCondition]
 ) -> Request:
     stated = {"plan_token": plan_token, "count": count, **fields}
-    return write("POST", at("erasures", f"{erasure}:confirm"), stated)
+    return write("POST", build_path("erasures", f"{erasure}:confirm"), stated)
 
 
-def cancel(erasure: str, **fields: Unpack[Once]) -> Request:
-    return write("POST", at("erasures", f"{erasure}:cancel"), fields)
+def cancel(erasure: str, **fields: Unpack[IdempotencyCondition]) -> Request:
+    return write("POST", build_path("erasures", f"{erasure}:cancel"), fields)
 
 
-def list_all(**query: Unpack[Filter]) -> Listing:
-    return listing(at("erasures"), query)
+def list_all(**query: Unpack[ErasureFilter]) -> Listing:
+    return build_listing(build_path("erasures"), query)
 
 
 def get(erasure: str) -> Request:
-    return read(at("erasures", erasure))
+    return read(build_path("erasures", erasure))
 
 
 def receipt(erasure: str) -> Request:
-    return read(at("erasures", erasure, "receipt"))
+    return read(build_path("erasures", erasure, "receipt"))
 
 
 def addenda(erasure: str) -> Request:
-    return read(at("erasures", erasure, "addenda"))
+    return read(build_path("erasures", erasure, "addenda"))
 
 
 def verify(receipt: Mapping[str, Any]) -> Request:
-    return ask(at("receipts:verify"), {"receipt": receipt})
+    return ask(build_path("receipts:verify"), {"receipt": receipt})
 
 
 def list_keys() -> Request:
-    """The public keys that receipts are verified with."""
-    return read(at("receipt-keys"))
+    """List the public keys that verify receipts."""
+    return read(build_path("receipt-keys"))

@@ -4,13 +4,14 @@ from __future__ import annotations
 
 from typing import Literal, Unpack
 
-from memoryhub_client.requests import Feed, PartAsOf, at, feed
+from memoryhub_client.requests import Feed, PartAsOf, build_feed, build_path
 
 
-class Journal(PartAsOf, total=False):
+class JournalQuery(PartAsOf, total=False):
     content: Literal["full", "none"]
 
 
-def list_all(thread: str, **query: Unpack[Journal]) -> Feed:
-    """For `each` to the head, for `follow` without end; `after` is a seq."""
-    return feed(at("threads", thread, "events"), query)
+def list_all(thread: str, **query: Unpack[JournalQuery]) -> Feed:
+    """List events: with `each` to the head, with `follow` without end; `after` is a
+    seq."""
+    return build_feed(build_path("threads", thread, "events"), query)

@@ -1,4 +1,4 @@
-"""Facts: what is known of a subject, since when, and since when we know."""
+"""Facts about a subject, with valid time and recorded time."""
 
 from __future__ import annotations
 
@@ -6,12 +6,12 @@ from collections.abc import Sequence
 from typing import Literal, TypedDict, Unpack
 
 from memoryhub_client.requests import (
-    Conditions,
     Listing,
-    Part,
+    PartQuery,
     Request,
-    at,
-    listing,
+    WriteConditions,
+    build_listing,
+    build_path,
     read,
     write,
 )
@@ -20,19 +20,19 @@ Cardinality = Literal["single", "multi"]
 Reason = Literal["wrong", "duplicate", "withdrawn"]
 
 
-class Source(TypedDict):
+class FactSource(TypedDict):
     thread: str
     seq: int
 
 
-class Claim(TypedDict, total=False):
-    """What else an assertion says. Times are RFC 3339."""
+class ClaimOptions(TypedDict, total=False):
+    """Optional fields of an assertion. Times are RFC 3339."""
 
     confidence: float | None
     valid_from: str | None
     valid_until: str | None
     many: bool
-    source: Source | None
+    source: FactSource | None
     origin: Literal["agent", "model", "import"]
 
 
@@ -42,34 +42,34 @@ class _Triple(TypedDict):
     value: str
 
 
-class Fact(_Triple, Claim):
-    """One of a batch."""
+class FactClaim(_Triple, ClaimOptions):
+    """A fact of a batch."""
 
 
-class ClaimFields(Claim, Conditions, total=False):
-    """Both."""
+class ClaimFields(ClaimOptions, WriteConditions, total=False):
+    """Optional fields and write conditions of an assertion."""
 
 
-class Moment(TypedDict, total=False):
+class FactMoment(TypedDict, total=False):
     valid_at: str | None
     known_at: str | None
 
 
-class Which(Moment, Part, total=False):
+class FactListQuery(FactMoment, PartQuery, total=False):
     ended: Literal["true", "false"]
 
 
-class Search(Moment, Part, total=False):
+class FactSearch(FactMoment, PartQuery, total=False):
     entity: str | None
     predicate: str | None
     ended: bool
 
 
-class End(Conditions, total=False):
+class End(WriteConditions, total=False):
     origin: Literal["agent", "model"]
 
 
-class Retract(Conditions, total=False):
+class Retract(WriteConditions, total=False):
     whole: bool
 
 
@@ -81,39 +81,39 @@ def add(
     **fields: Unpack[ClaimFields],
 ) -> Request:
     plain = {"entity": entity, "predicate": predicate, "value": value, **fields}
-    return write("POST", at("subjects", subject, "facts"), plain)
+    return write("POST", build_path("subjects", subject, "facts"), plain)
 
 
 def add_batch(
-    subject: str, items: Sequence[Fact], **conditions: Unpack[Conditions]
+    subject: str, items: Sequence[FactClaim], **conditions: Unpack[WriteConditions]
 ) -> Request:
-    path = at("subjects", subject, "facts:batch")
+    path = build_path("subjects", subject, "facts:batch")
     return write("POST", path, {"items": items, **conditions})
 
 
-def list_all(subject: str, **query: Unpack[Which]) -> Listing:
-    return listing(at("subjects", subject, "facts"), query)
+def list_all(subject: str, **query: Unpack[FactListQuery]) -> Listing:
+    return build_listing(build_path("subjects", subject, "facts"), query)
 
 
-def search(subject: str, **fields: Unpack[Search]) -> Listing:
-    """By entity and predicate, which stand in no address."""
-    path = at("subjects", subject, "facts:search")
+def search(subject: str, **fields: Unpack[FactSearch]) -> Listing:
+    """Search facts by entity and predicate, which stay out of addresses."""
+    path = build_path("subjects", subject, "facts:search")
     return Listing(method="POST", path=path, body=dict(fields))
 
 
-def get(subject: str, fact: int, **query: Unpack[Moment]) -> Request:
-    return read(at("subjects", subject, "facts", fact), query)
+def get(subject: str, fact: int, **query: Unpack[FactMoment]) -> Request:
+    return read(build_path("subjects", subject, "facts", fact), query)
 
 
 def end(subject: str, fact: int, when: str, **fields: Unpack[End]) -> Request:
-    path = at("subjects", subject, "facts", f"{fact}:end")
+    path = build_path("subjects", subject, "facts", f"{fact}:end")
     return write("POST", path, {"at": when, **fields})
 
 
 def retract(
     subject: str, fact: int, reason: Reason, **fields: Unpack[Retract]
 ) -> Request:
-    path = at("subjects", subject, "facts", f"{fact}:retract")
+    path = build_path("subjects", subject, "facts", f"{fact}:retract")
     return write("POST", path, {"reason": reason, **fields})
 
 
@@ -122,12 +122,12 @@ def configure(
     entity: str,
     predicate: str,
     cardinality: Cardinality | None,
-    **conditions: Unpack[Conditions],
+    **conditions: Unpack[WriteConditions],
 ) -> Request:
     plain = {"entity": entity, "predicate": predicate, "cardinality": cardinality}
-    path = at("subjects", subject, "facts:configure")
+    path = build_path("subjects", subject, "facts:configure")
     return write("POST", path, {**plain, **conditions})
 
 
 def review(subject: str) -> Request:
-    return read(at("subjects", subject, "facts:review"))
+    return read(build_path("subjects", subject, "facts:review"))

@@ -1,4 +1,4 @@
-"""Keys: what an agent has written down under a name."""
+"""Keys: values that an agent stores under names."""
 
 from __future__ import annotations
 
@@ -6,25 +6,25 @@ from collections.abc import Sequence
 from typing import Any, Literal, NotRequired, TypedDict, Unpack
 
 from memoryhub_client.requests import (
-    Absent,
-    AsOf,
-    Conditions,
+    AbsentCondition,
+    AsOfQuery,
     Listing,
     PartAsOf,
     Request,
-    at,
-    listing,
+    WriteConditions,
+    build_listing,
+    build_path,
     read,
     write,
 )
 
 
-class Lifetime(Absent, total=False):
+class Lifetime(AbsentCondition, total=False):
     ttl_seconds: int | None
     expires_at: str | None
 
 
-class Change(TypedDict):
+class KeyChange(TypedDict):
     op: Literal["set", "delete"]
     key: str
     value: NotRequired[Any]
@@ -34,38 +34,40 @@ class Change(TypedDict):
     if_none_match: NotRequired[Literal["*"] | None]
 
 
-class Search(PartAsOf, total=False):
+class KeySearch(PartAsOf, total=False):
     glob: str
     values: bool
     sort: Literal["name", "expiry", "bytes"]
 
 
 def put(thread: str, key: str, value: Any, **fields: Unpack[Lifetime]) -> Request:
-    return write("PUT", at("threads", thread, "keys", key), {"value": value, **fields})
+    return write(
+        "PUT", build_path("threads", thread, "keys", key), {"value": value, **fields}
+    )
 
 
-def get(thread: str, key: str, **query: Unpack[AsOf]) -> Request:
-    return read(at("threads", thread, "keys", key), query)
+def get(thread: str, key: str, **query: Unpack[AsOfQuery]) -> Request:
+    return read(build_path("threads", thread, "keys", key), query)
 
 
 def retime(thread: str, key: str, **fields: Unpack[Lifetime]) -> Request:
-    return write("PATCH", at("threads", thread, "keys", key), fields)
+    return write("PATCH", build_path("threads", thread, "keys", key), fields)
 
 
-def delete(thread: str, key: str, **fields: Unpack[Absent]) -> Request:
-    return write("DELETE", at("threads", thread, "keys", key), fields)
+def delete(thread: str, key: str, **fields: Unpack[AbsentCondition]) -> Request:
+    return write("DELETE", build_path("threads", thread, "keys", key), fields)
 
 
-def list_all(thread: str, **query: Unpack[Search]) -> Listing:
-    return listing(at("threads", thread, "keys"), query)
+def list_all(thread: str, **query: Unpack[KeySearch]) -> Listing:
+    return build_listing(build_path("threads", thread, "keys"), query)
 
 
 def batch(
-    thread: str, items: Sequence[Change], **conditions: Unpack[Conditions]
+    thread: str, items: Sequence[KeyChange], **conditions: Unpack[WriteConditions]
 ) -> Request:
     fields = {"items": items, **conditions}
-    return write("POST", at("threads", thread, "keys:batch"), fields)
+    return write("POST", build_path("threads", thread, "keys:batch"), fields)
 
 
-def clear(thread: str, **conditions: Unpack[Conditions]) -> Request:
-    return write("POST", at("threads", thread, "keys:clear"), conditions)
+def clear(thread: str, **conditions: Unpack[WriteConditions]) -> Request:
+    return write("POST", build_path("threads", thread, "keys:clear"), conditions)

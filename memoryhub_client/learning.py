@@ -1,14 +1,15 @@
-"""Learning: whether a language model is asked for facts of what is said."""
+"""Learning: whether a language model is asked for facts in exchanges."""
 
 from __future__ import annotations
 
-from memoryhub_client.requests import Request, at, read, write
+from memoryhub_client.requests import Request, build_path, read, write
 
 
 def get() -> Request:
-    return read(at("learning"))
+    return read(build_path("learning"))
 
 
 def put(*, ask: bool, backlog: int | None = None) -> Request:
-    """From now on; with `backlog`, the number that `get` says, of all before, too."""
-    return write("PUT", at("learning"), {"ask": ask, "backlog": backlog})
+    """Set learning from now on; `backlog`, the number from `get`, includes older
+    exchanges."""
+    return write("PUT", build_path("learning"), {"ask": ask, "backlog": backlog})

@@ -1,13 +1,13 @@
-"""Loop: what is said goes into a thread, the model answers it, and its calls are done.
+"""Loop: append messages to a thread, have the model answer, and execute its calls.
 
     loop = Loop(hub, "talk", model, tools={"track": track})
     answer = loop.run({"role": "user", "content": "Where is my parcel?"})
 
-The agent's own tools are those in `tools`, called with the model's arguments by name;
-all other calls are the hub's, which tells the model when there is no such tool. A tool
-that raises has failed, and the model is told so. A result that is longer than the hub
-takes keeps its beginning and its end. The format of the thread is that of the model: a
-message's `content` is the output of a response, or Anthropic's blocks.
+The agent's own tools are in `tools`, called with the model's arguments by name. The hub
+answers all other calls, and tells the model when a tool does not exist. If a tool
+raises, the model is told of the failure. A result above the hub's limit keeps its
+beginning and its end. The thread and the model must have the same format: a message's
+`content` is the output of a response, or Anthropic's blocks.
 """
 
 from __future__ import annotations
@@ -21,16 +21,17 @@ from typing import Any, cast
 
 from memoryhub_client import slots, turns
 from memoryhub_client import tools as tool_calls
-from memoryhub_client.answers import Call, Message, ModelRequest, Turn
+from memoryhub_client.answers import Call, ModelMessage, ModelRequest, TurnAnswer
 from memoryhub_client.async_client import AsyncClient
 from memoryhub_client.client import Client
 from memoryhub_client.problems import Problem, TooLarge
 from memoryhub_client.requests import Request
 
 Tools = Mapping[str, Callable[..., Any]]
-#: Of Responses' items and Anthropic's blocks; chat completions has calls apart.
+#: Types of calls among Responses' items and Anthropic's blocks; chat completions has
+#: a separate member for calls.
 _CALL_TYPES = {"function_call", "custom_tool_call", "tool_use"}
-#: Characters that a result keeps which is too long; half as many if that is, too.
+#: Characters kept of a result above the limit; halved until the hub takes the result.
 _MOST_KEPT = 500_000
 
 
@@ -41,70 +42,70 @@ class Loop:
         self,
         hub: Client,
         thread: str,
-        model: Callable[[ModelRequest], Message],
+        model: Callable[[ModelRequest], ModelMessage],
         tools: Tools | None = None,
     ) -> None:
         self.hub, self.thread, self.model = hub, thread, model
         self.tools = tools or {}
 
-    def run(self, *messages: Message) -> Message:
-        """The model's final answer, which is in the thread. Raises Problem."""
-        steps = _steps(self.thread, messages, self.tools)
+    def run(self, *messages: ModelMessage) -> ModelMessage:
+        """Return the model's final answer, which is in the thread. Raises Problem."""
+        steps = _iter_steps(self.thread, messages, self.tools)
         resume: Callable[[Any], _Step] = steps.send
         done: Any = None
         while True:
             try:
                 step = resume(done)
             except StopIteration as end:
-                return cast("Message", end.value)
+                return cast("ModelMessage", end.value)
             try:
-                done, resume = self._do(step), steps.send
+                done, resume = self._do_step(step), steps.send
             except Exception as failure:  # noqa: BLE001  # it is thrown where it arose
                 done, resume = failure, steps.throw
 
-    def _do(self, step: _Step) -> Any:
+    def _do_step(self, step: _Step) -> Any:
         match step:
-            case _Asking():
+            case _ModelStep():
                 return self.model(step.request)
-            case _Using():
+            case _ToolStep():
                 return step.tool(**step.arguments)
             case Request():
                 return self.hub.send(step)
 
 
 class AsyncLoop:
-    """As `Loop`, awaited; the agent's own tools may be awaited, too."""
+    """An asynchronous `Loop`; the agent's own tools may be coroutine functions."""
 
     def __init__(
         self,
         hub: AsyncClient,
         thread: str,
-        model: Callable[[ModelRequest], Awaitable[Message]],
+        model: Callable[[ModelRequest], Awaitable[ModelMessage]],
         tools: Tools | None = None,
     ) -> None:
         self.hub, self.thread, self.model = hub, thread, model
         self.tools = tools or {}
 
-    async def run(self, *messages: Message) -> Message:
-        """The model's final answer, which is in the thread. Raises Problem."""
-        steps = _steps(self.thread, messages, self.tools)
+    async def run(self, *messages: ModelMessage) -> ModelMessage:
+        """Return the model's final answer, which is in the thread. Raises Problem."""
+        steps = _iter_steps(self.thread, messages, self.tools)
         resume: Callable[[Any], _Step] = steps.send
         done: Any = None
         while True:
             try:
                 step = resume(done)
             except StopIteration as end:
-                return cast("Message", end.value)
+                return cast("ModelMessage", end.value)
             try:
-                done, resume = await self._do(step), steps.send
+                done, resume = await self._do_step(step), steps.send
             except Exception as failure:  # noqa: BLE001  # it is thrown where it arose
                 done, resume = failure, steps.throw
 
-    async def _do(self, step: _Step) -> Any:
+    async def _do_step(self, step: _Step) -> Any:
         match step:
-            case _Asking():
+            case _ModelStep():
                 return await self.model(step.request)
-            case _Using():
+            case _ToolStep():
                 done = step.tool(**step.arguments)
                 return await done if isawaitable(done) else done
             case Request():
@@ -112,31 +113,31 @@ class AsyncLoop:
 
 
 @dataclass(frozen=True)
-class _Asking:
-    """The model's turn."""
+class _ModelStep:
+    """A request to the model."""
 
     request: ModelRequest
 
 
 @dataclass(frozen=True)
-class _Using:
+class _ToolStep:
     """A call of the agent's own tool."""
 
     tool: Callable[..., Any]
     arguments: dict[str, Any]
 
 
-_Step = Request[Any] | _Asking | _Using
+_Step = Request[Any] | _ModelStep | _ToolStep
 
 
-def _steps(
-    thread: str, said: tuple[Message, ...], tools: Tools
-) -> Generator[_Step, Any, Message]:
-    """What is to be done, one by one; what came of each is sent, or thrown, in."""
+def _iter_steps(
+    thread: str, said: tuple[ModelMessage, ...], tools: Tools
+) -> Generator[_Step, Any, ModelMessage]:
+    """Yield the steps in turn; the caller sends in each result, or throws a failure."""
     messages = list(said)
     while True:
         turn = yield from _begin_turn(thread, messages)
-        answer: Message = yield _Asking(turn["request"])
+        answer: ModelMessage = yield _ModelStep(turn["request"])
         calls = _find_calls(answer)
         if not calls:
             yield slots.append(thread, slots.chat(answer))
@@ -145,28 +146,28 @@ def _steps(
         for call in calls:
             result = yield from _answer_call(thread, call, tools)
             if result["role"] == messages[-1]["role"] == "user":
-                # Anthropic wants all of them in one message.
+                # Anthropic requires all results in one message.
                 messages[-1]["content"] += result["content"]
             else:
                 messages.append(result)
 
 
 def _begin_turn(
-    thread: str, messages: Sequence[Message]
-) -> Generator[_Step, Any, Turn]:
+    thread: str, messages: Sequence[ModelMessage]
+) -> Generator[_Step, Any, TurnAnswer]:
     """Begin a turn with these messages. Raises Problem."""
     items = [slots.chat(each) for each in messages]
     try:
-        turn: Turn = yield turns.begin(thread, items=items)
+        turn: TurnAnswer = yield turns.begin(thread, items=items)
     except TooLarge:
         for each in messages:
-            yield from _append(thread, each)
+            yield from _append_message(thread, each)
         turn = yield turns.begin(thread)
     return turn
 
 
-def _append(thread: str, message: Message) -> Generator[_Step, Any, None]:
-    """Append a message; results that are too long for the hub are cut."""
+def _append_message(thread: str, message: ModelMessage) -> Generator[_Step, Any, None]:
+    """Append a message; cut results that are too long for the hub."""
     most = _MOST_KEPT
     while True:
         try:
@@ -180,7 +181,7 @@ def _append(thread: str, message: Message) -> Generator[_Step, Any, None]:
 
 
 def _cut_results(message: Any, most: int) -> bool:
-    """Cut a message's results to so many characters each; tell if any was longer."""
+    """Cut each result of a message to `most` characters; return whether any was cut."""
     parts = message["content"] if isinstance(message["content"], list) else [message]
     found = False
     for part in parts:
@@ -194,8 +195,8 @@ def _cut_results(message: Any, most: int) -> bool:
     return found
 
 
-def _find_calls(answer: Message) -> Sequence[Call]:
-    """Return a message's calls: beside its content, or items or blocks of it."""
+def _find_calls(answer: ModelMessage) -> Sequence[Call]:
+    """Return a message's calls: beside its content, or items or blocks in it."""
     if calls := answer.get("tool_calls"):
         return calls
     content = answer.get("content")
@@ -205,7 +206,7 @@ def _find_calls(answer: Message) -> Sequence[Call]:
 
 def _answer_call(
     thread: str, call: Call, tools: Tools
-) -> Generator[_Step, Any, Message]:
+) -> Generator[_Step, Any, ModelMessage]:
     """Return the message that answers a call, also when its tool fails."""
     sent: Mapping[str, Any] = call
     function = sent.get("function") or sent
@@ -215,11 +216,11 @@ def _answer_call(
             told: Any = yield tool_calls.call_tool(thread, sent)
         except Problem as refusal:
             return _build_result(sent, str(refusal), failed=True)
-        item: Message = {"role": "tool", "content": [told]}
+        item: ModelMessage = {"role": "tool", "content": [told]}
         return told if "role" in told else item
     try:
         given = function.get("arguments", function.get("input"))
-        value = yield _Using(tool, _parse_arguments(given))
+        value = yield _ToolStep(tool, _parse_arguments(given))
         text = value if isinstance(value, str) else json.dumps(value)
     except Exception as failure:  # noqa: BLE001  # it is told to the model
         text = str(failure) or type(failure).__name__
@@ -238,9 +239,9 @@ def _parse_arguments(given: Any) -> dict[str, Any]:
 
 def _build_result(
     call: Mapping[str, Any], text: str, *, failed: bool = False
-) -> Message:
-    """Return a result as the message of the API that the call is of."""
-    # The hub takes no other text.
+) -> ModelMessage:
+    """Build a result as a message of the API of the call."""
+    # The hub refuses half surrogate pairs and U+0000.
     text = text.encode(errors="replace").decode().replace("\0", "\ufffd")
     kind = call.get("type")
     if kind == "tool_use":

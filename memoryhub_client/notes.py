@@ -6,40 +6,42 @@ from collections.abc import Sequence
 from typing import Literal, TypedDict, Unpack
 
 from memoryhub_client.requests import (
-    Conditions,
     Listing,
     Order,
     PartAsOf,
     Request,
-    at,
-    listing,
+    WriteConditions,
+    build_listing,
+    build_path,
     write,
 )
 
 
-class Note(TypedDict):
+class NoteItem(TypedDict):
     text: str
 
 
-class Search(PartAsOf, total=False):
+class NoteSearch(PartAsOf, total=False):
     order: Order
     content: Literal["full", "none"]
 
 
-def add(thread: str, text: str, **conditions: Unpack[Conditions]) -> Request:
-    return write("POST", at("threads", thread, "notes"), {"text": text, **conditions})
+def add(thread: str, text: str, **conditions: Unpack[WriteConditions]) -> Request:
+    return write(
+        "POST", build_path("threads", thread, "notes"), {"text": text, **conditions}
+    )
 
 
 def add_batch(
-    thread: str, items: Sequence[Note], **conditions: Unpack[Conditions]
+    thread: str, items: Sequence[NoteItem], **conditions: Unpack[WriteConditions]
 ) -> Request:
     fields = {"items": items, **conditions}
-    return write("POST", at("threads", thread, "notes:batch"), fields)
+    return write("POST", build_path("threads", thread, "notes:batch"), fields)
 
 
-def list_all(thread: str, **query: Unpack[Search]) -> Listing:
-    return listing(at("threads", thread, "notes"), query)
+def list_all(thread: str, **query: Unpack[NoteSearch]) -> Listing:
+    return build_listing(build_path("threads", thread, "notes"), query)
 
 
-def clear(thread: str, **conditions: Unpack[Conditions]) -> Request:
-    return write("POST", at("threads", thread, "notes:clear"), conditions)
+def clear(thread: str, **conditions: Unpack[WriteConditions]) -> Request:
+    return write("POST", build_path("threads", thread, "notes:clear"), conditions)

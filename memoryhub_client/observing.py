@@ -1,4 +1,4 @@
-"""Observing: what stands in requests in the place of older messages."""
+"""Observing: the observations that replace older messages in requests."""
 
 from __future__ import annotations
 
@@ -6,55 +6,55 @@ from collections.abc import Sequence
 from typing import Literal, TypedDict, Unpack
 
 from memoryhub_client.requests import (
-    AsOf,
-    Conditions,
+    AsOfQuery,
     Listing,
     PartAsOf,
     Request,
-    at,
-    listing,
+    WriteConditions,
+    build_listing,
+    build_path,
     read,
     write,
 )
 
 
-class _Line(TypedDict):
+class _RequiredLine(TypedDict):
     mark: Literal["low", "medium", "done", "critical"]
     text: str
 
 
-class Line(_Line, total=False):
+class LineFields(_RequiredLine, total=False):
     at: str | None
     slots: Sequence[int] | None
 
 
-class Observing(Conditions, total=False):
+class ObservationFields(WriteConditions, total=False):
     current_task: str | None
     suggested_response: str | None
 
 
-class Filter(PartAsOf, total=False):
+class ObservationFilter(PartAsOf, total=False):
     state: Literal["waiting", "log"]
 
 
-class Newest(AsOf, total=False):
+class GenerationQuery(AsOfQuery, total=False):
     limit: int
 
 
-def get(thread: str, **query: Unpack[AsOf]) -> Request:
-    return read(at("threads", thread, "observer"), query)
+def get(thread: str, **query: Unpack[AsOfQuery]) -> Request:
+    return read(build_path("threads", thread, "observer"), query)
 
 
-def get_log(thread: str, **query: Unpack[AsOf]) -> Request:
-    return read(at("threads", thread, "log"), query)
+def get_log(thread: str, **query: Unpack[AsOfQuery]) -> Request:
+    return read(build_path("threads", thread, "log"), query)
 
 
-def list_all(thread: str, **query: Unpack[Filter]) -> Listing:
-    return listing(at("threads", thread, "observations"), query)
+def list_all(thread: str, **query: Unpack[ObservationFilter]) -> Listing:
+    return build_listing(build_path("threads", thread, "observations"), query)
 
 
-def list_generations(thread: str, **query: Unpack[Newest]) -> Request:
-    return read(at("threads", thread, "generations"), query)
+def list_generations(thread: str, **query: Unpack[GenerationQuery]) -> Request:
+    return read(build_path("threads", thread, "generations"), query)
 
 
 def create(
@@ -63,33 +63,33 @@ def create(
     begin: int,
     end: int,
     epoch: int,
-    lines: Sequence[Line],
-    **fields: Unpack[Observing],
+    lines: Sequence[LineFields],
+    **fields: Unpack[ObservationFields],
 ) -> Request:
-    """Observe the messages from `begin` to before `end`, as they were in `epoch`."""
+    """Store an observation of the messages `begin` to before `end`, as in `epoch`."""
     said = {"from": begin, "to": end, "epoch": epoch, "lines": lines, **fields}
-    return write("POST", at("threads", thread, "observations"), said)
+    return write("POST", build_path("threads", thread, "observations"), said)
 
 
-def run(thread: str, **conditions: Unpack[Conditions]) -> Request:
-    return _steer(thread, "run", conditions)
+def run(thread: str, **conditions: Unpack[WriteConditions]) -> Request:
+    return _steer_observer(thread, "run", conditions)
 
 
-def activate(thread: str, **conditions: Unpack[Conditions]) -> Request:
-    return _steer(thread, "activate", conditions)
+def activate(thread: str, **conditions: Unpack[WriteConditions]) -> Request:
+    return _steer_observer(thread, "activate", conditions)
 
 
-def abort(thread: str, **conditions: Unpack[Conditions]) -> Request:
-    return _steer(thread, "abort", conditions)
+def abort(thread: str, **conditions: Unpack[WriteConditions]) -> Request:
+    return _steer_observer(thread, "abort", conditions)
 
 
-def resume(thread: str, **conditions: Unpack[Conditions]) -> Request:
-    return _steer(thread, "resume", conditions)
+def resume(thread: str, **conditions: Unpack[WriteConditions]) -> Request:
+    return _steer_observer(thread, "resume", conditions)
 
 
-def reflect(thread: str, **conditions: Unpack[Conditions]) -> Request:
-    return _steer(thread, "reflect", conditions)
+def reflect(thread: str, **conditions: Unpack[WriteConditions]) -> Request:
+    return _steer_observer(thread, "reflect", conditions)
 
 
-def _steer(thread: str, verb: str, conditions: Conditions) -> Request:
-    return write("POST", at("threads", thread, f"observer:{verb}"), conditions)
+def _steer_observer(thread: str, verb: str, conditions: WriteConditions) -> Request:
+    return write("POST", build_path("threads", thread, f"observer:{verb}"), conditions)

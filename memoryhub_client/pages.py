@@ -1,4 +1,4 @@
-"""Pages: units of memory, how they are faulted in, mapped, evicted and pinned."""
+"""Pages: units of memory, and page faults, maps, evictions and pins."""
 
 from __future__ import annotations
 
@@ -6,16 +6,16 @@ from collections.abc import Mapping, Sequence
 from typing import Any, Literal, TypedDict, Unpack
 
 from memoryhub_client.requests import (
-    Act,
-    AsOf,
+    ActFields,
+    AsOfQuery,
     By,
-    Conditions,
     Listing,
-    Match,
+    MatchCondition,
     PartAsOf,
     Request,
-    at,
-    listing,
+    WriteConditions,
+    build_listing,
+    build_path,
     read,
     write,
 )
@@ -25,13 +25,13 @@ Modality = Literal["text", "image", "audio", "video", "structured"]
 Tier = Literal["L0", "L1", "L2", "L3", "L4"]
 
 
-class _Text(TypedDict):
+class _RequiredPage(TypedDict):
     type: Kind
     modality: Modality
     content: Mapping[str, Any]
 
 
-class _Page(_Text, total=False):
+class _PageFields(_RequiredPage, total=False):
     importance: float | None
     provenance: Sequence[str] | None
     hint: str | None
@@ -41,19 +41,19 @@ class _Page(_Text, total=False):
     by: By
 
 
-class Page(_Page, total=False):
+class PageItem(_PageFields, total=False):
     page_id: str | None
 
 
-class Creating(Page, Conditions, total=False):
-    """A page, and when to write it."""
+class Creating(PageItem, WriteConditions, total=False):
+    """A page and the conditions of the write."""
 
 
-class Putting(_Page, Match, total=False):
-    """The same, under an id of one's own."""
+class Putting(_PageFields, MatchCondition, total=False):
+    """A page under an id of the caller's, and the condition of the write."""
 
 
-class Changing(Match, total=False):
+class PageChanges(MatchCondition, total=False):
     by: By
     content: Mapping[str, Any]
     importance: float | None
@@ -61,18 +61,18 @@ class Changing(Match, total=False):
     tokens: int | None
 
 
-class Filter(PartAsOf, total=False):
+class PageListFilter(PartAsOf, total=False):
     type: Kind | Literal["block"]
     modality: Modality
     tier: Tier
     pinned: bool
 
 
-class AtLevel(AsOf, total=False):
+class AtLevel(AsOfQuery, total=False):
     level: int
 
 
-class Faulting(Act, total=False):
+class Faulting(ActFields, total=False):
     level: int | None
     offset: int | None
     limit: int | None
@@ -81,81 +81,89 @@ class Faulting(Act, total=False):
     ]
 
 
-class Placing(Act, total=False):
+class Placing(ActFields, total=False):
     level: int
 
 
-class Referring(Act, total=False):
+class Referring(ActFields, total=False):
     how: Literal["cited", "read"]
 
 
-class Prompt(Match, total=False):
+class PromptFields(MatchCondition, total=False):
     tokens: int | None
 
 
 def create(thread: str, **fields: Unpack[Creating]) -> Request:
-    return write("POST", at("threads", thread, "pages"), fields)
+    return write("POST", build_path("threads", thread, "pages"), fields)
 
 
-def create_batch(thread: str, items: Sequence[Page], **fields: Unpack[Act]) -> Request:
+def create_batch(
+    thread: str, items: Sequence[PageItem], **fields: Unpack[ActFields]
+) -> Request:
     return write(
-        "POST", at("threads", thread, "pages:batch"), {"items": items, **fields}
+        "POST", build_path("threads", thread, "pages:batch"), {"items": items, **fields}
     )
 
 
-def list_all(thread: str, **query: Unpack[Filter]) -> Listing:
-    return listing(at("threads", thread, "pages"), query)
+def list_all(thread: str, **query: Unpack[PageListFilter]) -> Listing:
+    return build_listing(build_path("threads", thread, "pages"), query)
 
 
 def put(thread: str, page_id: str, **fields: Unpack[Putting]) -> Request:
-    return write("PUT", at("threads", thread, "pages", page_id), fields)
+    return write("PUT", build_path("threads", thread, "pages", page_id), fields)
 
 
 def get(thread: str, page_id: str, **query: Unpack[AtLevel]) -> Request:
-    return read(at("threads", thread, "pages", page_id), query)
+    return read(build_path("threads", thread, "pages", page_id), query)
 
 
-def patch(thread: str, page_id: str, **fields: Unpack[Changing]) -> Request:
-    return write("PATCH", at("threads", thread, "pages", page_id), fields)
+def patch(thread: str, page_id: str, **fields: Unpack[PageChanges]) -> Request:
+    return write("PATCH", build_path("threads", thread, "pages", page_id), fields)
 
 
-def delete(thread: str, page_id: str, **fields: Unpack[Match]) -> Request:
-    return write("DELETE", at("threads", thread, "pages", page_id), fields)
+def delete(thread: str, page_id: str, **fields: Unpack[MatchCondition]) -> Request:
+    return write("DELETE", build_path("threads", thread, "pages", page_id), fields)
 
 
-def put_system_prompt(thread: str, text: str, **fields: Unpack[Prompt]) -> Request:
+def put_system_prompt(
+    thread: str, text: str, **fields: Unpack[PromptFields]
+) -> Request:
     return write(
-        "PUT", at("threads", thread, "system-prompt"), {"text": text, **fields}
+        "PUT", build_path("threads", thread, "system-prompt"), {"text": text, **fields}
     )
 
 
 def history(thread: str, page_id: str, **query: Unpack[PartAsOf]) -> Listing:
-    return listing(at("threads", thread, "pages", page_id, "history"), query)
+    return build_listing(
+        build_path("threads", thread, "pages", page_id, "history"), query
+    )
 
 
 def fault(thread: str, page_id: str, **fields: Unpack[Faulting]) -> Request:
-    return _act(thread, page_id, "fault", fields)
+    return _act_on_page(thread, page_id, "fault", fields)
 
 
 def map_page(thread: str, page_id: str, **fields: Unpack[Placing]) -> Request:
-    return _act(thread, page_id, "map", fields)
+    return _act_on_page(thread, page_id, "map", fields)
 
 
-def evict(thread: str, page_id: str, **fields: Unpack[Act]) -> Request:
-    return _act(thread, page_id, "evict", fields)
+def evict(thread: str, page_id: str, **fields: Unpack[ActFields]) -> Request:
+    return _act_on_page(thread, page_id, "evict", fields)
 
 
-def pin(thread: str, page_id: str, **fields: Unpack[Act]) -> Request:
-    return _act(thread, page_id, "pin", fields)
+def pin(thread: str, page_id: str, **fields: Unpack[ActFields]) -> Request:
+    return _act_on_page(thread, page_id, "pin", fields)
 
 
-def unpin(thread: str, page_id: str, **fields: Unpack[Act]) -> Request:
-    return _act(thread, page_id, "unpin", fields)
+def unpin(thread: str, page_id: str, **fields: Unpack[ActFields]) -> Request:
+    return _act_on_page(thread, page_id, "unpin", fields)
 
 
 def reference(thread: str, page_id: str, **fields: Unpack[Referring]) -> Request:
-    return _act(thread, page_id, "reference", fields)
+    return _act_on_page(thread, page_id, "reference", fields)
 
 
-def _act(thread: str, page_id: str, verb: str, fields: Mapping[str, Any]) -> Request:
-    return write("POST", at("threads", thread, "pages", page_id, verb), fields)
+def _act_on_page(
+    thread: str, page_id: str, verb: str, fields: Mapping[str, Any]
+) -> Request:
+    return write("POST", build_path("threads", thread, "pages", page_id, verb), fields)

@@ -1,4 +1,4 @@
-"""What goes wrong, as exceptions: a class a family, `code` says which of it."""
+"""Exceptions for refusals and failures: a class for each family, with a `code`."""
 
 from __future__ import annotations
 
@@ -9,31 +9,31 @@ import httpx2
 
 
 class Unreachable(Exception):
-    """No answer came. Of a request that is not repeatable, nobody knows what it did."""
+    """No answer came; the effect of a request that is not repeatable is unknown."""
 
 
 class Problem(Exception):
-    """The server refused: RFC 9457, with its stable `code`."""
+    """A refusal of the server: RFC 9457, with its stable `code`."""
 
     def __init__(self, status: int, body: dict[str, Any], retry: float | None) -> None:
         self.status = status
-        #: All that was answered, members of the problem's own among it.
+        #: All members of the answer, also those of this kind of problem.
         self.body = body
         self.code = str(body.get("code", ""))
         self.detail = str(body.get("detail", ""))
         self.errors: list[dict[str, Any]] = body.get("errors", [])
         self.request_id = body.get("request_id")
-        #: Seconds after which the server asks to be tried again.
+        #: Seconds after which the server asks for a repeat, or None.
         self.retry = retry
         super().__init__(f"{status} {self.code}: {self.detail}")
 
 
 class BadRequest(Problem):
-    """It is malformed (400)."""
+    """The request is malformed (400)."""
 
 
 class Unauthorized(Problem):
-    """There is no such key (401)."""
+    """The key is not valid (401)."""
 
 
 class Forbidden(Problem):
@@ -41,27 +41,27 @@ class Forbidden(Problem):
 
 
 class NotFound(Problem):
-    """It is not there, or it is another project's (404)."""
+    """The thing does not exist, or belongs to another project (404)."""
 
 
 class Conflict(Problem):
-    """It does not fit what is there (409)."""
+    """The request conflicts with the present state (409)."""
 
 
 class Gone(Problem):
-    """It was erased (410)."""
+    """The thing was erased (410)."""
 
 
 class TooLarge(Problem):
-    """It is more than the server takes (413)."""
+    """The request is larger than the server takes (413)."""
 
 
 class Invalid(Problem):
-    """A value is not what is taken there; `errors` says where (415, 422)."""
+    """A value is not allowed; `errors` says where (415, 422)."""
 
 
 class TooMany(Problem):
-    """It was too often or too much (429); without `retry` no clock renews it."""
+    """A limit was reached (429); without `retry` it does not renew with time."""
 
 
 class ServerProblem(Problem):
@@ -69,7 +69,7 @@ class ServerProblem(Problem):
 
 
 class Unavailable(ServerProblem):
-    """The server can't now; nothing was written (503)."""
+    """The server is not available now; nothing was written (503)."""
 
 
 _FAMILIES: dict[int, type[Problem]] = {
@@ -87,14 +87,14 @@ _FAMILIES: dict[int, type[Problem]] = {
 }
 
 
-def problem(response: httpx2.Response) -> Problem:
-    """The exception of a refusal, whoever wrote it: proxies write none of ours."""
+def build_problem(response: httpx2.Response) -> Problem:
+    """Build the exception of a refusal, also of a proxy's, which has no `code`."""
     status = response.status_code
     kind = _FAMILIES.get(status, ServerProblem if status >= 500 else Problem)
-    return kind(status, _members(response), retry_after(response))
+    return kind(status, _parse_members(response), parse_retry_after(response))
 
 
-def _members(response: httpx2.Response) -> dict[str, Any]:
+def _parse_members(response: httpx2.Response) -> dict[str, Any]:
     if "json" in response.headers.get("Content-Type", ""):
         try:
             body = json.loads(response.content)
@@ -105,7 +105,7 @@ def _members(response: httpx2.Response) -> dict[str, Any]:
     return {"detail": response.reason_phrase}
 
 
-def retry_after(response: httpx2.Response) -> float | None:
-    """Seconds, if it says some; a date is no answer of ours."""
+def parse_retry_after(response: httpx2.Response) -> float | None:
+    """Parse the seconds of Retry-After; None for a date, which the hub never sends."""
     text = response.headers.get("Retry-After", "")
     return float(text) if text.isascii() and text.isdigit() else None

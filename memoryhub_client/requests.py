@@ -1,4 +1,4 @@
-"""Requests as values: what is sent, and whether it may be sent again."""
+"""Requests as values: the content to send, and whether a repeat is safe."""
 
 from __future__ import annotations
 
@@ -24,9 +24,9 @@ Order = Literal["asc", "desc"]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Request(Generic[Answer]):
-    """One call of one route, and its answer's type; a dict, where that is not said.
+    """One call of one route, generic in the answer's type; a dict by default.
 
-    Sent again it is the same call, with the same key.
+    A repeat is the same call with the same key.
     """
 
     method: str
@@ -34,18 +34,18 @@ class Request(Generic[Answer]):
     query: Mapping[str, str] = field(default_factory=dict)
     body: Any = None
     headers: Mapping[str, str] = field(default_factory=dict)
-    #: Sent twice it has one effect, so it is sent again when no answer came.
+    #: Whether a second send has no second effect, so that it can follow a lost answer.
     repeatable: bool = True
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Listing(Request):
-    """A request that is answered in parts, each naming the next one's cursor."""
+    """A request that is answered in parts, each with the cursor of the next part."""
 
     items: str = "items"
 
     def going_on(self, after: str) -> Self:
-        """The same list, after this cursor."""
+        """Return the request of the part after this cursor."""
         if self.method == "POST":
             return replace(self, body={**self.body, "after": after})
         return replace(self, query={**self.query, "after": after})
@@ -61,54 +61,55 @@ class Download(Request):
     """A request that is answered by a file."""
 
 
-class AsOf(TypedDict, total=False):
-    """Read as of an event, or of a turn's last."""
+class AsOfQuery(TypedDict, total=False):
+    """Event, or turn, to read as of; a turn means its last event."""
 
     at_seq: int
     at_turn: int
 
 
-class Part(TypedDict, total=False):
-    """Where a list goes on, and how much of it comes at once."""
+class PartQuery(TypedDict, total=False):
+    """Cursor and size of a part of a list."""
 
     after: str
     limit: int
 
 
-class PartAsOf(AsOf, Part, total=False):
-    """Both."""
+class PartAsOf(AsOfQuery, PartQuery, total=False):
+    """Fields of `PartQuery` and `AsOfQuery`."""
 
 
-class Once(TypedDict, total=False):
-    """A key of one's own, in place of the one that is made."""
+class IdempotencyCondition(TypedDict, total=False):
+    """An idempotency key of the caller's, instead of a generated one."""
 
     idempotency_key: str
 
 
-class Match(TypedDict, total=False):
-    """Write only if the thread, the key or the block still stands there."""
+class MatchCondition(TypedDict, total=False):
+    """Condition to write only if the thread, key or block has this seq or version."""
 
     if_match: int
 
 
-class Conditions(Once, Match, total=False):
-    """Both."""
+class WriteConditions(IdempotencyCondition, MatchCondition, total=False):
+    """Fields of `IdempotencyCondition` and `MatchCondition`."""
 
 
-class Absent(Match, total=False):
-    """Write only if there is nothing yet."""
+class AbsentCondition(MatchCondition, total=False):
+    """Condition to write only if nothing exists yet."""
 
     if_none_match: Literal["*"]
 
 
-class Act(Conditions, total=False):
-    """Who it is done for."""
+class ActFields(WriteConditions, total=False):
+    """Write conditions and the originator of the write."""
 
     by: By
 
 
-def at(*steps: str | int) -> str:
-    """The path of these names. Raises ValueError for one that would change the path."""
+def build_path(*steps: str | int) -> str:
+    """Build the path of these names. Raises ValueError for a name that changes the
+    path."""
     named = [str(step) for step in steps]
     if any(name in ("", ".", "..") for name in named):
         raise ValueError("a name is empty, or dots only")
@@ -116,18 +117,18 @@ def at(*steps: str | int) -> str:
 
 
 def read(path: str, query: Mapping[str, Any] | None = None) -> Request[Any]:
-    return Request(method="GET", path=path, query=_query(query or {}))
+    return Request(method="GET", path=path, query=_build_query(query or {}))
 
 
-def listing(path: str, query: Mapping[str, Any], items: str = "items") -> Listing:
-    return Listing(method="GET", path=path, query=_query(query), items=items)
+def build_listing(path: str, query: Mapping[str, Any], items: str = "items") -> Listing:
+    return Listing(method="GET", path=path, query=_build_query(query), items=items)
 
 
-def feed(path: str, query: Mapping[str, Any]) -> Feed:
-    return Feed(method="GET", path=path, query=_query(query))
+def build_feed(path: str, query: Mapping[str, Any]) -> Feed:
+    return Feed(method="GET", path=path, query=_build_query(query))
 
 
-#: What stands in headers, of the fields that a write is given.
+#: Headers by the fields of a write that are sent as headers.
 _HEADERS = {
     "idempotency_key": "Idempotency-Key",
     "if_match": "If-Match",
@@ -138,43 +139,45 @@ _HEADERS = {
 def write(
     method: str, path: str, fields: Mapping[str, Any], *, body: Any = None
 ) -> Request[Any]:
-    """A write; its body is the fields that are no headers, unless it is given.
+    """Build a write; its body is the fields that are no headers, unless `body` is
+    given.
 
-    A POST has an Idempotency-Key, which makes it repeatable. PUT and DELETE are by
-    themselves; under a precondition the first could be what refuses the second.
+    A POST has an Idempotency-Key, which makes the POST repeatable. PUT and DELETE are
+    repeatable unless they have a precondition: the first send could make the repeat
+    fail.
     """
-    headers = _headers(fields)
+    headers = _build_headers(fields)
     repeatable = method in ("PUT", "DELETE") and not headers
     if method == "POST":
         headers.setdefault("Idempotency-Key", uuid4().hex)
         repeatable = True
     if body is None and method != "DELETE":
-        body = _body(fields)
+        body = _build_body(fields)
     return Request(
         method=method, path=path, body=body, headers=headers, repeatable=repeatable
     )
 
 
 def ask(path: str, fields: Mapping[str, Any]) -> Request[Any]:
-    """A POST that changes nothing: what is asked for stands in no address."""
+    """Build a POST that changes nothing and keeps its fields out of the address."""
     return Request(method="POST", path=path, body=dict(fields))
 
 
-def _headers(fields: Mapping[str, Any]) -> dict[str, str]:
+def _build_headers(fields: Mapping[str, Any]) -> dict[str, str]:
     return {_HEADERS[name]: str(fields[name]) for name in fields if name in _HEADERS}
 
 
-def _body(fields: Mapping[str, Any]) -> dict[str, Any]:
+def _build_body(fields: Mapping[str, Any]) -> dict[str, Any]:
     return {name: fields[name] for name in fields if name not in _HEADERS}
 
 
-def _query(given: Mapping[str, Any]) -> dict[str, str]:
-    """As it stands in the address: `from_` is `from`, labels are `label.<name>`."""
+def _build_query(given: Mapping[str, Any]) -> dict[str, str]:
+    """Build query parameters: `from_` becomes `from`, labels become `label.<name>`."""
     plain = {name.rstrip("_"): value for name, value in given.items()}
     labels = plain.pop("labels", {})
     plain |= {f"label.{name}": value for name, value in labels.items()}
-    return {name: _text(value) for name, value in plain.items()}
+    return {name: _render_value(value) for name, value in plain.items()}
 
 
-def _text(value: object) -> str:
+def _render_value(value: object) -> str:
     return str(value).lower() if isinstance(value, bool) else str(value)

@@ -1,19 +1,19 @@
-"""Searches: what was ever said, found by its words."""
+"""Searches: messages and other records, found by their words."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 from typing import Literal, TypedDict, Unpack
 
-from memoryhub_client.requests import AsOf, Request, ask, at
+from memoryhub_client.requests import AsOfQuery, Request, ask, build_path
 
 Kind = Literal[
     "message", "page", "note", "value", "task", "block", "fact", "observation"
 ]
 
 
-class Words(TypedDict, total=False):
-    """How to look; `from_` is `from`."""
+class SearchOptions(TypedDict, total=False):
+    """Options of a search; `from_` is sent as `from`."""
 
     kinds: Sequence[Kind]
     order: Literal["best", "first", "newest"]
@@ -24,15 +24,16 @@ class Words(TypedDict, total=False):
     explain: bool
 
 
-class Search(Words, AsOf, total=False):
-    """In a thread, as of an event or a turn's last."""
+class ThreadSearchOptions(SearchOptions, AsOfQuery, total=False):
+    """Options of a search in a thread, as of an event or a turn's last event."""
 
 
-class Recall(Words, total=False):
-    """Over a subject: in one thread of it, which is `thread`, or in all but one.
+class RecallOptions(SearchOptions, total=False):
+    """Options of a search over a subject, in one thread (`in_thread`) or in all but
+    one.
 
-    Facts that hold at `valid_at`, by what was known at `known_at`; with `ended` also
-    those that were over by then.
+    Facts are those valid at `valid_at`, as known at `known_at`; with `ended` also facts
+    that ended before `valid_at`.
     """
 
     in_thread: str
@@ -42,18 +43,20 @@ class Recall(Words, total=False):
     ended: bool
 
 
-def search(thread: str, query: str, **fields: Unpack[Search]) -> Request:
-    return ask(at("threads", thread, "search"), _body(query, **fields))
+def search(thread: str, query: str, **fields: Unpack[ThreadSearchOptions]) -> Request:
+    return ask(build_path("threads", thread, "search"), _build_body(query, **fields))
 
 
-def recall(thread: str, query: str, **fields: Unpack[Recall]) -> Request:
-    return ask(at("threads", thread, "recall"), _body(query, **fields))
+def recall(thread: str, query: str, **fields: Unpack[RecallOptions]) -> Request:
+    return ask(build_path("threads", thread, "recall"), _build_body(query, **fields))
 
 
-def recall_subject(subject: str, query: str, **fields: Unpack[Recall]) -> Request:
-    return ask(at("subjects", subject, "recall"), _body(query, **fields))
+def recall_subject(
+    subject: str, query: str, **fields: Unpack[RecallOptions]
+) -> Request:
+    return ask(build_path("subjects", subject, "recall"), _build_body(query, **fields))
 
 
-def _body(query: str, /, **fields: object) -> dict[str, object]:
+def _build_body(query: str, /, **fields: object) -> dict[str, object]:
     words = {"from_": "from", "in_thread": "thread"}
     return {"query": query, **{words.get(n, n): v for n, v in fields.items()}}

@@ -5,29 +5,29 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any, Literal, NotRequired, TypedDict, Unpack
 
-from memoryhub_client.answers import Appended
+from memoryhub_client.answers import AppendAnswer
 from memoryhub_client.requests import (
-    AsOf,
-    Conditions,
+    AsOfQuery,
     Listing,
     Order,
     PartAsOf,
     Request,
-    at,
-    listing,
+    WriteConditions,
+    build_listing,
+    build_path,
     read,
     write,
 )
 
 
-class Handler(TypedDict, total=False):
+class SlotHandler(TypedDict, total=False):
     own_name: str | None
     is_self_call: bool | None
     usage_instructions: str
     todo_nudge: str
 
 
-#: A message. By a call, since `from` is a word of Python's.
+#: A message. Defined by a call, since `from` is a keyword of Python.
 Slot = TypedDict(
     "Slot",
     {
@@ -38,12 +38,12 @@ Slot = TypedDict(
         "role": NotRequired[Literal["user", "assistant", "tool", "system"] | None],
         "tokens": NotRequired[int | None],
         "agent_at": NotRequired[str | None],
-        "handler": NotRequired[Handler | None],
+        "handler": NotRequired[SlotHandler | None],
     },
 )
 
 
-class Search(PartAsOf, total=False):
+class SlotSearch(PartAsOf, total=False):
     start: int
     end: int
     type: str
@@ -54,41 +54,41 @@ class Search(PartAsOf, total=False):
     content: Literal["full", "none"]
 
 
-class View(AsOf, total=False):
+class View(AsOfQuery, total=False):
     view: Literal["slot", "handler"]
 
 
-class Newest(AsOf, total=False):
+class NewestMessages(AsOfQuery, total=False):
     limit: int
 
 
 def chat(message: Mapping[str, Any]) -> Slot:
-    """The slot of a message that has a role; its content is the message as it is."""
+    """Build the slot of a message with a role; the content is the unchanged message."""
     role = message["role"]
     return {"from": role, "to": "agent", "type": f"chat.{role}", "content": message}
 
 
 def append(
-    thread: str, slot: Slot, **conditions: Unpack[Conditions]
-) -> Request[Appended]:
-    return write("POST", at("threads", thread, "slots"), conditions, body=slot)
+    thread: str, slot: Slot, **conditions: Unpack[WriteConditions]
+) -> Request[AppendAnswer]:
+    return write("POST", build_path("threads", thread, "slots"), conditions, body=slot)
 
 
 def append_batch(
-    thread: str, items: Sequence[Slot], **conditions: Unpack[Conditions]
+    thread: str, items: Sequence[Slot], **conditions: Unpack[WriteConditions]
 ) -> Request:
     fields = {"items": items, **conditions}
-    return write("POST", at("threads", thread, "slots:batch"), fields)
+    return write("POST", build_path("threads", thread, "slots:batch"), fields)
 
 
-def list_all(thread: str, **query: Unpack[Search]) -> Listing:
-    return listing(at("threads", thread, "slots"), query)
+def list_all(thread: str, **query: Unpack[SlotSearch]) -> Listing:
+    return build_listing(build_path("threads", thread, "slots"), query)
 
 
 def get(thread: str, index: int, **query: Unpack[View]) -> Request:
-    return read(at("threads", thread, "slots", index), query)
+    return read(build_path("threads", thread, "slots", index), query)
 
 
-def list_messages(thread: str, **query: Unpack[Newest]) -> Request:
-    """The newest of user and assistant, the oldest of them first."""
-    return read(at("threads", thread, "messages"), query)
+def list_messages(thread: str, **query: Unpack[NewestMessages]) -> Request:
+    """List the newest messages of user and assistant, oldest first."""
+    return read(build_path("threads", thread, "messages"), query)

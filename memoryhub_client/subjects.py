@@ -1,10 +1,18 @@
-"""Subjects: the people a memory is about, and what is remembered of one."""
+"""Subjects: the people whose memory the hub holds."""
 
 from __future__ import annotations
 
 from typing import Literal, Unpack
 
-from memoryhub_client.requests import Download, Once, Request, ask, at, read, write
+from memoryhub_client.requests import (
+    Download,
+    IdempotencyCondition,
+    Request,
+    ask,
+    build_path,
+    read,
+    write,
+)
 
 Basis = Literal[
     "accuracy_contested", "unlawful_objected", "claims", "objection_pending"
@@ -12,32 +20,34 @@ Basis = Literal[
 
 
 def resolve(user_id: str) -> Request:
-    return ask(at("subjects:resolve"), {"user_id": user_id})
+    return ask(build_path("subjects:resolve"), {"user_id": user_id})
 
 
-def readmit(user_id: str, **fields: Unpack[Once]) -> Request:
-    return write("POST", at("subjects:readmit"), {"user_id": user_id, **fields})
+def readmit(user_id: str, **fields: Unpack[IdempotencyCondition]) -> Request:
+    return write("POST", build_path("subjects:readmit"), {"user_id": user_id, **fields})
 
 
 def get(subject: str) -> Request:
-    return read(at("subjects", subject))
+    return read(build_path("subjects", subject))
 
 
 def memory(subject: str) -> Request:
-    """What to load of it at the start, all at one instant."""
-    return read(at("subjects", subject, "memory"))
+    """Read a subject's knowledge to load at the start, all at one instant."""
+    return read(build_path("subjects", subject, "memory"))
 
 
-def restrict(subject: str, basis: Basis, **fields: Unpack[Once]) -> Request:
-    path = at("subjects", f"{subject}:restrict")
+def restrict(
+    subject: str, basis: Basis, **fields: Unpack[IdempotencyCondition]
+) -> Request:
+    path = build_path("subjects", f"{subject}:restrict")
     return write("POST", path, {"basis": basis, **fields})
 
 
-def unrestrict(subject: str, **fields: Unpack[Once]) -> Request:
-    return write("POST", at("subjects", f"{subject}:unrestrict"), fields)
+def unrestrict(subject: str, **fields: Unpack[IdempotencyCondition]) -> Request:
+    return write("POST", build_path("subjects", f"{subject}:unrestrict"), fields)
 
 
 def export(subject: str) -> Download:
-    """All that is remembered, as a ZIP. Each is noted, so it is not sent again."""
-    path = at("subjects", subject, "export")
+    """Export a subject's memory as a ZIP. Exports are noted, so never repeated."""
+    path = build_path("subjects", subject, "export")
     return Download(method="POST", path=path, body={}, repeatable=False)

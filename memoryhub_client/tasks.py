@@ -1,14 +1,21 @@
-"""The task: what an agent is doing, and how far it is."""
+"""The task: an agent's work and its progress."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping
 from typing import Any, Literal, Unpack
 
-from memoryhub_client.requests import Absent, AsOf, Request, at, read, write
+from memoryhub_client.requests import (
+    AbsentCondition,
+    AsOfQuery,
+    Request,
+    build_path,
+    read,
+    write,
+)
 
 
-class Task(Absent, total=False):
+class TaskFields(AbsentCondition, total=False):
     description: str | None
     current_step: int | None
     progress_percent: float | None
@@ -19,17 +26,17 @@ class Task(Absent, total=False):
     ]
 
 
-def get(thread: str, **query: Unpack[AsOf]) -> Request:
-    return read(at("threads", thread, "task"), query)
+def get(thread: str, **query: Unpack[AsOfQuery]) -> Request:
+    return read(build_path("threads", thread, "task"), query)
 
 
-def put(thread: str, **fields: Unpack[Task]) -> Request:
-    return write("PUT", at("threads", thread, "task"), fields)
+def put(thread: str, **fields: Unpack[TaskFields]) -> Request:
+    return write("PUT", build_path("threads", thread, "task"), fields)
 
 
-def patch(thread: str, **fields: Unpack[Task]) -> Request:
-    return write("PATCH", at("threads", thread, "task"), fields)
+def patch(thread: str, **fields: Unpack[TaskFields]) -> Request:
+    return write("PATCH", build_path("threads", thread, "task"), fields)
 
 
-def delete(thread: str, **fields: Unpack[Absent]) -> Request:
-    return write("DELETE", at("threads", thread, "task"), fields)
+def delete(thread: str, **fields: Unpack[AbsentCondition]) -> Request:
+    return write("DELETE", build_path("threads", thread, "task"), fields)

@@ -1,42 +1,52 @@
-"""Blocks of a thread's subject, by the thread."""
+"""Blocks of a thread's subject, addressed by the thread."""
 
 from __future__ import annotations
 
 from typing import Unpack
 
-from memoryhub_client.blocks import Block
-from memoryhub_client.requests import Act, AsOf, Match, Request, at, read, write
+from memoryhub_client.blocks import BlockFields
+from memoryhub_client.requests import (
+    ActFields,
+    AsOfQuery,
+    MatchCondition,
+    Request,
+    build_path,
+    read,
+    write,
+)
 
 
-def list_all(thread: str, **query: Unpack[AsOf]) -> Request:
-    return read(at("threads", thread, "blocks"), query)
+def list_all(thread: str, **query: Unpack[AsOfQuery]) -> Request:
+    return read(build_path("threads", thread, "blocks"), query)
 
 
-def get(thread: str, block: str, **query: Unpack[AsOf]) -> Request:
-    return read(at("threads", thread, "blocks", block), query)
+def get(thread: str, block: str, **query: Unpack[AsOfQuery]) -> Request:
+    return read(build_path("threads", thread, "blocks", block), query)
 
 
-def put(thread: str, block: str, text: str, **fields: Unpack[Block]) -> Request:
-    path = at("threads", thread, "blocks", block)
+def put(thread: str, block: str, text: str, **fields: Unpack[BlockFields]) -> Request:
+    path = build_path("threads", thread, "blocks", block)
     return write("PUT", path, {"text": text, **fields})
 
 
-def append(thread: str, block: str, text: str, **fields: Unpack[Act]) -> Request:
-    path = at("threads", thread, "blocks", block, "append")
+def append(thread: str, block: str, text: str, **fields: Unpack[ActFields]) -> Request:
+    path = build_path("threads", thread, "blocks", block, "append")
     return write("POST", path, {"text": text, **fields})
 
 
 def replace(
-    thread: str, block: str, old: str, new: str, **fields: Unpack[Act]
+    thread: str, block: str, old: str, new: str, **fields: Unpack[ActFields]
 ) -> Request:
-    path = at("threads", thread, "blocks", block, "replace")
+    path = build_path("threads", thread, "blocks", block, "replace")
     return write("POST", path, {"old": old, "new": new, **fields})
 
 
-def revert(thread: str, block: str, version: int, **fields: Unpack[Act]) -> Request:
-    path = at("threads", thread, "blocks", block, "revert")
+def revert(
+    thread: str, block: str, version: int, **fields: Unpack[ActFields]
+) -> Request:
+    path = build_path("threads", thread, "blocks", block, "revert")
     return write("POST", path, {"version": version, **fields})
 
 
-def delete(thread: str, block: str, **fields: Unpack[Match]) -> Request:
-    return write("DELETE", at("threads", thread, "blocks", block), fields)
+def delete(thread: str, block: str, **fields: Unpack[MatchCondition]) -> Request:
+    return write("DELETE", build_path("threads", thread, "blocks", block), fields)

@@ -1,12 +1,19 @@
-"""Facts of a thread's subject, which need not be known by its id."""
+"""Facts of a thread's subject, addressed by the thread."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 from typing import Unpack
 
-from memoryhub_client.facts import ClaimFields, Fact, Which
-from memoryhub_client.requests import Conditions, Listing, Request, at, listing, write
+from memoryhub_client.facts import ClaimFields, FactClaim, FactListQuery
+from memoryhub_client.requests import (
+    Listing,
+    Request,
+    WriteConditions,
+    build_listing,
+    build_path,
+    write,
+)
 
 
 def add(
@@ -17,15 +24,15 @@ def add(
     **fields: Unpack[ClaimFields],
 ) -> Request:
     plain = {"entity": entity, "predicate": predicate, "value": value, **fields}
-    return write("POST", at("threads", thread, "facts"), plain)
+    return write("POST", build_path("threads", thread, "facts"), plain)
 
 
 def add_batch(
-    thread: str, items: Sequence[Fact], **conditions: Unpack[Conditions]
+    thread: str, items: Sequence[FactClaim], **conditions: Unpack[WriteConditions]
 ) -> Request:
-    path = at("threads", thread, "facts:batch")
+    path = build_path("threads", thread, "facts:batch")
     return write("POST", path, {"items": items, **conditions})
 
 
-def list_all(thread: str, **query: Unpack[Which]) -> Listing:
-    return listing(at("threads", thread, "facts"), query)
+def list_all(thread: str, **query: Unpack[FactListQuery]) -> Listing:
+    return build_listing(build_path("threads", thread, "facts"), query)

@@ -6,14 +6,14 @@ from collections.abc import Mapping
 from typing import Any, Literal, TypedDict, Unpack
 
 from memoryhub_client.requests import (
-    AsOf,
+    AsOfQuery,
+    IdempotencyCondition,
     Listing,
-    Once,
     Order,
-    Part,
+    PartQuery,
     Request,
-    at,
-    listing,
+    build_listing,
+    build_path,
     read,
     write,
 )
@@ -21,39 +21,39 @@ from memoryhub_client.requests import (
 Status = Literal["open", "closed", "retired", "erased"]
 
 
-class Scope(TypedDict, total=False):
+class ThreadScope(TypedDict, total=False):
     agent_type: str | None
     agent_instance: str | None
     session: str | None
 
 
-class Settings(TypedDict, total=False):
-    """`config` is described in the API's document."""
+class ThreadSettings(TypedDict, total=False):
+    """Settings of a thread; the API's document describes `config`."""
 
-    scope: Scope
+    scope: ThreadScope
     labels: Mapping[str, str | float | bool] | None
     config: Mapping[str, Any]
 
 
-class Making(Settings, total=False):
+class Making(ThreadSettings, total=False):
     user_id: str | None
 
 
-class Changing(Settings, total=False):
+class ThreadChanges(ThreadSettings, total=False):
     if_match: int
 
 
-class Forking(Settings, Once, total=False):
+class Forking(ThreadSettings, IdempotencyCondition, total=False):
     seq: int | None
     turn: int | None
     checkpoint: int | str | None
 
 
-class Closing(Once, total=False):
+class Closing(IdempotencyCondition, total=False):
     reason: Literal["completed", "failed", "cancelled", "archived"]
 
 
-class Filter(Part, total=False):
+class ThreadListFilter(PartQuery, total=False):
     status: Status
     agent_type: str
     agent_instance: str
@@ -66,47 +66,49 @@ class Filter(Part, total=False):
     labels: Mapping[str, str | float | bool]
 
 
-class PersonFilter(Filter, total=False):
+class PersonFilter(ThreadListFilter, total=False):
     user_id: str
 
 
 def put(thread: str, **fields: Unpack[Making]) -> Request:
-    return write("PUT", at("threads", thread), fields)
+    return write("PUT", build_path("threads", thread), fields)
 
 
-def get(thread: str, **query: Unpack[AsOf]) -> Request:
-    return read(at("threads", thread), query)
+def get(thread: str, **query: Unpack[AsOfQuery]) -> Request:
+    return read(build_path("threads", thread), query)
 
 
-def patch(thread: str, **fields: Unpack[Changing]) -> Request:
-    return write("PATCH", at("threads", thread), fields)
+def patch(thread: str, **fields: Unpack[ThreadChanges]) -> Request:
+    return write("PATCH", build_path("threads", thread), fields)
 
 
 def close(thread: str, **fields: Unpack[Closing]) -> Request:
-    return write("POST", at("threads", f"{thread}:close"), fields)
+    return write("POST", build_path("threads", f"{thread}:close"), fields)
 
 
-def reopen(thread: str, **fields: Unpack[Once]) -> Request:
-    return write("POST", at("threads", f"{thread}:reopen"), fields)
+def reopen(thread: str, **fields: Unpack[IdempotencyCondition]) -> Request:
+    return write("POST", build_path("threads", f"{thread}:reopen"), fields)
 
 
 def fork(thread: str, name: str, **fields: Unpack[Forking]) -> Request:
-    """Make a thread of that name, which goes on from this one."""
-    return write("POST", at("threads", f"{thread}:fork"), {"thread": name, **fields})
+    """Fork this thread into a new one of that name."""
+    return write(
+        "POST", build_path("threads", f"{thread}:fork"), {"thread": name, **fields}
+    )
 
 
-def list_all(**query: Unpack[Filter]) -> Listing:
-    return listing(at("threads"), query)
+def list_all(**query: Unpack[ThreadListFilter]) -> Listing:
+    return build_listing(build_path("threads"), query)
 
 
 def search(**fields: Unpack[PersonFilter]) -> Listing:
-    """As `list_all`, but no person's id stands in an address."""
-    return Listing(method="POST", path=at("threads:search"), body=dict(fields))
+    """List threads like `list_all`, with a person's id in the body, not the address."""
+    return Listing(method="POST", path=build_path("threads:search"), body=dict(fields))
 
 
-def stats(thread: str, **query: Unpack[AsOf]) -> Request:
-    return read(at("threads", thread, "stats"), query)
+def stats(thread: str, **query: Unpack[AsOfQuery]) -> Request:
+    return read(build_path("threads", thread, "stats"), query)
 
 
 def stats_of_project() -> Request:
-    return read(at("stats"))
+    return read(build_path("stats"))

@@ -1,4 +1,4 @@
-"""All that both clients share: addresses, what is sent again and when, feeds."""
+"""Shared base of both clients: addresses, repeats and their waits, feeds."""
 
 from __future__ import annotations
 
@@ -8,27 +8,27 @@ from typing import Any, TypedDict, TypeVar
 
 import httpx2
 
-from memoryhub_client.problems import Unreachable, problem, retry_after
+from memoryhub_client.problems import Unreachable, build_problem, parse_retry_after
 from memoryhub_client.requests import Answer, Feed, Request
 
 Http = TypeVar("Http", httpx2.Client, httpx2.AsyncClient)
 
-#: A line that was cut, silent or never there; it may work again.
+#: Errors of a dropped, silent or refused connection, which may work again.
 DROPPED = (
     httpx2.NetworkError,
     httpx2.RemoteProtocolError,
     httpx2.TimeoutException,
 )
-#: A proxy's words for a server that is starting, and our own for a full queue.
+#: Statuses of a proxy before a starting server, and ours for a full queue.
 PASSING = {502, 503, 504}
 
 FIRST_WAIT, MOST_WAIT = 0.25, 8.0
-#: A feed that is silent for longer is dead: it says that it is there every 15 s.
+#: Longest silence of a live feed: the server sends a beat every 15 s.
 SILENCE_SECONDS = 40.0
 
 
 class Patience(TypedDict, total=False):
-    """How long to go on; in seconds, but for `retries`."""
+    """Limits of repeats; in seconds, except `retries`."""
 
     retries: int
     longest_wait: float
@@ -36,10 +36,10 @@ class Patience(TypedDict, total=False):
 
 
 class Transport:
-    """Where the hub is, and how patient a client is with it.
+    """The hub's address and a client's limits of repeats.
 
-    A repeatable request is sent up to `retries` times again, each time after what
-    Retry-After says, or longer and longer; after `longest_wait` it is not waited for.
+    A repeatable request is repeated up to `retries` times, after the seconds in
+    Retry-After or after growing waits. A wait above `longest_wait` raises instead.
     """
 
     def __init__(
@@ -79,23 +79,23 @@ class Transport:
     def after_failure(
         self, request: Request[Any], tried: int, failure: httpx2.TransportError
     ) -> float:
-        """Seconds until it is sent again. Raises Unreachable."""
+        """Return the seconds until the repeat. Raises Unreachable."""
         if request.repeatable and tried < self.retries:
-            return backoff(tried)
+            return compute_backoff(tried)
         raise Unreachable(f"{request.method} {request.path}: {failure}") from failure
 
     def after_answer(
         self, request: Request[Any], tried: int, response: httpx2.Response
     ) -> float | None:
-        """Seconds until it is sent again; None if it is answered. Raises Problem."""
+        """Return the seconds until the repeat; None on success. Raises Problem."""
         if response.is_success:
             return None
-        refused, asked = problem(response), retry_after(response)
-        pause = backoff(tried) if asked is None else asked
+        refused, asked = build_problem(response), parse_retry_after(response)
+        pause = compute_backoff(tried) if asked is None else asked
         passing = (
             refused.status in PASSING
             or asked is not None
-            # The first of the same key is still at work.
+            # The first request with this key is still running.
             or refused.code == "in_progress"
         )
         more = request.repeatable and tried < self.retries
@@ -104,19 +104,19 @@ class Transport:
         return pause
 
 
-def backoff(tried: int) -> float:
-    """Twice as long each time, and no two clients at the same moment."""
+def compute_backoff(tried: int) -> float:
+    """Compute a wait that doubles each time, with jitter, in seconds."""
     longest: float = min(FIRST_WAIT * 2**tried, MOST_WAIT)
     return random.uniform(0.5, 1) * longest  # noqa: S311  # nothing to guess
 
 
-def answer(request: Request[Answer], response: httpx2.Response) -> Answer:
+def parse_answer(request: Request[Answer], response: httpx2.Response) -> Answer:
     body: Answer = json.loads(response.content)
     return body
 
 
-class Following:
-    """Where a feed stands; after a cut it goes on behind the last event that came."""
+class FeedPosition:
+    """Position in a feed; after a cut the feed continues after the last event."""
 
     def __init__(self, request: Feed) -> None:
         self.request = request
@@ -128,7 +128,7 @@ class Following:
         self._cuts = 0
         return event
 
-    def pause(self) -> float:
-        """Seconds until it is asked for again."""
+    def compute_pause(self) -> float:
+        """Count a cut and return the seconds until the next request."""
         self._cuts += 1
-        return backoff(self._cuts - 1)
+        return compute_backoff(self._cuts - 1)

@@ -1,19 +1,19 @@
-"""Turns: the request a model is given, and its record."""
+"""Turns: requests to a model, and their records."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from typing import Any, Literal, TypedDict, Unpack
 
-from memoryhub_client.answers import Turn
+from memoryhub_client.answers import TurnAnswer
 from memoryhub_client.requests import (
-    Act,
-    AsOf,
+    ActFields,
+    AsOfQuery,
     Listing,
     PartAsOf,
     Request,
-    at,
-    listing,
+    build_listing,
+    build_path,
     read,
     write,
 )
@@ -23,19 +23,19 @@ Mode = Literal["strict", "relaxed", "passive"]
 Format = Literal["chat", "responses", "anthropic"]
 
 
-class _Named(TypedDict):
+class _RequiredTool(TypedDict):
     name: str
 
 
-class Tool(_Named, total=False):
-    """One of the agent's own."""
+class Tool(_RequiredTool, total=False):
+    """A tool of the agent's own."""
 
     description: str | None
-    #: JSON schema of its arguments.
+    #: JSON schema of the tool's arguments.
     parameters: Mapping[str, Any]
 
 
-class Beginning(Act, total=False):
+class Beginning(ActFields, total=False):
     mode: Mode | None
     items: Sequence[Slot]
     continues: bool | None
@@ -43,47 +43,47 @@ class Beginning(Act, total=False):
     tools: Sequence[Tool] | None
 
 
-class Again(TypedDict, total=False):
+class ContextOptions(TypedDict, total=False):
     format: Format
 
 
-class Previewing(AsOf, total=False):
+class Previewing(AsOfQuery, total=False):
     mode: Mode
     token_budget: int
 
 
-class Against(TypedDict, total=False):
+class DiffOptions(TypedDict, total=False):
     base: int
 
 
-class Lens(TypedDict, total=False):
+class PrefixOptions(TypedDict, total=False):
     block: int
 
 
-def begin(thread: str, **fields: Unpack[Beginning]) -> Request[Turn]:
-    """Append these messages; `request` of the answer is what to send to the model."""
-    return write("POST", at("threads", thread, "turns"), fields)
+def begin(thread: str, **fields: Unpack[Beginning]) -> Request[TurnAnswer]:
+    """Begin a turn with these messages; `request` of the answer goes to the model."""
+    return write("POST", build_path("threads", thread, "turns"), fields)
 
 
 def list_all(thread: str, **query: Unpack[PartAsOf]) -> Listing:
-    return listing(at("threads", thread, "turns"), query)
+    return build_listing(build_path("threads", thread, "turns"), query)
 
 
 def get(thread: str, turn: int) -> Request:
-    return read(at("threads", thread, "turns", turn))
+    return read(build_path("threads", thread, "turns", turn))
 
 
-def get_context(thread: str, turn: int, **query: Unpack[Again]) -> Request:
-    return read(at("threads", thread, "turns", turn, "context"), query)
+def get_context(thread: str, turn: int, **query: Unpack[ContextOptions]) -> Request:
+    return read(build_path("threads", thread, "turns", turn, "context"), query)
 
 
 def preview(thread: str, **query: Unpack[Previewing]) -> Request:
-    return read(at("threads", thread, "context"), query)
+    return read(build_path("threads", thread, "context"), query)
 
 
-def get_diff(thread: str, turn: int, **query: Unpack[Against]) -> Request:
-    return read(at("threads", thread, "turns", turn, "diff"), query)
+def get_diff(thread: str, turn: int, **query: Unpack[DiffOptions]) -> Request:
+    return read(build_path("threads", thread, "turns", turn, "diff"), query)
 
 
-def get_prefix(thread: str, turn: int, **query: Unpack[Lens]) -> Request:
-    return read(at("threads", thread, "turns", turn, "prefix"), query)
+def get_prefix(thread: str, turn: int, **query: Unpack[PrefixOptions]) -> Request:
+    return read(build_path("threads", thread, "turns", turn, "prefix"), query)

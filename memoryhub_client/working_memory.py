@@ -4,13 +4,13 @@ from __future__ import annotations
 
 from typing import Unpack
 
-from memoryhub_client.requests import AsOf, Request, at, read
+from memoryhub_client.requests import AsOfQuery, Request, build_path, read
 
 
-class Much(AsOf, total=False):
+class MemoryLimits(AsOfQuery, total=False):
     keys: int
     notes: int
 
 
-def get(thread: str, **query: Unpack[Much]) -> Request:
-    return read(at("threads", thread, "working-memory"), query)
+def get(thread: str, **query: Unpack[MemoryLimits]) -> Request:
+    return read(build_path("threads", thread, "working-memory"), query)

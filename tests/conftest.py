@@ -32,7 +32,7 @@ from servestatic.middleware import ServeStaticMiddleware
 from memoryhub.journal.writing import texts
 from memoryhub.journal.writing.activity import activity
 from memoryhub.journal.writing.uses import uses
-from memoryhub.journal.writing.writer import Journal, writer
+from memoryhub.journal.writing.writer import BatchCommitter, writer
 from memoryhub.models.events import Event
 from memoryhub.models.keys import KeyMeta, SigningKey
 from memoryhub.models.projects import Project
@@ -58,12 +58,12 @@ from tests.harness.instances import instance as fresh_instance
 from tests.oracles import kept
 
 DATABASES = ["default", "keys"]
-#: What Django calls the receiver that makes them.
+#: Dispatch uid of Django's receiver that makes them.
 PERMISSIONS = "django.contrib.auth.management.create_permissions"
 
 
 def stay(connection: BaseDatabaseWrapper, **signal: Any) -> None:
-    """A test is one transaction, in which one of its databases may idle for long."""
+    """Let one of a test's databases idle for long within its one transaction."""
     if connection.vendor == "postgresql":
         with connection.cursor() as cursor:
             cursor.execute("SET idle_in_transaction_session_timeout = 0")
@@ -97,12 +97,12 @@ def pytest_collection_modifyitems(
             continue
         options = {**mark.kwargs, "databases": mark.kwargs.get("databases", DATABASES)}
         item.add_marker(pytest.mark.django_db(*mark.args, **options), append=False)
-    # What takes long begins first, so that no worker is left with it at the end.
+    # Long tests begin first, so that no worker is left with one at the end.
     items.sort(key=lambda item: item.get_closest_marker("slow") is None)
 
 
 def pytest_collection_finish() -> None:
-    # What is loaded now stays: the collector need not look through all of it again.
+    # Objects loaded by now stay: the collector need not walk them again.
     gc.freeze()
 
 
@@ -133,12 +133,12 @@ def pytest_runtest_makereport(
 
 @pytest.fixture
 def sqlite() -> None:
-    """Asked for by a test that belongs to the pass on SQLite alone."""
+    """Mark a test of the pass on SQLite alone."""
 
 
 @pytest.fixture(scope="session", autouse=True)
 def static_files_found_once() -> Iterator[None]:
-    """Each client of a test loads the middleware anew, which looks at every file."""
+    """Cache the search of static files: each test client loads the middleware anew."""
     find = ServeStaticMiddleware.add_files_from_finders
     found: dict[str, object] = {}
 
@@ -155,7 +155,7 @@ def static_files_found_once() -> Iterator[None]:
 
 @pytest.fixture(scope="session", autouse=True)
 def browsers_on_the_machine() -> Iterator[None]:
-    """Django's clients ask for what a browser beside the server would ask for."""
+    """Let Django's clients send what a browser beside the server would send."""
     # The stubs leave it out.
     environ: Any = vars(RequestFactory)["_base_environ"]
 
@@ -170,7 +170,7 @@ def browsers_on_the_machine() -> Iterator[None]:
 
 @pytest.fixture(scope="session", autouse=True)
 def whole_contexts() -> Iterator[None]:
-    """Where templates show nothing for what is missing, tests do not go on."""
+    """Fail a test whose template uses a name that its context lacks."""
     with pytest.MonkeyPatch.context() as patch:
         engine = engines_of_templates["django"].engine  # type: ignore[attr-defined]
         patch.setattr(engine, "string_if_invalid", Missing("missing"))
@@ -179,7 +179,7 @@ def whole_contexts() -> Iterator[None]:
 
 @pytest.fixture(scope="session", autouse=True)
 def quick_passwords() -> Iterator[None]:
-    """As sign-in keeps them, but a guess costs nobody anything."""
+    """Hash passwords as sign-in does, with a work factor that costs no time."""
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(ScryptPasswordHasher, "work_factor", 2**4)
         yield
@@ -187,7 +187,7 @@ def quick_passwords() -> Iterator[None]:
 
 @pytest.fixture(scope="session")
 def django_db_modify_db_settings(django_db_modify_db_settings: None) -> Iterator[None]:
-    """Makes a flush cheap, by which each test with transactions of its own ends.
+    """Make the flush cheap by which each test with its own transactions ends.
 
     Django would write rows about models anew, which nothing reads; PostgreSQL, told to
     truncate, a new file for every table and every index.
@@ -210,7 +210,7 @@ def deletes(
 
 @pytest.fixture(scope="session")
 def django_db_keepdb(django_db_modify_db_settings: None) -> Iterator[bool]:
-    """Tests begin with copies of databases that are migrated already."""
+    """Begin tests with copies of migrated databases."""
     given = model()
     shutil.copy(given.data / settings.KEK_FILE.name, settings.KEK_FILE)
     tests = [connections.databases[alias] for alias in DATABASES]
@@ -242,7 +242,7 @@ def django_db_setup(
 
 
 def hang_up() -> None:
-    """End the connections that coroutines and threads of tests have left behind.
+    """End the connections that coroutines and threads of tests left behind.
 
     PostgreSQL drops no database that is in use.
     """
@@ -261,7 +261,7 @@ def standing(
     django_db_blocker: DjangoDbBlocker,
     tmp_path_factory: pytest.TempPathFactory,
 ) -> Iterator[None]:
-    """What fixtures of a module write stands for all of its tests, and goes with it.
+    """Keep what fixtures of a module write for all of its tests, then roll it back.
 
     Each test is rolled back to that. Not beside tests with transactions of their own.
     """
@@ -273,7 +273,7 @@ def standing(
             stack.enter_context(transaction.atomic(using=alias))
             stack.callback(transaction.set_rollback, True, using=alias)
         prepare_keys()
-        writer.journal = Journal()
+        writer.journal = BatchCommitter()
         yield
 
 
@@ -285,7 +285,7 @@ def prepare_keys() -> None:
 
 @pytest.fixture(autouse=True)
 def every_journal_replays(request: pytest.FixtureRequest) -> Iterator[None]:
-    """Whatever a test wrote must fold to what is stored; nobody can forget it."""
+    """Check that whatever a test wrote folds to the stored rows."""
     mark = request.node.get_closest_marker("django_db")
     if mark is None:
         yield
@@ -311,10 +311,10 @@ def every_journal_replays(request: pytest.FixtureRequest) -> Iterator[None]:
 def fresh_ledger(
     request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory
 ) -> Iterator[None]:
-    """Where this test's ledger would be: databases roll back, and files do not."""
+    """Give each test a ledger of its own: databases roll back, and files do not."""
     folder = tmp_path_factory.getbasetemp() / f"ledger-{uuid4()}"
     if "standing" in request.fixturenames and settings.LEDGER.is_dir():
-        # What stands goes on from the ledger that it began.
+        # Module-wide records continue the ledger that they began.
         shutil.copytree(settings.LEDGER, folder)
     # One of its own: a test may undo what it has patched, and goes on here.
     with pytest.MonkeyPatch.context() as patch:
@@ -324,25 +324,25 @@ def fresh_ledger(
 
 @pytest.fixture(autouse=True)
 def fresh_writer() -> Iterator[None]:
-    """No state of another test's threads, and no writer left running."""
-    writer.journal = Journal()
+    """Drop the state of another test's threads, and any running writer."""
+    writer.journal = BatchCommitter()
     uses.clear()
     activity.clear()
     # Where another test's event stood and was rolled back, there may be one of this.
     texts.texts.clear()
     texts.newest.clear()
     yield
-    if writer.running:
+    if writer.is_running:
         writer.stop()
 
 
 @pytest.fixture(autouse=True)
 def travelling_clock() -> Iterator[None]:
-    """The process's clock goes where a test that travels in time goes."""
-    clock.hook(time.time_ns)
+    """Let the process's clock follow a test that travels in time."""
+    clock.use_source(time.time_ns)
     yield
     # What a module sets up comes before the next test's turn.
-    clock.hook(time.time_ns)
+    clock.use_source(time.time_ns)
 
 
 @pytest.fixture
@@ -357,40 +357,40 @@ def zeta(db: None) -> Project:
 
 @pytest.fixture
 def agent(acme: Project) -> Agent:
-    """A key of acme that reads and writes."""
+    """Return a key of acme that reads and writes."""
     return factories.make_agent(acme)
 
 
 @pytest.fixture
 def stranger(zeta: Project) -> Agent:
-    """A key of another project."""
+    """Return a key of another project."""
     return factories.make_agent(zeta)
 
 
 @pytest.fixture
 def not_run_here(monkeypatch: pytest.MonkeyPatch) -> str:
-    """A tokenizer whose extra is not installed: agents count for themselves."""
+    """Return a tokenizer whose extra is not installed: agents count for themselves."""
     monkeypatch.setattr(tokenizers, "_held", {"o200k_base": None})
     return "o200k_base"
 
 
 @pytest.fixture
 def empty(tmp_path: Path) -> Iterator[Instance]:
-    """An instance that nothing has touched."""
+    """Yield an instance that nothing has touched."""
     with fresh_instance(tmp_path / "instance") as made:
         yield made
 
 
 @pytest.fixture
 def instance(empty: Instance) -> Instance:
-    """An instance with its tables and its key ring, and nothing in it."""
+    """Return an instance with its tables and its key ring, and nothing in it."""
     empty.prepare()
     return empty
 
 
 @pytest.fixture(scope="module")
 def shared(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Instance]:
-    """An instance of all tests of a module, each of which has a project of its own."""
+    """Yield an instance for all tests of a module, each with its own project."""
     with prepared(tmp_path_factory.mktemp("shared") / "instance") as made:
         yield made
         made.managed("verify", "--all")
@@ -398,7 +398,7 @@ def shared(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Instance]:
 
 @pytest.fixture(scope="module")
 def served(shared: Instance) -> Iterator[Server]:
-    """The server of `shared`, which none of its tests ends."""
+    """Yield the server of `shared`, which none of its tests ends."""
     with shared.serve(**UNLIMITED) as server:
         yield server
         server.stop()

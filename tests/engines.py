@@ -1,4 +1,4 @@
-"""Which tests run on which engine, by where they stand."""
+"""Assignment of tests to engines, by their paths."""
 
 from __future__ import annotations
 
@@ -106,8 +106,8 @@ BY_NIGHT = (
     "inspector/threads/test_event_search.py",
     "inspector/web/test_looking.py",
     "inspector/threads/test_timeline.py",
-    "journal/log/test_log.py::test_a_chain_of_forks_is_folded_once",
-    "journal/log/test_log.py::test_each_fork_more_costs_as_many_queries",
+    "journal/log/test_log.py::test_chain_of_forks_is_folded_once",
+    "journal/log/test_log.py::test_each_additional_fork_costs_the_same_queries",
     "management/server/test_serve.py",
     "management/operators/test_sso.py",
     "matrix",
@@ -129,7 +129,7 @@ REACHING = {"db", "transactional_db", "instance", "empty", "shared", "pair"}
 
 
 def sqlite_only(item: pytest.Item) -> bool:
-    """Whether it says nothing of another engine."""
+    """Tell whether a marker names no other engine."""
     fixtures = set(getattr(item, "fixturenames", ()))
     if not within(item, FREE):
         # SQLite's own promises are tried in the pass that runs on it.
@@ -141,17 +141,17 @@ def sqlite_only(item: pytest.Item) -> bool:
 
 
 def differ(item: pytest.Item) -> bool:
-    """Whether engines differ in what it tries."""
+    """Tell whether engines differ in what a test tries."""
     return within(item, DIFFER)
 
 
 def by_night(item: pytest.Item) -> bool:
-    """Whether only `make nightly` runs it on PostgreSQL."""
+    """Tell whether only `make nightly` runs a test on PostgreSQL."""
     return within(item, BY_NIGHT)
 
 
 def within(item: pytest.Item, places: Collection[str]) -> bool:
-    """Whether it stands in one of these files or folders, or is one of these."""
+    """Tell whether a test stands in, or is, one of these files or folders."""
     place = item.path.relative_to(HERE).as_posix()
     if f"{place}::{getattr(item, 'originalname', item.name)}" in places:
         return True

@@ -1,4 +1,4 @@
-"""Loaded by pytest before Django's settings: gives each run its own data folder."""
+"""Plugin of pytest that gives each run a data folder before Django's settings."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from pathlib import Path
 from tests.harness import places
 
 ROOT = Path(__file__).resolve().parent.parent
-#: What a run may need.
+#: Bytes that a run may need.
 ROOM = 2**30
 
 # As manage.py does: data that others may read is refused.

@@ -1,4 +1,4 @@
-"""What is promised: a plugin of pytest that knows the promises.
+"""Plugin of pytest that knows the promises.
 
 A test that tries a promise is marked with it: `@pytest.mark.promise("P2", load="…")`.
 The load may name the test's parameters in braces. `control` marks a deliberate fault,
@@ -69,7 +69,7 @@ MARK = "promise"
 def pytest_runtest_makereport() -> Generator[
     None, pytest.TestReport, pytest.TestReport
 ]:
-    """Where everything must run, what is skipped has failed."""
+    """Fail skipped tests where everything must run."""
     report = yield
     if os.environ.get("MEMORYHUB_TEST_ALL") == "1" and report.skipped:
         report.outcome = "failed"

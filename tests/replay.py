@@ -25,7 +25,7 @@ _WRITES = re.compile(
 )
 #: The log of who did what, and where it ends.
 _AUDIT = {"memoryhub_auditentry", "memoryhub_instance"}
-#: What is no part of a journal, its rows or sums.
+#: Tables that are no part of a journal, its rows or sums.
 _UNCHECKED = _AUDIT | {
     *("django_session", "memoryhub_apikey", "memoryhub_lease", "memoryhub_dailyuse"),
     *("memoryhub_heartbeat", "memoryhub_membership", "memoryhub_operator"),
@@ -37,7 +37,7 @@ _checked = set[tuple[object, ...]]()
 
 
 def watch(connection: BaseDatabaseWrapper, **signal: Any) -> None:
-    """Have its writes noted; a receiver of `connection_created`."""
+    """Note the writes of a connection; a receiver of `connection_created`."""
     if _note not in connection.execute_wrappers:
         connection.execute_wrappers.append(_note)
 
@@ -70,6 +70,6 @@ def assert_all_replay() -> None:
 
 
 def assert_replays(thread: Thread, *, origins: Origins | None = None) -> None:
-    """The thread's journal folds to its rows, and its chain is whole."""
+    """Assert that the thread's journal folds to its rows, with a whole chain."""
     difference = verification.verify(thread, origins=origins)
     assert difference is None, difference

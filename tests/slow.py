@@ -24,19 +24,19 @@ TOGETHER = 9.0
 #: Quick, whatever they take: files, and single functions.
 QUICK = (
     "e2e/screens/test_screens.py",
-    "e2e/test_live.py::test_an_append_appears_by_itself",
-    "e2e/test_visit.py::test_a_key_is_made_and_never_shown_again",
+    "e2e/test_live.py::test_append_appears_without_a_reload",
+    "e2e/test_visit.py::test_key_is_made_and_never_shown_again",
     "e2e/test_visit.py::test_link_works_once",
-    "e2e/test_visit.py::test_no_external_request",
-    "e2e/test_visit.py::test_signing_out_leads_to_the_sign_in",
+    "e2e/test_visit.py::test_pages_make_no_external_request",
+    "e2e/test_visit.py::test_signing_out_leads_to_the_sign_in_page",
     "kernel/forget/test_erasing.py::test_what_is_erased_is_gone_",
-    "management/server/test_serve.py::test_a_first_start_serves",
-    "management/server/test_serve.py::test_a_killed_server_starts_again_by_itself",
+    "management/server/test_serve.py::test_first_start_of_the_server_serves",
+    "management/server/test_serve.py::test_killed_server_starts_again_without_repair",
     "matrix/test_api_matrix.py",
     "matrix/test_contract.py",
     "promises/journal/test_anchored.py",
     "promises/paging/test_coherence.py",
-    "promises/journal/test_crash.py::test_acknowledged_is_durable",
+    "promises/journal/test_crash.py::test_acknowledged_write_is_durable",
     "promises/tampering/test_manipulated.py::test_a_cut_",
     "promises/tampering/test_manipulated.py::test_two_",
     "promises/paging/test_paging.py",
@@ -44,19 +44,19 @@ QUICK = (
     "promises/tampering/test_requests.py",
     "queries/verify/test_page_verification.py::test_each_column_of_",
     "services/erasing/test_erasure_steps.py",
-    "services/erasing/test_erasures.py::test_every_step_may_be_taken_twice",
+    "services/erasing/test_erasures.py::test_every_erasure_step_may_be_taken_twice",
     "services/observing/test_journal_fuzz.py::test_observing_fuzz_over_the_journal",
 )
 
 
 @cache
 def names() -> frozenset[str]:
-    """The functions of the list, as `folder/file.py::function`."""
+    """Return the functions of the list, as `folder/file.py::function`."""
     return frozenset(LIST.read_text(encoding="utf-8").split())
 
 
 def measured(records: list[Path]) -> dict[str, list[float]]:
-    """Seconds of each case, by function; of several records the quickest."""
+    """Return seconds of each case, by function; of several records the quickest."""
     best: dict[str, float] = {}
     for record in records:
         for case in ET.parse(record).iter("testcase"):  # our own
@@ -70,13 +70,13 @@ def measured(records: list[Path]) -> dict[str, list[float]]:
 
 
 def _place(classname: str) -> str:
-    """From `tests.folder.test_file.Class` to `folder/test_file.py::Class`."""
+    """Convert `tests.folder.test_file.Class` to `folder/test_file.py::Class`."""
     before, file, after = re.split(r"(\btest_\w+)", classname.removeprefix("tests."))
     return before.replace(".", "/") + file + ".py" + after.replace(".", "::")
 
 
 def name_of(item: pytest.Item) -> str:
-    """How the list calls the function of a case."""
+    """Return the name of a case's function, as the list has it."""
     return item.nodeid.partition("[")[0].removeprefix("tests/")
 
 

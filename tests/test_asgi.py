@@ -1,4 +1,4 @@
-"""The composed application: which sockets are let in, and the process's lifespan."""
+"""Composed application: the sockets that are let in, and the process's lifespan."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ from memoryhub.asgi import (
     Lifespan,
     OwnOrigin,
     PageRequest,
-    Sockets,
+    SocketRouter,
     application,
 )
 from memoryhub.journal import writer
@@ -36,7 +36,7 @@ def line_to(app: Any, scope: dict[str, Any]) -> Any:
 
 
 async def greeter(scope: Any, receive: Any, send: Any) -> None:
-    """Lets everybody in; what stands before it decides."""
+    """Let everybody in; the layer in front decides."""
     await receive()
     await send({"type": "websocket.accept"})
 
@@ -80,7 +80,9 @@ def headers(origin: str | None, host: str = "127.0.0.1:8000") -> list[Any]:
         ("ftp://127.0.0.1:8000", "127.0.0.1:8000", False),
     ],
 )
-async def test_origins(origin: str | None, host: str, let_in: bool) -> None:
+async def test_socket_origin_must_be_the_host(
+    origin: str | None, host: str, let_in: bool
+) -> None:
     reply = await first_reply(OwnOrigin(greeter), headers=headers(origin, host))
     assert reply["type"] == ("websocket.accept" if let_in else "websocket.close")
 
@@ -95,7 +97,7 @@ async def test_origins(origin: str | None, host: str, let_in: bool) -> None:
         ("https://sub.memory.example.org", False),
     ],
 )
-async def test_a_configured_origin_is_exact(
+async def test_configured_origin_is_exact(
     settings: Settings, origin: str, let_in: bool
 ) -> None:
     settings.ORIGINS = ["https://memory.example.org"]
@@ -103,20 +105,20 @@ async def test_a_configured_origin_is_exact(
     assert reply["type"] == ("websocket.accept" if let_in else "websocket.close")
 
 
-async def test_behind_tls_the_scheme_is_https() -> None:
+async def test_scheme_is_https_behind_tls() -> None:
     given = headers("https://127.0.0.1:8000")
     reply = await first_reply(OwnOrigin(greeter), headers=given, scheme="wss")
     assert reply["type"] == "websocket.accept"
 
 
-def test_a_host_with_an_underscore_is_served_alike(settings: Settings) -> None:
+def test_host_with_an_underscore_is_served_alike(settings: Settings) -> None:
     """API, pages and sockets ask the same function; Django's refuses the name."""
     settings.ALLOWED_HOSTS = ["my_hub", "localhost"]
     scope = {"type": "http", "method": "GET", "path": "/"}
     for host in ("my_hub:8000", "My_Hub", "localhost"):
         asked = {**scope, "headers": headers(None, host)}
         assert PageRequest(asked, BytesIO()).get_host() == host
-        assert gate.own_host(host.encode())
+        assert gate.is_own_host(host.encode())
     foreign = {**scope, "headers": headers(None, "their_hub")}
     with pytest.raises(DisallowedHost):
         PageRequest(foreign, BytesIO()).get_host()
@@ -124,10 +126,10 @@ def test_a_host_with_an_underscore_is_served_alike(settings: Settings) -> None:
 
 @pytest.mark.parametrize("origin", [None, "null", "http://evil.example", OURS])
 @pytest.mark.parametrize("path", ["/ws/v1/agent", "/ws/v1/nothing"])
-async def test_an_agents_socket_may_have_any_origin(
-    path: str, origin: str | None
-) -> None:
-    reply = await first_reply(Sockets(browsers=greeter), path, headers=headers(origin))
+async def test_agents_socket_may_have_any_origin(path: str, origin: str | None) -> None:
+    reply = await first_reply(
+        SocketRouter(browsers=greeter), path, headers=headers(origin)
+    )
     assert reply["type"] == "websocket.accept"
 
 
@@ -151,7 +153,7 @@ async def test_unknown_path_is_4404(path: str) -> None:
 
 @pytest.mark.django_db
 @pytest.mark.parametrize("path", ["/ws/live/acme", "/ws/v1/agent", "/ws/v1/"])
-def test_a_request_finds_no_page_where_sockets_are(path: str) -> None:
+def test_request_finds_no_page_where_sockets_are(path: str) -> None:
     assert Client().get(path).status_code == 404
 
 
@@ -170,7 +172,7 @@ async def long_way(scope: Any, receive: Any, send: Any) -> None:
         ("/p/acme/api/", False),
     ],
 )
-async def test_only_paths_under_api_go_the_short_way(path: str, api: bool) -> None:
+async def test_short_way_is_taken_only_by_paths_under_api(path: str, api: bool) -> None:
     # Without a Host the API refuses; Django was not asked.
     assert await status_of(path) == (400 if api else 299)
 
@@ -184,14 +186,14 @@ async def test_only_paths_under_api_go_the_short_way(path: str, api: bool) -> No
         (b"", [(b"x-many", b"x")] * 1_000, 431),
     ],
 )
-async def test_what_is_too_long_is_refused_everywhere(
+async def test_request_that_is_too_long_is_refused_everywhere(
     path: str, query: bytes, headers: list[Any], status: int
 ) -> None:
     assert await status_of(path, query_string=query, headers=headers) == status
 
 
 async def status_of(path: str, **given: Any) -> int:
-    """Of a GET; 299 when it went the long way."""
+    """Return the status of a GET; 299 when it went the long way."""
     scope = {"type": "http", "path": path, "raw_path": path.encode(), "method": "GET"}
     whole = {**scope, "headers": [], "query_string": b"", **given}
     line = line_to(Http(long_way), whole)
@@ -205,45 +207,43 @@ async def status_of(path: str, **given: Any) -> int:
 @pytest.fixture
 def stopped() -> Iterator[None]:
     yield
-    if readers.running:
+    if readers.is_running:
         readers.stop()
 
 
 @pytest.mark.django_db(transaction=True)
-async def test_the_lifespan_starts_and_drains(stopped: None) -> None:
+async def test_lifespan_starts_and_drains(stopped: None) -> None:
     lifespan = Lifespan()
     line = line_to(lifespan, {"type": "lifespan"})
     await line.send_input({"type": "lifespan.startup"})
     started = await line.receive_output(timeout=30)
     assert started == {"type": "lifespan.startup.complete"}
-    assert (writer.running, readers.running) == (True, True)
+    assert (writer.is_running, readers.is_running) == (True, True)
     done: list[int] = []
     waiting = [writer.put_work(partial(done.append, n)) for n in range(50)]
     await line.send_input({"type": "lifespan.shutdown"})
     ended = await line.receive_output(timeout=30)
     assert ended == {"type": "lifespan.shutdown.complete"}
-    assert (writer.running, readers.running) == (False, False)
+    assert (writer.is_running, readers.is_running) == (False, False)
     await asyncio.gather(*(asyncio.wrap_future(each) for each in waiting))
     assert done == list(range(50))
 
 
 @pytest.mark.parametrize("method", ["GET", "POST", "PUT", "PATCH", "DELETE"])
-async def test_a_page_takes_a_body_up_to_the_cap(
-    settings: Settings, method: str
-) -> None:
+async def test_page_takes_a_body_up_to_the_cap(settings: Settings, method: str) -> None:
     settings.BODY_BYTES = 1024
     fits, beyond = [b"x" * 512, b"x" * 512], [b"x" * 512, b"x" * 512, b"x"]
     assert await sent_to_a_page(method, *fits) == (200, 1024)
     assert await sent_to_a_page(method, *beyond) == (413, 0)
 
 
-async def test_a_body_that_says_it_is_too_long_is_not_read(settings: Settings) -> None:
+async def test_body_that_says_it_is_too_long_is_not_read(settings: Settings) -> None:
     settings.BODY_BYTES = 1024
     length = [(b"content-length", b"1025")]
     assert await sent_to_a_page("POST", headers=length) == (413, 0)
 
 
-async def test_a_body_that_does_not_come_is_not_waited_for(
+async def test_body_that_does_not_come_is_not_waited_for(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     monkeypatch.setattr(gate, "BODY_SECONDS", 0.01)
@@ -253,7 +253,7 @@ async def test_a_body_that_does_not_come_is_not_waited_for(
 async def sent_to_a_page(
     method: str, *parts: bytes, headers: Any = (), whole: bool = True
 ) -> tuple[int, int]:
-    """Status and how many bytes of the body came through."""
+    """Return the status and how many bytes of the body came through."""
 
     async def measure(scope: Any, receive: Any, send: Any) -> None:
         message = await receive()

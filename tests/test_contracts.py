@@ -31,7 +31,7 @@ TYPES: dict[str, type[Contract]] = {
     "acyclic_siblings": AcyclicSiblingsContract,
 }
 
-#: By contract, an import that it does not let by.
+#: An import that breaks the contract, by contract.
 BREACHES = {
     "Every module has a room, and imports only point down": (
         "memoryhub.queries.paging.pages",
@@ -95,7 +95,7 @@ BREACHES = {
 
 @pytest.fixture(scope="module")
 def graph() -> grimp.ImportGraph:
-    """Every import, those for types alone included."""
+    """Return every import, those for types alone included."""
     return grimp.build_graph(
         *SESSION["root_packages"],
         cache_dir=None,
@@ -105,7 +105,7 @@ def graph() -> grimp.ImportGraph:
 
 
 def kept(name: str, graph: grimp.ImportGraph) -> bool:
-    """Tell whether the contract holds in that graph, which stays as it is."""
+    """Tell whether the contract holds in that graph, which stays unchanged."""
     contract = TYPES[CONTRACTS[name]["type"]](
         name, session_options=SESSION, contract_options=CONTRACTS[name]
     )
@@ -121,7 +121,7 @@ def test_every_contract_has_a_breach() -> None:
 
 
 @pytest.mark.parametrize("name", BREACHES)
-def test_a_planted_import_breaks_the_contract(
+def test_planted_import_breaks_the_contract(
     name: str, graph: grimp.ImportGraph
 ) -> None:
     importer, imported = BREACHES[name]

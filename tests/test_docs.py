@@ -50,7 +50,7 @@ def refusals(base: type[errors.Refusal] = errors.Refusal) -> set[str]:
 
 
 @pytest.mark.parametrize("name", sorted(docs.GENERATED))
-def test_what_is_generated_is_as_the_generator_makes_it(name: str) -> None:
+def test_generated_docs_match_their_generators(name: str) -> None:
     """Event types, commands, figures, promises."""
     made = docs.GENERATED[name]()
     assert docs.between(docs.DOCS / name) == made, "run `make docs`"
@@ -73,10 +73,10 @@ def test_every_decision_has_a_number_of_its_own() -> None:
     assert [int(page.name[:3]) for page in pages] == [*range(1, len(pages) + 1)]
 
 
-# What documents point at
+# Links of documents
 
 
-def test_the_readme_is_short() -> None:
+def test_readme_is_short() -> None:
     assert len(PAGES[0].read_bytes()) <= 12 * 1024
 
 
@@ -93,12 +93,12 @@ def test_every_link_leads_to_a_file_and_a_heading(page: Path) -> None:
 
 @pytest.mark.parametrize("page", PAGES, ids=names)
 def test_every_path_that_is_named_is_there(page: Path) -> None:
-    """Of sources, as they are written between backticks."""
+    """The paths are those of sources between backticks."""
     named = PATH.findall(page.read_text(encoding="utf-8"))
     assert [each for each in named if not (ROOT / each).exists()] == []
 
 
-def test_install_command_names_no_package_of_others() -> None:
+def test_install_command_names_only_our_package() -> None:
     """On the package index `memoryhub` is a stranger's; a path such as ./x is ours."""
     suffixes = {".md", ".py", ".html", ".js", ".toml", ".txt"}
     listed = subprocess.run(
@@ -129,17 +129,17 @@ def test_every_page_is_reached_from_the_readme() -> None:
 
 
 def links(page: Path) -> list[str]:
-    """Those that stay in the repository."""
+    """Return the links that stay in the repository."""
     return [link for link in LINK.findall(prose(page)) if "://" not in link]
 
 
 def prose(page: Path) -> str:
-    """The page without its blocks of code."""
+    """Return the page without its blocks of code."""
     return re.sub(r"```.*?```", "", page.read_text(encoding="utf-8"), flags=re.DOTALL)
 
 
 def anchors(page: Path) -> set[str]:
-    """The names that headings are linked by, as the forges make them."""
+    """Return the names that headings are linked by, as the forges make them."""
     headings = re.findall(r"^#+ (.+)$", prose(page), flags=re.MULTILINE)
     plain = (re.sub(r"[^\w\- ]", "", heading.lower()) for heading in headings)
     return {heading.replace(" ", "-") for heading in plain}

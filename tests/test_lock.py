@@ -1,4 +1,4 @@
-"""What we stand on is pinned, whole, licensed, and fetched from one place."""
+"""Lock file: every dependency pinned, whole, licensed, and from one place."""
 
 import hashlib
 import json
@@ -51,7 +51,7 @@ LICENCES = {
 # uv.lock
 
 
-def test_the_lock_names_only_the_public_index() -> None:
+def test_lock_names_only_the_public_index() -> None:
     text = (ROOT / "uv.lock").read_text(encoding="utf-8")
     hosts = {urlsplit(url).netloc for url in re.findall(r"https?://[^\"\s]+", text)}
     assert hosts == {"pypi.org", "files.pythonhosted.org"}
@@ -65,7 +65,7 @@ def test_every_distribution_in_the_lock_has_a_digest() -> None:
         assert all(file["hash"].startswith("sha256:") for file in files), name
 
 
-def test_the_lock_was_made_from_pyproject() -> None:
+def test_lock_was_made_from_pyproject() -> None:
     """`--frozen` never looks, so a requirement without its lock would go unnoticed."""
     metadata = PACKAGES[PROJECT["project"]["name"]]["metadata"]
     extras = PROJECT["project"]["optional-dependencies"]
@@ -92,7 +92,7 @@ def required(lines: list[str]) -> set[tuple[str, str]]:
     }
 
 
-def test_what_runs_in_production_has_a_licence_we_accept() -> None:
+def test_runtime_dependencies_have_accepted_licences() -> None:
     accepted = re.compile(r"\b(MIT|BSD|Apache|ISC|MPL|PSF)\b")
     for name in runtime():
         try:
@@ -113,7 +113,7 @@ def test_what_runs_in_production_has_a_licence_we_accept() -> None:
 
 
 def runtime() -> set[str]:
-    """The distributions of the core and its extras, with all that they need."""
+    """Return the distributions of the core and its extras, with all that they need."""
     found: set[str] = set()
     waiting = [PROJECT["project"]["name"]]
     while waiting:
@@ -154,7 +154,7 @@ def test_packages_for_typescript_are_pinned_and_of_no_one_place() -> None:
         ("win32", "AMD64", "", "win_amd64"),
     ],
 )
-def test_the_bootstrap_finds_uv_for_each_platform(
+def test_bootstrap_finds_uv_for_each_platform(
     monkeypatch: pytest.MonkeyPatch, system: str, machine: str, libc: str, tag: str
 ) -> None:
     bootstrap = runpy.run_path(str(ROOT / "tools" / "bootstrap.py"))
@@ -168,12 +168,12 @@ def test_the_bootstrap_finds_uv_for_each_platform(
 # Vendored files
 
 
-def test_there_are_vendored_libraries() -> None:
+def test_vendored_libraries_are_at_least_four() -> None:
     assert len(VENDORED) >= 4
 
 
 @pytest.mark.parametrize("folder", VENDORED, ids=lambda folder: folder.name)
-def test_a_vendored_file_is_what_its_manifest_says(folder: Path) -> None:
+def test_vendored_file_is_what_its_manifest_says(folder: Path) -> None:
     manifest = tomllib.loads((folder / "VENDOR.toml").read_text(encoding="utf-8"))
     assert folder.name == f"{manifest['package']}-{manifest['version']}"
     assert manifest["licence"]
@@ -185,7 +185,7 @@ def test_a_vendored_file_is_what_its_manifest_says(folder: Path) -> None:
         assert hashlib.sha256(path.read_bytes()).hexdigest() == digests[name], name
 
 
-def test_what_is_packed_unpacks_to_what_its_manifest_says() -> None:
+def test_packed_vendored_file_unpacks_to_its_manifest_digest() -> None:
     packed = {
         folder / file["name"]: file["unpacked"]
         for folder in VENDORED
@@ -198,7 +198,7 @@ def test_what_is_packed_unpacks_to_what_its_manifest_says() -> None:
 
 
 def sources() -> Iterator[Path]:
-    """Templates, styles and scripts of our own."""
+    """Yield templates, styles and scripts of our own."""
     for folder, pattern in (("templates", "*.html"), ("static", "*.*")):
         for path in sorted((ROOT / folder).rglob(pattern)):
             if "vendor" not in path.parts and path.suffix in {".html", ".css", ".js"}:
@@ -212,7 +212,7 @@ def test_no_page_loads_from_another_place() -> None:
             assert not elsewhere.search(line), f"{path.relative_to(ROOT)}:{number}"
 
 
-def test_only_a_server_goes_to_the_databases_that_are_configured(
+def test_configured_databases_are_opened_by_servers_only(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     bootstrap = runpy.run_path(str(ROOT / "tools" / "bootstrap.py"))

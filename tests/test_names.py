@@ -1,12 +1,18 @@
-"""What things are called, read from their sources: a name says what it holds."""
+"""Names and first words, read from the sources: a line is understood by itself."""
 
 import ast
 import re
-from collections.abc import Iterator
+import subprocess
+from collections import defaultdict
+from collections.abc import Callable, Iterator
+from functools import cache
+from itertools import chain
+from pathlib import Path
+from typing import NamedTuple
 
 import pytest
 
-from tests.sources.files import modules, short, tree
+from tests.sources.files import ROOT, modules, short, tree
 from tests.test_rooms import FOLDERS, templates
 
 STOP_WORDS = "memoryhub/kernel/search/terms.py"
@@ -17,6 +23,26 @@ RIDDLES = {
     *("asked", "burials", "ceremonies", "departures", "haystacks", "hers", "known"),
     *("like", "offices", "press", "said", "she", "some", "told", "tries"),
 }
+
+PRODUCT = ("memoryhub", "inspector", "memoryhub_client")
+#: Participles, adjectives, prepositions and nouns: no function's whole name.
+LONE = {*(ROOT / "tests/sources/lone_names.txt").read_text(encoding="utf-8").split()}
+FUNCTIONS = (ast.FunctionDef, ast.AsyncFunctionDef)
+DEFINING = (ast.Module, ast.ClassDef, *FUNCTIONS)
+QUESTIONS = ("is_", "has_", "can_", "needs_", "should_")
+#: Docstrings, tests and commits begin with what they are about.
+OPENERS = {
+    *("what", "whoever", "who", "nor", "that", "of", "which", "where", "how", "by"),
+    *("as", "or", "and"),
+}
+#: Tests begin with their subject, without an article or a pronoun.
+TEST_OPENERS = OPENERS | {
+    *("a", "an", "the", "it", "its", "they", "one", "another", "nothing", "nobody"),
+}
+#: The commit that the rules of words hold since.
+FIRST_RULED = "e83925d1"
+#: Names that are still to be changed: a line leaves when its name does.
+EXCEPTIONS = ROOT / "tests/sources/word_exceptions.txt"
 
 GENDERED = re.compile(r"\b(?:she|her|hers)\b", re.IGNORECASE)
 
@@ -39,8 +65,8 @@ def test_no_name_is_a_riddle() -> None:
     assert found == []
 
 
-def test_a_subject_is_it() -> None:
-    """Whoever a memory is about; a stored word of receipts and stop words are left."""
+def test_subject_is_it() -> None:
+    """Find no gendered pronoun but a stored word of receipts, and stop words."""
     sources = [*modules("memoryhub", "inspector"), *templates()]
     texts = {short(path): path.read_text(encoding="utf-8") for path in sources}
     found = {
@@ -67,6 +93,150 @@ def names(module: ast.Module) -> Iterator[tuple[int, str]]:
     "line",
     ["def _told(): ...", "class Hers: ...", "lambda asked: 1", "for some in (): ..."],
 )
-def test_a_riddle_is_seen(line: str) -> None:
+def test_riddle_is_seen(line: str) -> None:
     found = {name.strip("_").lower() for _, name in names(ast.parse(line))}
     assert found & RIDDLES
+
+
+class Definition(NamedTuple):
+    """A module, class or function, by what the rules ask of it."""
+
+    kind: type[ast.AST]
+    file: str
+    #: With the names of what it stands in.
+    name: str
+    decorators: str
+    #: First word of its docstring, in small letters.
+    opener: str
+    returns: str
+
+    @property
+    def place(self) -> str:
+        return f"{self.file} {self.name}"
+
+    @property
+    def own_name(self) -> str:
+        return self.name.rpartition(".")[2]
+
+
+@cache
+def list_definitions(path: Path) -> list[Definition]:
+    """List the definitions of a file; its tree is not kept: all of them are large."""
+    found = list[Definition]()
+
+    def walk(node: ast.AST, name: str) -> None:
+        if isinstance(node, DEFINING):
+            name = f"{name}.{getattr(node, 'name', '')}".lstrip(".")
+            returns = getattr(node, "returns", None)
+            found.append(
+                Definition(
+                    type(node),
+                    short(path),
+                    name,
+                    " ".join(map(ast.unparse, getattr(node, "decorator_list", ()))),
+                    first_word(ast.get_docstring(node) or ""),
+                    ast.unparse(returns) if returns else "",
+                )
+            )
+        if isinstance(node, (ast.mod, ast.stmt)):
+            for child in ast.iter_child_nodes(node):
+                walk(child, name)
+
+    walk(tree(path), "")
+    return found
+
+
+def iter_definitions(*folders: str) -> Iterator[Definition]:
+    return chain.from_iterable(map(list_definitions, modules(*folders)))
+
+
+def list_functions() -> list[Definition]:
+    """List the product's functions whose names are ours to choose.
+
+    A route's name is its operation's, a tag's that of templates, and a public name of
+    the client that of its users.
+    """
+    return [
+        each
+        for each in iter_definitions(*PRODUCT)
+        if each.kind in FUNCTIONS
+        and not re.search(r"property|router|register|overload", each.decorators)
+        and not each.own_name.startswith("__")
+        and not each.file.startswith("memoryhub_client/")
+    ]
+
+
+def find_lone_names() -> list[str]:
+    return [each.place for each in list_functions() if each.own_name.strip("_") in LONE]
+
+
+def find_unasked_truths() -> list[str]:
+    """Find functions that return a bool and ask no question by their name.
+
+    An act may return whether it was done: its docstring begins with its name's verb.
+    """
+    return [
+        each.place
+        for each in list_functions()
+        if each.returns == "bool"
+        and not (name := each.own_name.strip("_")).startswith(QUESTIONS)
+        and name.split("_")[0] != each.opener
+    ]
+
+
+def find_repeated_classes() -> list[str]:
+    places = defaultdict[str, list[str]](list)
+    for each in iter_definitions(*PRODUCT):
+        if each.kind is ast.ClassDef and each.own_name not in {"Meta", "Command"}:
+            places[each.own_name].append(each.place)
+    return [place for all_of in places.values() if len(all_of) > 1 for place in all_of]
+
+
+def find_odd_docstrings() -> list[str]:
+    found = iter_definitions(*FOLDERS)
+    return [each.place for each in found if each.opener in OPENERS]
+
+
+def find_odd_tests() -> list[str]:
+    return [
+        each.place
+        for each in iter_definitions("tests")
+        if each.own_name.startswith("test_")
+        and each.own_name.split("_")[1] in TEST_OPENERS
+    ]
+
+
+def first_word(text: str) -> str:
+    return re.split(r"\W", text.strip(), maxsplit=1)[0].lower()
+
+
+@pytest.mark.parametrize(
+    "find",
+    [
+        find_lone_names,
+        find_unasked_truths,
+        find_repeated_classes,
+        find_odd_docstrings,
+        find_odd_tests,
+    ],
+)
+def test_words_keep_their_rules(find: Callable[[], list[str]]) -> None:
+    excepted = EXCEPTIONS.read_text(encoding="utf-8").splitlines()
+    found = {f"{find.__name__} {each}" for each in find()}
+    listed = {each for each in excepted if each.startswith(f"{find.__name__} ")}
+    assert sorted(found - listed) == []
+    assert sorted(listed - found) == [], "these are mended: take them off the list"
+
+
+def test_commit_subjects_begin_with_their_area() -> None:
+    """Read what was committed since the rules hold; a copy without history has none."""
+    log = ["git", "log", "--format=%s", f"{FIRST_RULED}..HEAD"]
+    done = subprocess.run(log, cwd=ROOT, capture_output=True, text=True, check=False)
+    subjects = done.stdout.splitlines()
+    odd = [
+        each
+        for each in subjects
+        if not (found := re.match(r"[\w ,/-]+: ([A-Z]\w*)", each))
+        or found[1].lower() in OPENERS
+    ]
+    assert odd == []

@@ -1,4 +1,4 @@
-"""What is promised is tried, and the page about it says by which tests."""
+"""Promises: each has a test, and the page about promises names its tests."""
 
 from __future__ import annotations
 
@@ -33,12 +33,12 @@ def test_found():
 """
 
 
-def test_every_promise_is_tried() -> None:
+def test_every_promise_has_a_test() -> None:
     assert {each.promise for each in table.list_tried()} == PROMISES.keys()
 
 
 def test_every_file_in_the_folder_of_promises_names_one() -> None:
-    """By a mark of its own, or by that of its controls."""
+    """A file names a promise by a mark of its own, or by that of its controls."""
     paths = sorted((ROOT / "tests" / "promises").rglob("test_*.py"))
     assert paths
     for path in paths:
@@ -49,7 +49,7 @@ def test_every_file_in_the_folder_of_promises_names_one() -> None:
 # The table
 
 
-def test_a_line_tells_where_a_promise_is_tried_and_under_which_load(
+def test_line_tells_where_a_promise_is_tried_and_under_which_load(
     monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
     (tmp_path / "tests").mkdir()
@@ -66,7 +66,7 @@ def test_a_line_tells_where_a_promise_is_tried_and_under_which_load(
 
 
 @pytest.mark.parametrize(("all_must_run", "code"), [("", 0), ("1", 1)])
-def test_a_skip_fails_where_all_must_run(
+def test_skip_fails_where_all_must_run(
     tmp_path: Path, all_must_run: str, code: int
 ) -> None:
     (tmp_path / "test_it.py").write_text(SKIPPED)

@@ -1,4 +1,4 @@
-"""The check after each test: what it looks at, and that it sees."""
+"""Check after each test: what it looks at, and that it notices damage."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ from tests.cast import factories
     ],
 )
 @pytest.mark.django_db
-def test_a_write_is_noted_by_its_table(sql: str, table: str | None) -> None:
+def test_write_is_noted_by_its_table(sql: str, table: str | None) -> None:
     with connection.cursor() as cursor:
         cursor.execute(sql)
     assert replay.written == ({table} if table else set())
@@ -30,7 +30,7 @@ def test_a_write_is_noted_by_its_table(sql: str, table: str | None) -> None:
 
 @pytest.mark.no_replay
 @pytest.mark.django_db
-def test_what_a_test_damages_is_found(
+def test_replay_check_finds_damage_by_a_test(
     agent: Agent, request: pytest.FixtureRequest
 ) -> None:
     factories.append(agent, "t-1", "one")
@@ -42,7 +42,7 @@ def test_what_a_test_damages_is_found(
 
 @pytest.mark.no_replay
 @pytest.mark.django_db
-def test_who_only_makes_a_key_is_checked_by_the_log_alone(
+def test_replay_check_of_a_new_key_covers_only_the_audit_log(
     acme: Project, request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     replay.check(request.node, committed=False)

@@ -1,4 +1,4 @@
-"""The shape of the house, read from its sources: what no linter can see."""
+"""Shape of the house, read from its sources: what no linter can see."""
 
 import ast
 import re
@@ -13,7 +13,7 @@ from memoryhub import errors
 from memoryhub.api.errors import STATUS
 from memoryhub.kernel.commands import Command
 from memoryhub.kernel.registry import DECIDE, EVOLVE
-from memoryhub.kernel.state.bodies import Event
+from memoryhub.kernel.state.bodies import EventBody
 from tests.sources.files import ROOT, calls, modules, short, tree
 
 CODE = ("memoryhub", "inspector", "memoryhub_client", "benchmarks", "tools")
@@ -69,7 +69,7 @@ def test_no_function_is_longer_than_its_cap() -> None:
 
 
 def length(function: ast.FunctionDef | ast.AsyncFunctionDef) -> int:
-    """From its name to its end, without the docstring: to explain costs nothing."""
+    """Return the lines from a function's name to its end, without the docstring."""
     assert function.end_lineno is not None
     total = function.end_lineno - function.lineno + 1
     if ast.get_docstring(function) is not None:
@@ -122,7 +122,7 @@ def kernel() -> list[Path]:
     return [*modules("memoryhub/kernel"), *modules("memoryhub/errors")]
 
 
-def test_the_kernel_imports_only_what_is_pure() -> None:
+def test_kernel_imports_only_what_is_pure() -> None:
     wrong = [
         f"{short(path)}: {name}"
         for path in kernel()
@@ -140,7 +140,7 @@ def pure(name: str) -> bool:
     return inside or name in {*KERNEL_IMPORTS, "memoryhub"}
 
 
-def test_the_kernel_asks_neither_clock_nor_chance_nor_the_world() -> None:
+def test_kernel_asks_neither_clock_nor_chance_nor_the_world() -> None:
     wrong = [
         f"{short(path)}:{call.lineno} {ast.unparse(call.func)}"
         for path in kernel()
@@ -159,8 +159,8 @@ def impure(function: ast.expr) -> bool:
 # Completeness
 
 
-def test_nothing_happens_behind_a_save() -> None:
-    """No signals, no generic keys: what a write does stands where it is called."""
+def test_sources_use_no_signals_or_generic_keys() -> None:
+    """No signals and no generic keys: the effects of a write stand at its call."""
     banned = {"django.db.models.signals", "django.dispatch"}
     wrong = [
         f"{short(path)}: {name}"
@@ -180,7 +180,7 @@ def test_every_service_has_its_tests() -> None:
 
 
 def descendants(parent: type) -> set[type]:
-    """The classes derived from this one, besides those that tests make."""
+    """Return the classes derived from this one, besides those that tests make."""
     found: set[type] = set()
     waiting: list[type] = [parent]
     while waiting:
@@ -206,7 +206,9 @@ def test_every_command_is_decided() -> None:
 
 
 def test_every_event_folds() -> None:
-    concrete = {event for event in descendants(Event) if "event_type" in vars(event)}
+    concrete = {
+        event for event in descendants(EventBody) if "event_type" in vars(event)
+    }
     assert set(EVOLVE) == concrete
     words = [event.event_type for event in EVOLVE]
     assert len(words) == len(set(words))
@@ -230,13 +232,13 @@ BANNED: dict[str, re.Pattern[str]] = {
 }
 
 
-#: What calls a text markup that nobody has escaped.
+#: Functions that call an unescaped text markup.
 UNESCAPED = {"mark_safe", "SafeData", "SafeString", "html_safe", "is_safe"}
 
 
 @cache
 def markup() -> list[tuple[str, str]]:
-    """Whatever becomes HTML, with its place: templates, and what code says itself."""
+    """Return text that becomes HTML, with its place: templates, and strings of code."""
     return [*_markup()]
 
 
@@ -256,7 +258,7 @@ def test_template_bans_hold(what: str) -> None:
 
 
 def test_no_code_calls_a_text_markup() -> None:
-    """`format_html` escapes what it is given; the rest is the templates' job."""
+    """`format_html` escapes its arguments; the rest is the templates' job."""
     wrong = [
         f"{short(path)}: {name}"
         for path in modules("memoryhub", "inspector")
@@ -281,7 +283,7 @@ def test_no_code_calls_a_text_markup() -> None:
         ("a script with a body", "<script>x()</script>"),
     ],
 )
-def test_what_a_template_must_not_hold_is_seen(what: str, markup: str) -> None:
+def test_template_ban_detects_its_markup(what: str, markup: str) -> None:
     assert BANNED[what].search(markup)
     assert not BANNED[what].search('<script src="/a.js" defer></script><b>{{ x }}</b>')
 

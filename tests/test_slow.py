@@ -14,15 +14,15 @@ RECORD = """<testsuites><testsuite>
 </testsuite></testsuites>"""
 
 
-def test_the_list_names_tests_that_are_there() -> None:
+def test_list_names_tests_that_are_there() -> None:
     for name in slow.names():
         file, *_, function = name.split("::")
         text = (slow.HERE / file).read_text(encoding="utf-8")
-        # What Hypothesis makes of a machine has a name of its own.
+        # Hypothesis names a machine's test case itself.
         assert function == "runTest" or f"def {function}(" in text, name
 
 
-def test_a_record_tells_how_long_each_function_takes(tmp_path: Path) -> None:
+def test_record_tells_how_long_each_function_takes(tmp_path: Path) -> None:
     records = [tmp_path / "one.xml", tmp_path / "two.xml"]
     records[0].write_text(RECORD)
     records[1].write_text(RECORD.replace("2.0", "0.3"))

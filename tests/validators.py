@@ -1,4 +1,4 @@
-"""Strict validators of requests: what the pickiest server takes."""
+"""Strict validators of requests, as strict as the strictest server."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ _IMAGES = {"image/png", "image/jpeg", "image/gif", "image/webp"}
 
 
 def require_request(shape: str, request: Json) -> None:
-    """What the pickiest server of that API takes, by its format."""
+    """Require a request that the strictest server of its API accepts."""
     _require_texts(request)
     if shape == "chat":
         require_chat(request["messages"])
@@ -28,7 +28,7 @@ def require_request(shape: str, request: Json) -> None:
 
 
 def require_chat(messages: list[Json]) -> None:
-    """Chat completions: every call has its one result at once, every id is new."""
+    """Require chat completions: calls have one result at once, ids are unique."""
     seen, open_calls = set[str](), list[str]()
     for message in messages:
         role, content = message["role"], message["content"]
@@ -106,7 +106,7 @@ def _require_address(url: str) -> None:
 
 
 def require_responses(request: Json) -> None:
-    """Responses: each call has one output, and no output comes before its call."""
+    """Require responses: each call has one output, which comes after its call."""
     assert {*request} <= {"input", "tools"}
     for tool in request.get("tools", ()):
         assert tool["type"] == "function"
@@ -157,7 +157,7 @@ def _require_input(content: Any) -> None:
 
 
 def require_anthropic(request: Json) -> None:
-    """Messages: the user begins, uses are answered by the very next message."""
+    """Require messages: the user begins, the next message answers all tool uses."""
     assert {*request} <= {"system", "messages", "tools"}
     assert isinstance(request.get("system", ""), str)
     defined = [tool["name"] for tool in request.get("tools", ())]
@@ -246,7 +246,7 @@ def _require_names(names: list[str]) -> None:
 
 
 def _require_texts(request: Json) -> None:
-    """No halves of characters: what is no UTF-8 is no JSON of a strict server."""
+    """Require text without half characters: strict servers take only UTF-8."""
     for text in texts(request, media=True):
         text.encode()
 

@@ -185,7 +185,7 @@ def listing() -> str:
 
 
 def both_engines(rest: list[str], first: str, second: str) -> int:
-    """Two passes of pytest; the one fails, the other runs all the same."""
+    """Run two passes of pytest; if the one fails, the other runs all the same."""
     pytest = ("pytest", *WORKERS, "-m")
     parts = ("python", "-m", "tests.harness.parts")
     outcomes = [
@@ -226,7 +226,7 @@ def run(command: list[str], env: dict[str, str]) -> int:
 
 
 def environment(*, configured: bool) -> dict[str, str]:
-    """Ours, without another environment; databases only for what is to use them."""
+    """Return our environment without another's; databases only if `configured`."""
     left_out = {"VIRTUAL_ENV"} if configured else OTHERS
     env = {name: value for name, value in os.environ.items() if name not in left_out}
     # Behind a proxy that signs TLS anew, uv's own roots know no issuer.
@@ -244,7 +244,7 @@ def has_certificates() -> bool:
 
 
 def find_uv() -> str:
-    """The path of $UV, of the uv on PATH if it is as new as ours, or of our own."""
+    """Return the path of $UV, of a uv on PATH as new as ours, or of our own."""
     given = os.environ.get("UV")
     if given:
         return given
@@ -281,7 +281,7 @@ def number(text: str) -> tuple[int, ...]:
 
 
 def fetch_by_pip(release: dict[str, Any]) -> bool:
-    """By pip, if it is here: it knows this machine's mirrors and proxies."""
+    """Install uv by pip if it is here: pip knows this machine's mirrors, proxies."""
     if importlib.util.find_spec("pip") is None:
         return False
     hashes = " ".join(f"--hash={wheel['hash']}" for wheel in release["wheels"])
@@ -316,7 +316,7 @@ def fetch_by_url(release: dict[str, Any], target: Path) -> None:
 
 
 def fitting(wheels: list[dict[str, Any]]) -> Iterator[dict[str, Any]]:
-    """The wheels whose tag names this system, its C library and its processor."""
+    """Yield the wheels whose tag names this system, its C library and its processor."""
     libc = "manylinux" if platform.libc_ver()[0] == "glibc" else "musllinux"
     system = {"darwin": "macosx", "win32": "win"}.get(sys.platform, libc)
     machine = platform.machine().lower()

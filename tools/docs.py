@@ -1,4 +1,4 @@
-"""Writes what in docs/ follows from the code, tests and figures: `make docs`."""
+"""Writer of what in docs/ follows from the code, tests and figures: `make docs`."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from django.core.management.base import BaseCommand
 
 from benchmarks import report
 from memoryhub.kernel.registry import TYPES
-from memoryhub.kernel.state.bodies import Event
+from memoryhub.kernel.state.bodies import EventBody
 from tests.promises import table
 
 DOCS = Path(__file__).resolve().parent.parent / "docs"
@@ -59,7 +59,7 @@ def events() -> str:
     return head + "".join(_event(name, kind) for name, kind in TYPES.items())
 
 
-def _event(name: str, kind: type[Event]) -> str:
+def _event(name: str, kind: type[EventBody]) -> str:
     about = " ".join((kind.__doc__ or "").partition("\n\n")[0].split())
     happened, _, payload = about.partition(" Payload: ")
     fields = [field.alias or own for own, field in kind.model_fields.items()]

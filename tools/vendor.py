@@ -1,4 +1,4 @@
-"""Bring the browser's libraries into the tree: `make vendor`.
+"""Vendoring of the browser's libraries: `make vendor`.
 
 Each folder under static/vendor and tests/vendor has a VENDOR.toml that names an
 npm package, its version, the digest of its tarball and the files we take from it.

@@ -1,1 +1,1 @@
-"""Signing in, members, API keys, projects, the audit."""
+"""Screens of signing in, members, API keys and projects."""

@@ -32,19 +32,19 @@ from memoryhub.services.access import second_factors
 
 P = ParamSpec("P")
 
-#: A session ends so long after its sign-in, and so long after its last page.
+#: Hours after which a session ends: since its sign-in, and since its last page.
 SESSION_HOURS, IDLE_HOURS = 12, 8
-#: For those who may erase and hand out keys, where others could reach the screen.
+#: Idle minutes, off loopback, of operators who may erase and hand out keys.
 IDLE_MINUTES_OFF_LOOPBACK = 30
-#: How exactly the last page is remembered; each note is a write to the session.
+#: Least time between two notes of the last page; each note writes the session.
 _NOTED_EVERY = timedelta(minutes=1)
-#: What a session says it was let in by.
+#: Authentication backend that every session records.
 BACKEND = "inspector.access.backends.Password"
 SIGNED_IN, SEEN, POWERFUL = "signed_in_at", "seen_at", "powerful"
 _LOOPBACK = ("127.0.0.1", "::1")
 _OWN_NAMES = ("127.0.0.1", "localhost", "[::1]")
-#: What a header that names a client, or whoever passes its words on, has in its name:
-#: there are dozens, and servers do not tell `_` from `-`.
+#: Names of headers by which a proxy passes on a client's address. There are dozens,
+#: and servers do not tell `_` from `-`.
 _FORWARDED = re.compile(
     r"forward|client|prox|remote|addr|original|envoy|ip(v\d)?(-|$)"
     r"|(^|-)(real|via)(-|$)"
@@ -52,71 +52,75 @@ _FORWARDED = re.compile(
 
 
 class SudoError(Exception):
-    """The sign-in is too old for what only officers and owners may do."""
+    """Sign-in that is too old for an act of officers and owners."""
 
 
 View = Callable[Concatenate[HttpRequest, P], HttpResponseBase]
 
 
-def signed_in(view: View[P]) -> View[P]:
-    """Guard a page: who is no operator is sent to sign in and comes back."""
-    return _guarded(view, panel=False)
+def require_signed_in(view: View[P]) -> View[P]:
+    """Guard a page: send a visitor without a session to sign in, and back after it."""
+    return _guard_view(view, panel=False)
 
 
-def signed_in_panel(view: View[P]) -> View[P]:
-    """Guard a panel: refusals come as panels, never as a redirect."""
-    return _guarded(view, panel=True)
+def require_signed_in_panel(view: View[P]) -> View[P]:
+    """Guard a panel: answer refusals as panels, never as a redirect."""
+    return _guard_view(view, panel=True)
 
 
-def _guarded(view: View[P], *, panel: bool) -> View[P]:
+def _guard_view(view: View[P], *, panel: bool) -> View[P]:
     @wraps(view)
-    def guarded(
+    def guard_request(
         request: HttpRequest, /, *args: P.args, **kwargs: P.kwargs
     ) -> HttpResponseBase:
         try:
-            # By another time a session that has ended would be alive.
+            # With a wrong clock an ended session would count as live.
             clock.require_true()
-            if not _alive(request):
-                return refusals.signed_out(request) if panel else to_sign_in(request)
+            if not _refresh_session(request):
+                return (
+                    refusals.render_signed_out(request)
+                    if panel
+                    else redirect_to_sign_in(request)
+                )
             answer = view(request, *args, **kwargs)
-            # Before a byte of it goes out: what can't be noted is not shown.
+            # Note the read before the first byte goes out: no note, no content.
             read_audit.note(request, answer)
         except Http404:
-            return refusals.response(request, NotFoundError(), panel=panel)
+            return refusals.render_refusal(request, NotFoundError(), panel=panel)
         except RoleError as missing:
-            return refusals.forbidden(request, missing.role, panel=panel)
+            return refusals.render_forbidden(request, missing.role, panel=panel)
         except SudoError:
-            return to_sign_in(request, why="old")
+            return redirect_to_sign_in(request, why="old")
         except (SubjectErasedError, ThreadErasedError) as gone:
-            return _gone(request, gone, kwargs.get("project"), panel=panel)
+            return _render_erased(request, gone, kwargs.get("project"), panel=panel)
         except Refusal as refusal:
-            return refusals.response(request, refusal, panel=panel)
+            return refusals.render_refusal(request, refusal, panel=panel)
         else:
             return answer
 
-    return guarded
+    return guard_request
 
 
-def _gone(
+def _render_erased(
     request: HttpRequest, refusal: Refusal, project: object, *, panel: bool
 ) -> HttpResponse:
-    """Show what became of something erased: the view has let them in."""
+    """Show the page of an erased subject or thread to a visitor the view admitted."""
     if panel or not isinstance(project, str):
-        return refusals.response(request, refusal, panel=panel)
-    return erased_page.response(request, find_visitor(request, project), refusal)
+        return refusals.render_refusal(request, refusal, panel=panel)
+    return erased_page.render_page(request, require_visitor(request, project), refusal)
 
 
-def to_sign_in(request: HttpRequest, *, why: str = "") -> HttpResponse:
-    # A form can't be sent again after signing in; its page can be opened again.
+def redirect_to_sign_in(request: HttpRequest, *, why: str = "") -> HttpResponse:
+    # The browser can't send a form again after sign-in, but can open its page again.
     got = request.method in ("GET", "HEAD")
-    back = request.get_full_path() if got else returns.page_of(request.path_info)
+    back = request.get_full_path() if got else returns.find_page(request.path_info)
     query = {"next": back} | ({"why": why} if why else {})
     return HttpResponseRedirect(f"{settings.LOGIN_URL}?{urlencode(query)}")
 
 
-def find_visitor(request: HttpRequest, project: str) -> Visitor:
-    """Find the operator and the role they have in the project, or 404. One query."""
-    operator = operator_of(request)
+def require_visitor(request: HttpRequest, project: str) -> Visitor:
+    """Return the operator with their role in the project. 404 without. One query."""
+    operator = get_operator(request)
     row = members.get_membership(project, operator)
     if row is None:
         raise Http404
@@ -126,56 +130,56 @@ def find_visitor(request: HttpRequest, project: str) -> Visitor:
     )
 
 
-def find_owner(request: HttpRequest, project: str) -> Visitor:
-    """Find the visitor of a page for owners. One query. Raises RoleError."""
-    visitor = find_visitor(request, project)
-    visitor.require(Membership.Role.OWNER)
+def require_owner(request: HttpRequest, project: str) -> Visitor:
+    """Return the visitor of a page for owners. One query. Raises RoleError."""
+    visitor = require_visitor(request, project)
+    visitor.require_role(Membership.Role.OWNER)
     return visitor
 
 
-def find_thread(visitor: Visitor, name: str) -> Thread:
-    """Find the thread with its subject and project. One query.
+def require_thread(visitor: Visitor, name: str) -> Thread:
+    """Return the thread with its subject and project. One query.
 
-    404 for what is unknown or another project's; 410 once it or its subject is erased;
-    403 for a restricted subject's unless the operator is an officer.
+    404 for a thread that is unknown or another project's; 410 once the thread or its
+    subject is erased; 403 for a restricted subject unless the operator is an officer.
     """
     row = threads.get_thread(visitor.project.id, name)
     row.project = visitor.project
     if row.subject.state == Subject.State.RESTRICTED:
-        visitor.require(Membership.Role.OFFICER)
-    visitor.note([row])
+        visitor.require_role(Membership.Role.OFFICER)
+    visitor.note_threads([row])
     return row
 
 
 def require_recent_sign_in(request: HttpRequest, *, minutes: int | None = None) -> None:
-    """Raise SudoError unless the operator signed in lately, or so many minutes ago."""
-    age = clock.now() - _time(request, SIGNED_IN)
+    """Raise SudoError unless the sign-in is at most `minutes` (SUDO_MINUTES) old."""
+    age = clock.now() - _read_time(request, SIGNED_IN)
     if age > timedelta(minutes=minutes or settings.SUDO_MINUTES):
         raise SudoError
 
 
-def operator_of(request: HttpRequest) -> Operator:
+def get_operator(request: HttpRequest) -> Operator:
     return cast("Operator", request.user)
 
 
 def note_sign_in(request: HttpRequest, operator: Operator) -> None:
-    """Begin the session's clocks. Roles decide how long it may idle.
+    """Start the session's clocks. The operator's roles set how long it may idle.
 
     Raises ClockSkewError.
     """
     clock.require_true()
     now = clock.now().isoformat()
     request.session[SIGNED_IN] = request.session[SEEN] = now
-    request.session[POWERFUL] = second_factors.wanted(operator)
+    request.session[POWERFUL] = second_factors.needs_factor(operator)
 
 
-def _alive(request: HttpRequest) -> bool:
-    """Tell whether its session is there, and neither old nor idle."""
+def _refresh_session(request: HttpRequest) -> bool:
+    """Note a page of the session; end an old or idle one. False without a session."""
     if not request.user.is_authenticated:
         return False
-    now, seen = clock.now(), _time(request, SEEN)
-    old = now - _time(request, SIGNED_IN) > timedelta(hours=SESSION_HOURS)
-    if old or now - seen > _idle_limit(request):
+    now, seen = clock.now(), _read_time(request, SEEN)
+    old = now - _read_time(request, SIGNED_IN) > timedelta(hours=SESSION_HOURS)
+    if old or now - seen > _compute_idle_limit(request):
         logout(request)
         return False
     if now - seen > _NOTED_EVERY:
@@ -183,20 +187,20 @@ def _alive(request: HttpRequest) -> bool:
     return True
 
 
-def near(request: HttpRequest) -> bool:
-    """Tell whether it comes from the machine that serves it."""
+def is_local_request(request: HttpRequest) -> bool:
+    """Tell whether a request comes from the machine that serves it."""
     peer, headers = request.META.get("REMOTE_ADDR", ""), list(request.headers)
     if isinstance(request, ASGIRequest):
-        # Django leaves out those with a `_` in their names.
+        # Django leaves out headers with a `_` in their names.
         headers = [name.decode("latin-1") for name, _ in request.scope["headers"]]
-    return is_near(peer, host=request.get_host(), headers=headers)
+    return is_local_peer(peer, host=request.get_host(), headers=headers)
 
 
-def is_near(peer: str, *, host: str, headers: Iterable[str]) -> bool:
+def is_local_peer(peer: str, *, host: str, headers: Iterable[str]) -> bool:
     """Tell whether a request of this peer for this host never left the machine.
 
-    Behind a proxy on the machine every peer is near, and whoever asks may name any
-    host: so nobody is where hosts are configured, or by a request that was passed on.
+    Behind a proxy on the machine every peer is local, and a client may name any host.
+    So no request is local where hosts are configured, or when a proxy passed it on.
     """
     names = (name.lower().replace("_", "-") for name in headers)
     if settings.HOSTS or any(map(_FORWARDED.search, names)):
@@ -204,13 +208,13 @@ def is_near(peer: str, *, host: str, headers: Iterable[str]) -> bool:
     return peer in _LOOPBACK and split_domain_port(host)[0] in _OWN_NAMES
 
 
-def _idle_limit(request: HttpRequest) -> timedelta:
-    if request.session.get(POWERFUL) and not near(request):
+def _compute_idle_limit(request: HttpRequest) -> timedelta:
+    if request.session.get(POWERFUL) and not is_local_request(request):
         return timedelta(minutes=IDLE_MINUTES_OFF_LOOPBACK)
     return timedelta(hours=IDLE_HOURS)
 
 
-def _time(request: HttpRequest, key: str) -> datetime:
-    """Read a time kept in the session; long ago if it is absent."""
+def _read_time(request: HttpRequest, key: str) -> datetime:
+    """Read a time from the session; the year 1 if the session has none."""
     text = request.session.get(key)
     return datetime.fromisoformat(text) if text else datetime.min.replace(tzinfo=UTC)

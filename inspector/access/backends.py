@@ -10,20 +10,20 @@ from inspector.access import access
 from memoryhub.models.access.operators import Operator
 from memoryhub.services.access import identities, passkeys, second_factors
 from memoryhub.services.access.identities import ProviderIdentity
-from memoryhub.services.access.passkeys import Shown
+from memoryhub.services.access.passkeys import PasskeySignIn
 
-#: Stands for no name, and for what can be nobody's: no operator can have it.
+#: Username of no operator: stands for a missing name and for an impossible one.
 NOBODY: Final = "?"
 
 
-class Passkey(BaseBackend):
-    """Admit by a passkey alone, whose device made sure who holds it: two factors."""
+class PasskeyBackend(BaseBackend):
+    """Sign-in by a passkey alone, whose device verified its holder: two factors."""
 
     def authenticate(
         self,
         request: HttpRequest | None,
         username: str | None = None,
-        passkey: Shown | None = None,
+        passkey: PasskeySignIn | None = None,
         **kwargs: Any,
     ) -> Operator | None:
         if passkey is None or not passkey.verified:
@@ -33,7 +33,7 @@ class Passkey(BaseBackend):
 
 
 class Sso(BaseBackend):
-    """Admit whom a provider names: as by a password, or two factors if it had two."""
+    """Sign-in by a provider: one factor, as a password, or two if it checked two."""
 
     def authenticate(
         self,
@@ -45,13 +45,13 @@ class Sso(BaseBackend):
         found = identities.find(identity) if identity else None
         if identity is None or found is None or request is None:
             return None
-        return found if identity.strong or _enough(request, found) else None
+        return found if identity.strong or _is_password_enough(request, found) else None
 
 
 class Password(ModelBackend):
-    """Admit by name, password and, for who has or needs one, a second factor.
+    """Sign-in by name, password and the second factor of an operator who needs one.
 
-    All that is wrong is one refusal: it is counted, and looks, alike.
+    Every failure is the same refusal: it is counted, and looks, alike.
     """
 
     def authenticate(
@@ -60,7 +60,7 @@ class Password(ModelBackend):
         username: str | None = None,
         password: str | None = None,
         code: str = "",
-        passkey: Shown | None = None,
+        passkey: PasskeySignIn | None = None,
         **kwargs: Any,
     ) -> Operator | None:
         found = super().authenticate(request, username, password, **kwargs)
@@ -68,18 +68,19 @@ class Password(ModelBackend):
             return None
         if passkey is not None:
             return found if passkey.operator == found else None
-        if second_factors.exists(found):
-            return found if second_factors.accepts(found, code) else None
-        return found if _enough(request, found) else None
+        if second_factors.has_factor(found):
+            return found if second_factors.use_code(found, code) else None
+        return found if _is_password_enough(request, found) else None
 
 
-def _enough(request: HttpRequest, operator: Operator) -> bool:
-    """Tell whether one factor does: not for who has a second one, wherever they are.
+def _is_password_enough(request: HttpRequest, operator: Operator) -> bool:
+    """Tell whether one factor is enough.
 
-    Nor for who may erase, where others could try.
+    Never for an operator with a second factor. Off this machine, and without
+    ALLOW_PASSWORD_ONLY, not for an operator who may erase.
     """
-    if second_factors.exists(operator) or passkeys.exists(operator):
+    if second_factors.has_factor(operator) or passkeys.has_passkey(operator):
         return False
-    if settings.ALLOW_PASSWORD_ONLY or access.near(request):
+    if settings.ALLOW_PASSWORD_ONLY or access.is_local_request(request):
         return True
-    return not second_factors.wanted(operator)
+    return not second_factors.needs_factor(operator)

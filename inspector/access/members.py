@@ -8,7 +8,7 @@ from django.urls import reverse
 from django.views.decorators.http import require_http_methods, require_safe
 
 from inspector.access import access
-from inspector.access.access import signed_in
+from inspector.access.access import require_signed_in
 from inspector.web import refusals, shell
 from inspector.web.visitors import Visitor
 from memoryhub.errors import InvalidError, Refusal
@@ -17,7 +17,7 @@ from memoryhub.queries.access import members
 from memoryhub.services.access import operators
 
 SHOWN = 200
-#: What the button sends that takes somebody out.
+#: Form field of the button that removes a member.
 LEAVE = "leave"
 _PROBLEMS: refusals.Texts = {
     "role": "Choose a role from the list.",
@@ -30,70 +30,70 @@ _PROBLEMS: refusals.Texts = {
 
 
 @require_safe
-@signed_in
+@require_signed_in
 def index(request: HttpRequest, project: str) -> HttpResponse:
-    """List who may look into the project, and what they may do there."""
-    visitor = access.find_owner(request, project)
+    """List the project's members with their roles."""
+    visitor = access.require_owner(request, project)
     rows = members.list_members(visitor.project, limit=SHOWN)
-    return _page(request, visitor, "index", {"members": rows})
+    return _render_page(request, visitor, "index", {"members": rows})
 
 
 @require_http_methods(["GET", "HEAD", "POST"])
-@signed_in
-def new(request: HttpRequest, project: str) -> HttpResponse:
-    """Let an operator in whom the server knows; nobody is made here."""
-    visitor = access.find_owner(request, project)
+@require_signed_in
+def add_member(request: HttpRequest, project: str) -> HttpResponse:
+    """Add an operator whom the server knows as a member; create no operator."""
+    visitor = access.require_owner(request, project)
     access.require_recent_sign_in(request)
     if request.method != "POST":
-        return _new(request, visitor)
+        return _render_new(request, visitor)
     try:
         operator = operators.find(request.POST.get("username", "").strip())
         if operator is None:
             raise InvalidError(loc="username")
-        if operators.role_in(visitor.project, operator) is not None:
+        if operators.get_role(visitor.project, operator) is not None:
             raise InvalidError(loc="member")
-        role = _role(request)
+        role = _parse_role(request)
         operators.set_role(visitor.project, operator, role, actor=visitor.actor)
     except Refusal as refusal:
-        return _new(request, visitor, refusal=refusal)
-    return _to_index(visitor)
+        return _render_new(request, visitor, refusal=refusal)
+    return _redirect_to_index(visitor)
 
 
 @require_http_methods(["GET", "HEAD", "POST"])
-@signed_in
+@require_signed_in
 def change(request: HttpRequest, project: str, operator: UUID) -> HttpResponse:
-    """Give a member another role, or none. Their sessions end with the old one."""
-    visitor = access.find_owner(request, project)
+    """Give a member another role, or none. The change ends the member's sessions."""
+    visitor = access.require_owner(request, project)
     access.require_recent_sign_in(request)
     row = members.get_member(visitor.project, operator)
     if request.method != "POST":
-        return _change(request, visitor, row)
+        return _render_change(request, visitor, row)
     role = None if LEAVE in request.POST else request.POST.get("role", "")
     try:
         operators.set_role(visitor.project, row.operator, role, actor=visitor.actor)
     except Refusal as refusal:
-        return _change(request, visitor, row, refusal=refusal)
-    return _to_index(visitor)
+        return _render_change(request, visitor, row, refusal=refusal)
+    return _redirect_to_index(visitor)
 
 
-def _role(request: HttpRequest) -> str:
+def _parse_role(request: HttpRequest) -> str:
     role = request.POST.get("role", "")
     if role not in Membership.Role.values:
         raise InvalidError(loc="role")
     return role
 
 
-def _new(
+def _render_new(
     request: HttpRequest, visitor: Visitor, *, refusal: Refusal | None = None
 ) -> HttpResponse:
     context = {
         "username": request.POST.get("username", "")[:64],
         "role": request.POST.get("role", Membership.Role.VIEWER),
     }
-    return _page(request, visitor, "new", context, refusal=refusal)
+    return _render_page(request, visitor, "new", context, refusal=refusal)
 
 
-def _change(
+def _render_change(
     request: HttpRequest,
     visitor: Visitor,
     row: Membership,
@@ -101,10 +101,10 @@ def _change(
     refusal: Refusal | None = None,
 ) -> HttpResponse:
     context = {"member": row, "role": row.role}
-    return _page(request, visitor, "change", context, refusal=refusal)
+    return _render_page(request, visitor, "change", context, refusal=refusal)
 
 
-def _page(
+def _render_page(
     request: HttpRequest,
     visitor: Visitor,
     name: str,
@@ -114,18 +114,18 @@ def _page(
 ) -> HttpResponse:
     around = {
         "roles": Membership.Role.values,
-        "problem": refusals.error_text(refusal, _PROBLEMS),
+        "problem": refusals.get_error_text(refusal, _PROBLEMS),
     }
-    return shell.page(
+    return shell.render_page(
         request,
         f"inspector/access/members/{name}.html",
         {**around, **context},
         visitor=visitor,
         section="members",
-        status=refusals.status_of(refusal),
+        status=refusals.get_status(refusal),
     )
 
 
-def _to_index(visitor: Visitor) -> HttpResponse:
+def _redirect_to_index(visitor: Visitor) -> HttpResponse:
     here = {"project": visitor.project.slug}
     return HttpResponseRedirect(reverse("members", kwargs=here))

@@ -5,7 +5,7 @@ from django.urls import reverse
 from django.views.decorators.http import require_http_methods, require_safe
 
 from inspector.access import access
-from inspector.access.access import signed_in
+from inspector.access.access import require_signed_in
 from inspector.web import refusals, shell
 from inspector.web.visitors import RoleError
 from memoryhub.errors import NameTakenError, Refusal
@@ -21,10 +21,10 @@ _PROBLEMS: refusals.Texts = {
 
 
 @require_safe
-@signed_in
-def home(request: HttpRequest) -> HttpResponse:
+@require_signed_in
+def redirect_home(request: HttpRequest) -> HttpResponse:
     """Open the operator's only project, or the list to choose from."""
-    found = operators.projects_of(access.operator_of(request))
+    found = operators.list_projects(access.get_operator(request))
     if len(found) == 1:
         only = reverse("overview", kwargs={"project": found[0].slug})
         return HttpResponseRedirect(only)
@@ -32,47 +32,47 @@ def home(request: HttpRequest) -> HttpResponse:
 
 
 @require_safe
-@signed_in
+@require_signed_in
 def index(request: HttpRequest) -> HttpResponse:
-    """List the operator's projects; who owns one may make another."""
-    operator = access.operator_of(request)
+    """List the operator's projects; an owner of any project may create another."""
+    operator = access.get_operator(request)
     context = {
-        "projects": operators.projects_of(operator),
-        "may_make": members.owns_any(operator),
+        "projects": operators.list_projects(operator),
+        "may_make": members.is_project_owner(operator),
     }
-    return shell.page(request, "inspector/access/projects/index.html", context)
+    return shell.render_page(request, "inspector/access/projects/index.html", context)
 
 
 @require_http_methods(["GET", "HEAD", "POST"])
-@signed_in
-def new(request: HttpRequest) -> HttpResponse:
-    """Make a project that is the operator's own, and go on to connect an agent."""
-    operator = access.operator_of(request)
-    if not members.owns_any(operator):
+@require_signed_in
+def create_project(request: HttpRequest) -> HttpResponse:
+    """Create a project that the operator owns, and go on to connect an agent."""
+    operator = access.get_operator(request)
+    if not members.is_project_owner(operator):
         raise RoleError(Membership.Role.OWNER)
     access.require_recent_sign_in(request)
     if request.method != "POST":
-        return _form(request)
+        return _render_form(request)
     slug = request.POST.get("slug", "").strip()
     try:
         projects.require_slug(slug)
         projects.create(slug, owner=operator, actor=f"operator:{operator.id}")
     except Refusal as refusal:
-        return _form(request, slug=slug[:MAX_SLUG], refusal=refusal)
+        return _render_form(request, slug=slug[:MAX_SLUG], refusal=refusal)
     return HttpResponseRedirect(reverse("connect", kwargs={"project": slug}))
 
 
-def _form(
+def _render_form(
     request: HttpRequest, *, slug: str = "", refusal: Refusal | None = None
 ) -> HttpResponse:
     context = {
         "slug": slug,
         "longest": MAX_SLUG,
-        "problem": refusals.error_text(refusal, _PROBLEMS),
+        "problem": refusals.get_error_text(refusal, _PROBLEMS),
     }
-    return shell.page(
+    return shell.render_page(
         request,
         "inspector/access/projects/new.html",
         context,
-        status=refusals.status_of(refusal),
+        status=refusals.get_status(refusal),
     )

@@ -1,4 +1,4 @@
-"""Replies of a sign-on provider: no longer, and no slower, than it has reason to be."""
+"""Replies of a sign-on provider, bounded in bytes and in seconds."""
 
 from __future__ import annotations
 
@@ -10,23 +10,23 @@ from functools import partial
 from threading import BoundedSemaphore, Thread
 from typing import Any, Final
 
-#: Keys and claims are a few KiB.
+#: Bytes of a reply; keys and claims are a few KiB.
 MAX_BYTES: Final = 256 << 10
-#: From the question to the end of the reply; the library's own bound is for each read.
+#: Seconds from the request to the end of the reply; the library bounds each read only.
 MAX_SECONDS: Final = 10.0
-#: Who sends a head that never ends holds a thread of ours: that many, and then none.
+#: Requests at once: a provider whose head never ends occupies a thread of ours.
 _AT_ONCE: Final = BoundedSemaphore(8)
 
 
 @dataclass(slots=True)
-class _Reply:
-    """Hand a reply's body to the library part by part, as it comes in."""
+class _BoundedReply:
+    """Body of a reply that the library reads part by part, within the bounds."""
 
     raw: Any
     until: float
 
     def stream(self, amount: int, *, decode_content: bool = True) -> Iterator[bytes]:
-        """Read it part by part. Raises OSError beyond the bounds."""
+        """Yield the body part by part. Raises OSError beyond the bounds."""
         taken = 0
         while part := self.raw.read1(amount, decode_content=decode_content):
             taken += len(part)
@@ -38,24 +38,24 @@ class _Reply:
         self.raw.close()
 
 
-def bounded(request: Callable[..., Any], *words: Any, **options: Any) -> Any:
-    """Send a request of the library's and read the body. Raises OSError."""
+def send_bounded(request: Callable[..., Any], *words: Any, **options: Any) -> Any:
+    """Send a request of the library and read the whole body. Raises OSError."""
     if not _AT_ONCE.acquire(blocking=False):
         raise OSError
     answer: Future[Any] = Future()
     ask = partial(request, *words, **options, stream=True)
-    # Not in this thread: nothing else ends a read that gets a byte now and then.
-    Thread(target=_ask, args=(ask, answer), daemon=True).start()
+    # In a thread of its own: nothing else ends a read that gets a byte now and then.
+    Thread(target=_send_request, args=(ask, answer), daemon=True).start()
     return answer.result(timeout=MAX_SECONDS)
 
 
-def _ask(ask: Callable[[], Any], answer: Future[Any]) -> None:
+def _send_request(ask: Callable[[], Any], answer: Future[Any]) -> None:
     until = time.monotonic() + MAX_SECONDS
     try:
         response = ask()
         with response:
-            response.raw = _Reply(response.raw, until)
-            # Kept there once it is read.
+            response.raw = _BoundedReply(response.raw, until)
+            # The response keeps its content once the content is read.
             _ = response.content
     except Exception as failure:  # noqa: BLE001 # the outermost frame of a thread
         answer.set_exception(failure)

@@ -1,9 +1,9 @@
-"""Single sign-on by OpenID Connect; loaded by name, and only where it is configured.
+"""Single sign-on by OpenID Connect; loaded by name, only where it is configured.
 
-Discovery, the state that a browser brings back, PKCE and the exchange of the code are
-django-allauth's. Whom the ID token names is checked here (Core 1.0, section 3.1.3.7):
-its signature as well, though it comes by a channel of our own. allauth's tables are
-neither made nor asked.
+django-allauth does discovery, the state that a browser brings back, PKCE and the
+exchange of the code. This module checks the ID token (Core 1.0, section 3.1.3.7) with
+its signature, though the token comes by a channel of our own. The server neither
+creates nor queries allauth's tables.
 """
 
 from __future__ import annotations
@@ -35,17 +35,17 @@ from memoryhub.models.server.clock import clock
 from memoryhub.services.access.identities import ProviderIdentity
 
 ALGORITHMS: Final = ["RS256", "RS384", "RS512", "PS256", "ES256", "ES384", "EdDSA"]
-#: A clock may differ from ours by so much.
+#: Seconds by which the provider's clock may differ from ours.
 LEEWAY_SECONDS: Final = 60
 _PROVIDER = "sso"
 _ENDPOINTS = ("authorization_endpoint", "token_endpoint", "jwks_uri")
-#: What parsers and checks of what a provider sent may end with.
+#: Exceptions of parsers and checks of a provider's replies.
 _BROKEN = (jwt.PyJWTError, OAuth2Error, LookupError, TypeError, ValueError)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Came:
-    """Hold who came back from the provider, and what they want."""
+class ProviderReturn:
+    """Identity that came back from the provider, with the purpose and the next page."""
 
     identity: ProviderIdentity
     purpose: str
@@ -53,17 +53,17 @@ class Came:
 
 
 class Adapter(DefaultSocialAccountAdapter):  # type: ignore[misc]  # it has no types
-    """Bound allauth's way to the provider: straight, to nowhere else, in time."""
+    """allauth adapter whose requests are bounded, without proxy or redirects."""
 
     def get_requests_session(self) -> Any:
         session = super().get_requests_session()
         session.trust_env, session.max_redirects = False, 0
-        session.request = partial(provider_replies.bounded, session.request)
+        session.request = partial(provider_replies.send_bounded, session.request)
         return session
 
 
-class Client(OpenIDConnectOAuth2Adapter):  # type: ignore[misc]  # it has no types
-    """Speak with the provider for one request."""
+class ProviderClient(OpenIDConnectOAuth2Adapter):  # type: ignore[misc]  # it has no types
+    """Client of the configured provider for one request."""
 
     def get_provider(self) -> Any:
         app = SocialApp(
@@ -75,7 +75,7 @@ class Client(OpenIDConnectOAuth2Adapter):  # type: ignore[misc]  # it has no typ
             settings={
                 "server_url": settings.SSO_ISSUER.rstrip("/"),
                 "oauth_pkce_enabled": True,
-                # Whom it means is all that we ask.
+                # The identity is all that we need.
                 "scope": ["openid"],
             },
         )
@@ -85,7 +85,7 @@ class Client(OpenIDConnectOAuth2Adapter):  # type: ignore[misc]  # it has no typ
 
     @cached_property
     def openid_config(self) -> dict[str, Any]:
-        """Fetch what the provider says of itself, if it is the one configured."""
+        """Provider's discovery document. Raises ValueError if its issuer is another."""
         config: dict[str, Any] = super().openid_config
         if config["issuer"] != settings.SSO_ISSUER:
             raise ValueError
@@ -99,16 +99,16 @@ class Client(OpenIDConnectOAuth2Adapter):  # type: ignore[misc]  # it has no typ
 
 
 def begin(request: HttpRequest, *, purpose: str, next_page: str) -> str | None:
-    """Find where the browser is to go on; None if the provider makes no sense.
+    """Return the provider's address for the browser; None for a broken provider.
 
-    Raises OSError when it does not answer.
+    Raises OSError when the provider does not answer.
     """
     nonce = secrets.token_urlsafe(32)
     if not request.user.is_authenticated:
         request.session.set_expiry(statekit.STATE_TTL)
     try:
         answer = (
-            Client(request, _PROVIDER)
+            ProviderClient(request, _PROVIDER)
             .get_provider()
             .redirect(
                 request,
@@ -125,8 +125,8 @@ def begin(request: HttpRequest, *, purpose: str, next_page: str) -> str | None:
     return address if address.isascii() else None
 
 
-def finish(request: HttpRequest) -> Came | None:
-    """Read who came back, if they left from this browser; None for all that is wrong.
+def finish(request: HttpRequest) -> ProviderReturn | None:
+    """Return the identity that came back to this browser; None for anything wrong.
 
     Raises OSError when the provider does not answer.
     """
@@ -135,7 +135,7 @@ def finish(request: HttpRequest) -> Came | None:
     )
     if state is None or "code" not in request.GET:
         return None
-    client = Client(request, _PROVIDER)
+    client = ProviderClient(request, _PROVIDER)
     app = client.get_provider().app
     try:
         answer = client.get_access_token_data(
@@ -144,8 +144,8 @@ def finish(request: HttpRequest) -> Came | None:
             client.get_client(request, app),
             pkce_code_verifier=state["pkce_code_verifier"],
         )
-        claims = _claims(answer["id_token"], client.openid_config["jwks_uri"])
-        _check(claims, nonce=state["nonce"])
+        claims = _fetch_claims(answer["id_token"], client.openid_config["jwks_uri"])
+        _check_claims(claims, nonce=state["nonce"])
         identity = ProviderIdentity(
             issuer=claims["iss"],
             subject=claims["sub"],
@@ -153,13 +153,13 @@ def finish(request: HttpRequest) -> Came | None:
         )
     except _BROKEN:
         return None
-    return Came(
+    return ProviderReturn(
         identity=identity, purpose=state["purpose"], next_page=state["next_page"]
     )
 
 
-def _claims(token: str, keys_url: str) -> dict[str, Any]:
-    """Read what an ID token claims: signed by the provider, for us, and still good."""
+def _fetch_claims(token: str, keys_url: str) -> dict[str, Any]:
+    """Fetch the provider's keys and verify an ID token; return its claims."""
     with get_adapter().get_requests_session() as session:
         response = session.get(keys_url)
         response.raise_for_status()
@@ -176,8 +176,8 @@ def _claims(token: str, keys_url: str) -> dict[str, Any]:
     return claims
 
 
-def _check(claims: dict[str, Any], *, nonce: str) -> None:
-    """Check what the library leaves to us. Raises ValueError."""
+def _check_claims(claims: dict[str, Any], *, nonce: str) -> None:
+    """Check nonce, authorized party and age of a sign-in. Raises ValueError."""
     if not hmac.compare_digest(str(claims.get("nonce")).encode(), nonce.encode()):
         raise ValueError
     several = not isinstance(claims["aud"], str) and len(claims["aud"]) > 1
@@ -185,7 +185,7 @@ def _check(claims: dict[str, Any], *, nonce: str) -> None:
         settings.SSO_CLIENT_ID
     ):
         raise ValueError
-    # It was told how old a sign-in may be, and says how old it is.
+    # The request named the greatest age of a sign-in; the claims give the true one.
     oldest = clock.time() - settings.SUDO_MINUTES * 60 - LEEWAY_SECONDS
     if claims.get("auth_time", oldest) < oldest:
         raise ValueError

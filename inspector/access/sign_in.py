@@ -23,7 +23,7 @@ from memoryhub.services.access import audit, operators, passkeys, sign_ins
 
 THEMES = ("light", "dark")
 _YEAR_SECONDS = 31_536_000
-#: Guesses at links from one address in a minute.
+#: Attempts at sign-in links per address and minute.
 link_limit = RateLimit(allowed=10)
 MAX_NAME, MAX_PASSWORD_BYTES, MAX_CODE = 64, 4096, 16
 
@@ -31,30 +31,33 @@ P = ParamSpec("P")
 View = Callable[Concatenate[HttpRequest, P], HttpResponse]
 
 
-def or_refused(view: View[P]) -> View[P]:
-    """Answer refusals where there is no session yet whose guard could."""
+def answer_refusals(view: View[P]) -> View[P]:
+    """Answer a view's refusals where no session, and so no guard, exists yet."""
 
     @wraps(view)
-    def guarded(
+    def guard_request(
         request: HttpRequest, /, *args: P.args, **kwargs: P.kwargs
     ) -> HttpResponse:
         try:
             return view(request, *args, **kwargs)
         except Refusal as refusal:
-            return refusals.response(request, refusal)
+            return refusals.render_refusal(request, refusal)
 
-    return guarded
+    return guard_request
 
 
 @require_http_methods(["GET", "HEAD", "POST"])
-@or_refused
-def by_password(request: HttpRequest) -> HttpResponse:
+@answer_refusals
+def sign_in_by_password(request: HttpRequest) -> HttpResponse:
     if request.method != "POST":
-        return form(request)
-    answer = admit(request, partial(_credentials, request), problem="password")
+        return render_form(request)
+    answer = admit(request, partial(_parse_credentials, request), problem="password")
     if isinstance(answer, Operator):
-        return enter(
-            request, answer, purpose=chosen_purpose(request), onward=next_page(request)
+        return begin_session(
+            request,
+            answer,
+            purpose=parse_purpose(request),
+            onward=parse_next_page(request),
         )
     return answer
 
@@ -62,49 +65,53 @@ def by_password(request: HttpRequest) -> HttpResponse:
 def admit(
     request: HttpRequest, credentials: Callable[[], dict[str, Any]], *, problem: str
 ) -> Operator | HttpResponse:
-    """Find whose credentials they are; else the form says a problem, alike for all."""
+    """Return the operator with these credentials; else the form with one problem."""
     given = credentials()
     name = None if given["username"] == NOBODY else given["username"]
     begun = sign_ins.begin(name, request.META.get("REMOTE_ADDR", ""))
     if begun is None:
-        return form(request, problem="locked", status=429)
+        return render_form(request, problem="locked", status=429)
     operator = authenticate(request, **given)
     if not isinstance(operator, Operator):
-        return form(request, problem=problem, status=422)
+        return render_form(request, problem=problem, status=422)
     sign_ins.succeed(begun)
     return operator
 
 
 @require_http_methods(["GET", "HEAD", "POST"])
-@or_refused
-def by_link(request: HttpRequest, token: str) -> HttpResponse:
-    """Sign in by a link once it is posted: mail programs open links, which uses none.
+@answer_refusals
+def sign_in_by_link(request: HttpRequest, token: str) -> HttpResponse:
+    """Sign in by a link, which only a POST uses up, since mail programs open links.
 
-    Where others could look as well, nobody is signed in before they have seen for what.
+    Off this machine the operator sees the purpose before the sign-in.
     """
     if request.method != "POST":
         context = {
             "token": token,
-            "next": next_page(request),
-            "send": access.near(request),
+            "next": parse_next_page(request),
+            "send": access.is_local_request(request),
         }
         template = "inspector/access/sign_in/link.html"
-        return shell.page(request, template, _purposes(request) | context, visitor=None)
-    if not link_limit.take(request.META.get("REMOTE_ADDR", "")):
-        return form(request, problem="tries", status=429)
-    # Before the link is used up.
-    chosen = chosen_purpose(request)
+        return shell.render_page(
+            request, template, _build_purposes(request) | context, visitor=None
+        )
+    if not link_limit.count_attempt(request.META.get("REMOTE_ADDR", "")):
+        return render_form(request, problem="tries", status=429)
+    # Parse the purpose before the link is used up.
+    chosen = parse_purpose(request)
     operator = operators.use_link(token)
     if operator is None:
-        return form(request, problem="link", status=422)
-    return enter(request, operator, purpose=chosen, onward=next_page(request))
+        return render_form(request, problem="link", status=422)
+    return begin_session(
+        request, operator, purpose=chosen, onward=parse_next_page(request)
+    )
 
 
 @require_post
-@or_refused
-def out(request: HttpRequest) -> HttpResponse:
+@answer_refusals
+def sign_out(request: HttpRequest) -> HttpResponse:
     if isinstance(request.user, Operator):
-        purpose = read_audit.purpose_of(request.session)
+        purpose = read_audit.get_purpose(request.session)
         audit.record_operator(request.user, "sign_out", purpose=purpose)
     logout(request)
     answer = HttpResponseRedirect(settings.LOGIN_URL)
@@ -113,9 +120,9 @@ def out(request: HttpRequest) -> HttpResponse:
 
 
 @require_post
-def theme(request: HttpRequest) -> HttpResponse:
-    """Remember light or dark in a cookie; anything else follows the system."""
-    answer = HttpResponseRedirect(next_page(request) or "/")
+def set_theme(request: HttpRequest) -> HttpResponse:
+    """Set light or dark in a cookie; any other choice follows the system."""
+    answer = HttpResponseRedirect(parse_next_page(request) or "/")
     chosen = request.POST.get("theme", "")
     if chosen in THEMES:
         answer.set_cookie(
@@ -131,21 +138,22 @@ def theme(request: HttpRequest) -> HttpResponse:
     return answer
 
 
-def _credentials(request: HttpRequest) -> dict[str, Any]:
-    """Read what was sent; what can't be right becomes something as wrong as any.
+def _parse_credentials(request: HttpRequest) -> dict[str, Any]:
+    """Read the credentials; replace impossible values by values that match nobody.
 
-    So it is counted and takes as long, and reaches neither the hash nor a column.
+    So the attempt is counted and takes as long, and an impossible value reaches
+    neither the hash nor a column.
     """
     username = request.POST.get("username", "")
     password = request.POST.get("password", "")
-    if not names.valid(username) or len(username) > MAX_NAME:
+    if not names.is_valid(username) or len(username) > MAX_NAME:
         username = NOBODY
     if "\0" in password or len(password.encode()) > MAX_PASSWORD_BYTES:
         password = ""
     code, passkey = request.POST.get("code", "")[:MAX_CODE], None
     if answer := request.POST.get("passkey"):
-        passkey = _shown(request, answer)
-        # Whoever means to show a device is not let in without it.
+        passkey = _verify_passkey(request, answer)
+        # An operator who sends a passkey is not admitted by the password alone.
         password = password if passkey else ""
     return {
         "username": username,
@@ -155,53 +163,57 @@ def _credentials(request: HttpRequest) -> dict[str, Any]:
     }
 
 
-def _shown(request: HttpRequest, answer: str) -> passkeys.Shown | None:
+def _verify_passkey(request: HttpRequest, answer: str) -> passkeys.PasskeySignIn | None:
     state = webauthn.take(request, webauthn.ENTERING)
     if state is None:
         return None
-    return passkeys.shown(webauthn.site(request), state=state, answer=answer)
+    return passkeys.verify_sign_in(
+        webauthn.build_site(request), state=state, answer=answer
+    )
 
 
-def enter(
+def begin_session(
     request: HttpRequest, operator: Operator, *, purpose: str, onward: str
 ) -> HttpResponse:
-    """Begin a session of the operator's, and go where they were bound for."""
-    # Who is signed in already only shows that it is still them.
+    """Begin a session of the operator, and redirect to `onward`."""
+    # An operator who is signed in already only confirms their identity.
     action = "sudo" if request.user == operator else "sign_in"
     audit.record_operator(operator, action, purpose=purpose)
     login(request, operator, backend=access.BACKEND)
-    # It may have been short, for a device or a provider to answer in.
+    # The session may have been short, for a device or a provider to answer in.
     request.session.set_expiry(None)
     access.note_sign_in(request, operator)
     request.session[read_audit.PURPOSE] = purpose
     return HttpResponseRedirect(onward or "/")
 
 
-def chosen_purpose(request: HttpRequest) -> str:
-    """Read why the operator will look at content. Raises InvalidError."""
+def parse_purpose(request: HttpRequest) -> str:
+    """Parse the purpose for which the operator reads content. Raises InvalidError."""
     sent = request.POST.get("purpose", read_audit.DEFAULT_PURPOSE)
     if sent not in PURPOSES:
         raise InvalidError(loc="purpose")
     return sent
 
 
-def _purposes(request: HttpRequest) -> dict[str, Any]:
-    """Give the words that a form offers, and the one that it proposes."""
+def _build_purposes(request: HttpRequest) -> dict[str, Any]:
+    """Build the purposes that a form offers, and the one that the form proposes."""
     wanted = request.POST.get("purpose") or request.GET.get("purpose", "")
     chosen = wanted if wanted in PURPOSES else read_audit.DEFAULT_PURPOSE
     return {"purposes": PURPOSES, "purpose": chosen}
 
 
-def form(request: HttpRequest, *, problem: str = "", status: int = 200) -> HttpResponse:
+def render_form(
+    request: HttpRequest, *, problem: str = "", status: int = 200
+) -> HttpResponse:
     context = {
-        **_purposes(request),
+        **_build_purposes(request),
         "problem": problem,
-        "next": next_page(request),
+        "next": parse_next_page(request),
         "old": request.GET.get("why") == "old",
-        "named": webauthn.site(request).named,
+        "named": webauthn.build_site(request).has_domain_name,
         "sso": settings.SSO,
     }
-    return shell.page(
+    return shell.render_page(
         request,
         "inspector/access/sign_in/form.html",
         context,
@@ -210,8 +222,8 @@ def form(request: HttpRequest, *, problem: str = "", status: int = 200) -> HttpR
     )
 
 
-def next_page(request: HttpRequest) -> str:
-    """Read where to go on: a page of ours, or nothing."""
+def parse_next_page(request: HttpRequest) -> str:
+    """Parse the page to go on to: a page of this server, or empty."""
     wanted = request.POST.get("next") or request.GET.get("next") or ""
     ours = url_has_allowed_host_and_scheme(
         wanted, allowed_hosts=None, require_https=request.is_secure()

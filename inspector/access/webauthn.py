@@ -1,6 +1,6 @@
-"""WebAuthn ceremonies: a challenge is kept in the session until its answer comes.
+"""WebAuthn ceremonies: the session keeps a challenge until its answer comes.
 
-It counts once, and for five minutes. One that waits is dropped by the next.
+A challenge is good once, for five minutes. The next challenge replaces it.
 """
 
 from __future__ import annotations
@@ -12,18 +12,18 @@ from typing import Any, Final
 from django.http import HttpRequest
 
 from memoryhub.models.server.clock import clock
-from memoryhub.services.access.passkeys import Site, State
+from memoryhub.services.access.passkeys import PasskeySite, State
 
 SECONDS: Final = 300
 _KEY = "ceremony"
 ADDING, ENTERING = "adding", "entering"
 
 
-def site(request: HttpRequest) -> Site:
-    """Name us as the browser does. The host is one of ours."""
+def build_site(request: HttpRequest) -> PasskeySite:
+    """Build the site as the browser names it. The host is one of this server."""
     host = request.get_host().lower()
     name, _, port = host.rpartition(":")
-    return Site(
+    return PasskeySite(
         host=name if port.isdigit() and name else host,
         origin=f"{request.scheme}://{host}",
     )
@@ -34,12 +34,12 @@ def begin(request: HttpRequest, kind: str, state: State) -> None:
     at = clock.now().isoformat()
     request.session[_KEY] = {"kind": kind, "state": dict(state), "at": at}
     if not request.user.is_authenticated:
-        # A session that is nobody's yet is worth no more than what it waits for.
+        # A session without an operator lives no longer than its challenge.
         request.session.set_expiry(SECONDS)
 
 
 def take(request: HttpRequest, kind: str) -> State | None:
-    """Take the challenge out of the session; None when it is too old or another."""
+    """Take the session's challenge; None if it is too old or of another kind."""
     kept: Mapping[str, Any] | None = request.session.pop(_KEY, None)
     if kept is None or kept["kind"] != kind:
         return None

@@ -1,1 +1,1 @@
-"""Connecting: a key, a first message, and the thread that it makes."""
+"""Connecting an agent: a key, a first message, and the thread that it creates."""

@@ -1,4 +1,4 @@
-"""Connect: three steps to a first message, and a card that waits for it."""
+"""Connect page: three steps to a first message, and a card that waits for it."""
 
 from __future__ import annotations
 
@@ -13,9 +13,9 @@ from django.views.decorators.http import require_http_methods, require_safe
 
 from inspector.access import access
 from inspector.access import api_keys as key_forms
-from inspector.access.access import signed_in, signed_in_panel
+from inspector.access.access import require_signed_in, require_signed_in_panel
 from inspector.connect import snippets
-from inspector.drawing.scenes import Scene
+from inspector.drawing.scenes import ThreadScene
 from inspector.lists import panels
 from inspector.replay.moments import PANELS
 from inspector.web import asof, refusals, shell
@@ -29,28 +29,28 @@ from memoryhub.queries.threads import catalogue
 from memoryhub.queries.threads.threads import ThreadLine
 from memoryhub.services.access import api_keys
 
-#: Codes of refusals that are listed while one waits.
+#: Codes of refusals listed while the page waits.
 _REFUSALS = 5
-#: What a first key is called unless somebody chooses.
+#: Name of a first key unless the operator chooses another.
 PROPOSED_NAME = "my-agent"
 
 
 @require_safe
-@signed_in
+@require_signed_in
 def show(request: HttpRequest, project: str) -> HttpResponse:
-    """Show the steps, and what was heard since the page was first opened."""
-    return _page(request, access.find_visitor(request, project))
+    """Show the steps, and what agents sent since the page was first opened."""
+    return _render_page(request, access.require_visitor(request, project))
 
 
 @require_http_methods(["GET", "HEAD", "POST"])
-@signed_in
+@require_signed_in
 def make_key(request: HttpRequest, project: str) -> HttpResponse:
-    """Make a key of the name that was sent; this one answer shows it."""
-    visitor = access.find_owner(request, project)
+    """Create a key of the name that was sent; only this answer shows the key."""
+    visitor = access.require_owner(request, project)
     if request.method != "POST":
-        return _page(request, visitor)
+        return _render_page(request, visitor)
     access.require_recent_sign_in(request)
-    if not key_forms.first_time(request):
+    if not key_forms.take_nonce(request):
         here = reverse("connect", kwargs={"project": project})
         return HttpResponseRedirect(here)
     name = request.POST.get("name", "").strip()
@@ -59,42 +59,45 @@ def make_key(request: HttpRequest, project: str) -> HttpResponse:
             raise InvalidError(code="name", loc="name")
         row, secret = api_keys.create(visitor.project, name=name, actor=visitor.actor)
     except Refusal as refusal:
-        problem = refusals.error_text(refusal, key_forms.PROBLEMS)
-        status = refusals.status_of(refusal)
-        return _page(request, visitor, status=status, name=name, problem=problem)
-    request.session[_made_here(visitor)] = row.prefix
-    return _page(request, visitor, status=201, secret=secret)
+        problem = refusals.get_error_text(refusal, key_forms.PROBLEMS)
+        status = refusals.get_status(refusal)
+        return _render_page(request, visitor, status=status, name=name, problem=problem)
+    request.session[_build_session_key(visitor)] = row.prefix
+    return _render_page(request, visitor, status=201, secret=secret)
 
 
 @require_safe
-@signed_in_panel
-def panel(request: HttpRequest, project: str, panel: str) -> HttpResponse:
-    """Show what was heard since the page was opened: at last, a thread."""
-    visitor = access.find_visitor(request, project)
+@require_signed_in_panel
+def show_panel(request: HttpRequest, project: str, panel: str) -> HttpResponse:
+    """Show what agents sent since the page was opened: at last, a thread."""
+    visitor = access.require_visitor(request, project)
     if panel != "heard":
         raise Http404
-    context = {"visitor": visitor, **_heard(request, visitor, asof.since(request))}
+    context = {
+        "visitor": visitor,
+        **_build_heard(request, visitor, asof.read_since(request)),
+    }
     answer = render(request, "inspector/connect/_heard.html", context)
     answer.headers["MH-Panel"] = "1"
     return answer
 
 
-def _page(
+def _render_page(
     request: HttpRequest, visitor: Visitor, *, status: int = 200, **context: Any
 ) -> HttpResponse:
-    since = asof.since(request) if request.GET.get("since") else clock.now()
+    since = asof.read_since(request) if request.GET.get("since") else clock.now()
     host = f"{request.scheme}://{request.get_host()}"
     shown = {
         "secret": "",
         "name": PROPOSED_NAME,
         "longest": api_keys.MAX_NAME,
         "problem": "",
-        "nonce": key_forms.new_nonce(request) if visitor.owner else "",
+        "nonce": key_forms.make_nonce(request) if visitor.owner else "",
         "snippets": snippets.list_snippets(host),
-        **_heard(request, visitor, since),
+        **_build_heard(request, visitor, since),
         **context,
     }
-    return shell.page(
+    return shell.render_page(
         request,
         "inspector/connect/show.html",
         shown,
@@ -105,16 +108,18 @@ def _page(
     )
 
 
-def _heard(request: HttpRequest, visitor: Visitor, since: datetime) -> dict[str, Any]:
-    """Look for the thread that is waited for, and show how it goes on.
+def _build_heard(
+    request: HttpRequest, visitor: Visitor, since: datetime
+) -> dict[str, Any]:
+    """Build the card: find the thread that the page waits for, and show its events.
 
-    Four small queries; with a thread three, and those of its panel.
+    Four small queries; with a thread three, and the queries of its panel.
     """
-    own = _key_made_here(request, visitor)
-    newest = _newest(visitor)
+    own = _find_own_key(request, visitor)
+    newest = _find_newest_thread(visitor)
     found = newest
     if own is not None:
-        found = _written(visitor, own)
+        found = _find_written_thread(visitor, own)
     elif newest is not None and newest.created_at < since:
         found = None
     context: dict[str, Any] = {
@@ -126,30 +131,32 @@ def _heard(request: HttpRequest, visitor: Visitor, since: datetime) -> dict[str,
     }
     if found is None:
         lately = refused.list_lately(visitor.project, since=since, limit=_REFUSALS)
-        return context | {"refused": [(each, _reason(each.code)) for each in lately]}
-    row = access.find_thread(visitor, found.name)
-    scene = Scene(thread=row)
+        return context | {
+            "refused": [(each, _describe_code(each.code)) for each in lately]
+        }
+    row = access.require_thread(visitor, found.name)
+    scene = ThreadScene(thread=row)
     follows = PANELS["events"]
-    shown = panels.shared(scene) | follows.context(scene)
+    shown = panels.build_shared_context(scene) | follows.context(scene)
     return context | shown | {"follows": follows}
 
 
-def _made_here(visitor: Visitor) -> str:
-    """Name where a session keeps the key that was made here last."""
+def _build_session_key(visitor: Visitor) -> str:
+    """Build the session's key for the API key that this page created last."""
     return f"connect_key:{visitor.project.id}"
 
 
-def _key_made_here(request: HttpRequest, visitor: Visitor) -> ApiKey | None:
-    """Find the key that is waited for: the one made here, unless it was revoked."""
-    prefix = request.session.get(_made_here(visitor))
+def _find_own_key(request: HttpRequest, visitor: Visitor) -> ApiKey | None:
+    """Find the API key that this page created last, unless it was revoked."""
+    prefix = request.session.get(_build_session_key(visitor))
     if prefix is not None:
         with suppress(NotFoundError):
             return keys.get_key(visitor.project, prefix)
     return None
 
 
-def _written(visitor: Visitor, key: ApiKey) -> ThreadLine | None:
-    """Find the thread that was written with this key."""
+def _find_written_thread(visitor: Visitor, key: ApiKey) -> ThreadLine | None:
+    """Find the thread that an agent wrote with this key."""
     if key.last_used_at is None:
         return None
     return catalogue.find_written(
@@ -160,8 +167,8 @@ def _written(visitor: Visitor, key: ApiKey) -> ThreadLine | None:
     )
 
 
-def _reason(code: str) -> str:
-    """Say why something is refused by this code; nothing if no class says it."""
+def _describe_code(code: str) -> str:
+    """Describe a refusal's code by its class's docstring; empty without a class."""
     waiting: list[type[Refusal]] = [Refusal]
     while waiting:
         kind = waiting.pop(0)
@@ -171,8 +178,8 @@ def _reason(code: str) -> str:
     return ""
 
 
-def _newest(visitor: Visitor) -> ThreadLine | None:
-    """Find the thread that was made last, of those that the visitor may see."""
+def _find_newest_thread(visitor: Visitor) -> ThreadLine | None:
+    """Find the thread created last among the threads that the visitor may see."""
     found = catalogue.list_threads(
         visitor.project,
         terms=(),

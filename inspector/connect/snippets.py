@@ -1,6 +1,6 @@
 """Snippets: programs that send a project's first message. Pure.
 
-Each runs as it stands, with the key in MEMORYHUB_KEY.
+Each program runs as it stands, with the key in MEMORYHUB_KEY.
 """
 
 from __future__ import annotations
@@ -9,9 +9,9 @@ import re
 from collections.abc import Iterator
 from dataclasses import dataclass
 
-#: Where the address of the server goes.
+#: Placeholder for the server's address.
 _HOST = "HOST"
-#: The thread that they write to.
+#: Thread that the programs write to.
 THREAD = "first-flight"
 
 _PYTHON_SEND = """\
@@ -116,7 +116,7 @@ curl -X POST "$HUB/slots" -H "$KEY" -H "$TYPE" -d '
    "content": {"role": "user", "content": "Is NL 482 on time?"}}'
 """
 
-#: A text, a comment or a word of the language, by the class that colours it.
+#: Strings, comments and keywords, each by the CSS class that colours it.
 _MARKED = re.compile(
     r"""(?P<s>"[^"\n]*"|'[^']*'|`[^`\n]*`)|(?P<c>(?:\#|//).*)"""
     r"|(?P<k>\b(?:import|from|def|return|const|async|await|function|if|throw|new)\b)"
@@ -125,7 +125,7 @@ _MARKED = re.compile(
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Snippet:
-    """Hold a program in a language, with the address of the server in it."""
+    """Program in one language, with the server's address filled in."""
 
     name: str
     title: str
@@ -133,7 +133,7 @@ class Snippet:
 
     @property
     def pieces(self) -> Iterator[tuple[str, str]]:
-        """Yield its text in pieces, each with a class for its colour, or none."""
+        """Pieces of the text, each with a CSS class for its colour, or none."""
         end = 0
         for found in _MARKED.finditer(self.text):
             yield "", self.text[end : found.start()]
@@ -143,7 +143,7 @@ class Snippet:
 
 
 def list_snippets(host: str) -> list[Snippet]:
-    """List the programs for a server at this address, the usual one first."""
+    """List the programs for a server at this address, the commonest language first."""
     return [
         Snippet(name=name, title=title, text=text.replace(_HOST, host))
         for name, title, text in (

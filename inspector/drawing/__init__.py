@@ -1,1 +1,1 @@
-"""How values are shown: cells, charts, trees, messages."""
+"""Drawing of values: cells, charts, trees and messages."""

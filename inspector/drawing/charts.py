@@ -1,4 +1,4 @@
-"""Charts of paging: bins of a thread's turns, each with its mean, least and most."""
+"""Paging charts: bins of a thread's turns, with mean, least and most of each bin."""
 
 from __future__ import annotations
 
@@ -10,18 +10,18 @@ from typing import Any
 import orjson
 
 from inspector.drawing import plots
-from inspector.drawing.plots import Axis, Plot, Series
+from inspector.drawing.plots import LinePlot, PlotAxis, PlotSeries
 from memoryhub.models.threads import Thread
 from memoryhub.queries.paging import paging_charts
-from memoryhub.queries.paging.paging_charts import Bucket, Charts
+from memoryhub.queries.paging.paging_charts import ChartBucket, PagingCharts
 
-#: Stretches of a chart that are drawn: more would be a bar code.
-BINS = 48
-#: Pages of the hot list that are shown.
-WARM = 40
+#: Most bins that a chart draws; more would look like a bar code.
+MAX_BINS = 48
+#: Most pages of the hot list that are shown.
+MAX_HOT_PAGES = 40
 _HUES = ("attn", "evicted", "protected", "tool", "assistant", "system", "user")
-#: Threads without turns are told by so many events.
-_EVENTS = 1_000
+#: Events per unit of a chart of a thread without turns.
+_EVENTS_PER_UNIT = 1_000
 _FAULTS = (
     ("fetched", ("faults",)),
     ("refused", ("refused",)),
@@ -29,14 +29,14 @@ _FAULTS = (
 )
 _LOOKUPS = (("look-ups", ("hits", "misses")), ("hits", ("hits",)))
 RATES = "Resident rate, and TLB hit rate"
-Value = Callable[[Bucket], float | None]
+BucketValue = Callable[[ChartBucket], float | None]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Bin:
-    """Neighbouring stretches of the journal as one."""
+class ChartBin:
+    """Neighbouring buckets of the journal, drawn as one point."""
 
-    buckets: tuple[Bucket, ...]
+    buckets: tuple[ChartBucket, ...]
 
     @property
     def seq(self) -> int:
@@ -48,53 +48,55 @@ class Bin:
         return last.turn + max(0, last.turns - 1)
 
 
-def picture(
+def build_context(
     thread: Thread,
     *,
     first: int | None = None,
     last: int | None = None,
     by: str = "turn",
 ) -> dict[str, Any]:
-    """What the page of paging shows of a stretch. Queries as `get_charts`."""
+    """Build the context of the paging charts of a thread. Queries as `get_charts`."""
     found = paging_charts.get_charts(thread, first=first, last=last)
     turns = any(bucket.turn for bucket in found.buckets)
     by = by if turns else "event"
-    bins = binned(found.buckets)
-    drawn = [*_plots(found, bins, by=by, turns=turns)]
-    data = orjson.dumps([plots.data(plot) for plot in drawn]).decode()
+    bins = join_buckets(found.buckets)
+    drawn = [*_build_plots(found, bins, by=by, turns=turns)]
+    data = orjson.dumps([plots.build_chart_data(plot) for plot in drawn]).decode()
     return {
         "charts": found,
         "plots": drawn,
         "drawn": data,
         "by": by,
         "has_turns": turns,
-        "warm": found.warm[:WARM],
-        "colder": max(0, len(found.warm) - WARM),
+        "warm": found.warm[:MAX_HOT_PAGES],
+        "colder": max(0, len(found.warm) - MAX_HOT_PAGES),
     }
 
 
-def binned(buckets: Sequence[Bucket]) -> list[Bin]:
-    """Join neighbours evenly, until there are at most `BINS`."""
-    size, count = max(1, -(-len(buckets) // BINS)), len(buckets)
+def join_buckets(buckets: Sequence[ChartBucket]) -> list[ChartBin]:
+    """Join neighbouring buckets evenly into at most `MAX_BINS` bins."""
+    size, count = max(1, -(-len(buckets) // MAX_BINS)), len(buckets)
     parts = [tuple(buckets[at : at + size]) for at in range(0, count, size)]
     if len(parts) > 1 and 2 * len(parts[-1]) < size:
-        # A few turns alone would say little of how it goes.
+        # A last bin of a few turns would say little about the trend.
         parts[-2:] = [parts[-2] + parts[-1]]
-    return [Bin(buckets=part) for part in parts]
+    return [ChartBin(buckets=part) for part in parts]
 
 
-def _plots(charts: Charts, bins: Sequence[Bin], *, by: str, turns: bool) -> list[Plot]:
-    unit = "a turn" if turns else f"in {_EVENTS:,} events"
-    axis = Axis(
+def _build_plots(
+    charts: PagingCharts, bins: Sequence[ChartBin], *, by: str, turns: bool
+) -> list[LinePlot]:
+    unit = "a turn" if turns else f"in {_EVENTS_PER_UNIT:,} events"
+    axis = PlotAxis(
         name=by,
         x=[each.turn if by == "turn" else each.seq for each in bins],
         seqs=[each.seq for each in bins],
     )
     rates = (
-        _series("resident rate", "good", bins, lambda each: each.resident_rate),
-        _series("TLB hit rate", "user", bins, lambda each: each.hit_rate),
+        _build_series("resident rate", "good", bins, lambda each: each.resident_rate),
+        _build_series("TLB hit rate", "user", bins, lambda each: each.hit_rate),
     )
-    found = [plots.plot("rate", RATES, axis, rates, most=1.0)]
+    found = [plots.draw_plot("rate", RATES, axis, rates, most=1.0)]
     causes = [(cause, (f"evicted.{cause}",)) for cause in charts.causes]
     for name, title, counted in (
         ("lookups", "Look-ups", _LOOKUPS),
@@ -102,20 +104,24 @@ def _plots(charts: Charts, bins: Sequence[Bin], *, by: str, turns: bool) -> list
         ("evictions", "Evictions by cause", causes),
     ):
         series = [
-            _series(label, _HUES[n % len(_HUES)], bins, _counting(names, turns=turns))
+            _build_series(
+                label, _HUES[n % len(_HUES)], bins, _build_counter(names, turns=turns)
+            )
             for n, (label, names) in enumerate(counted)
         ]
         if series:
-            found.append(plots.plot(name, f"{title}, {unit}", axis, series))
+            found.append(plots.draw_plot(name, f"{title}, {unit}", axis, series))
     return found
 
 
-def _series(label: str, hue: str, bins: Sequence[Bin], value: Value) -> Series:
-    """The mean of each bin, with the least and the most of its stretches."""
+def _build_series(
+    label: str, hue: str, bins: Sequence[ChartBin], value: BucketValue
+) -> PlotSeries:
+    """Build a series: mean of each bin, with the least and most of its buckets."""
     counted = [
         [v for b in each.buckets if (v := value(b)) is not None] for each in bins
     ]
-    return Series(
+    return PlotSeries(
         label=label,
         hue=hue,
         means=[round(fmean(each), 4) if each else None for each in counted],
@@ -124,13 +130,13 @@ def _series(label: str, hue: str, bins: Sequence[Bin], value: Value) -> Series:
     )
 
 
-def _counting(names: Sequence[str], *, turns: bool) -> Value:
-    """Count these in a stretch, by turn; by so many events where there are none."""
+def _build_counter(names: Sequence[str], *, turns: bool) -> BucketValue:
+    """Build a counter of `names` in a bucket, per turn or `_EVENTS_PER_UNIT`."""
 
-    def value(bucket: Bucket) -> float:
+    def count_in_bucket(bucket: ChartBucket) -> float:
         count = sum(map(bucket.count, names))
         if turns:
             return count / max(1, bucket.turns)
-        return count * _EVENTS / max(1, bucket.last - bucket.first + 1)
+        return count * _EVENTS_PER_UNIT / max(1, bucket.last - bucket.first + 1)
 
-    return value
+    return count_in_bucket

@@ -1,4 +1,4 @@
-"""First words: how a page or a message begins, or what was found of it. Pure."""
+"""First words of a page or a message, and excerpts of search hits. Pure."""
 
 from __future__ import annotations
 
@@ -7,49 +7,53 @@ from typing import Any
 
 from inspector.drawing import chat
 from memoryhub.kernel.levels import opened as levels
-from memoryhub.kernel.levels.opened import Opened
+from memoryhub.kernel.levels.opened import OpenedPage
 from memoryhub.kernel.search.excerpts import Excerpt
 from memoryhub.kernel.state.pages import FULL
 
 #: Pieces of a text, each with whether it is a match.
 Pieces = list[tuple[bool, str]]
-#: Characters that are shown; for each, so many are looked at.
+#: Characters shown, and characters read for each character shown.
 SHOWN, READ = 96, 6
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class FirstWords:
-    """What stands in the place of a text where there is room for one line."""
+    """The beginning of a text, for a place with room for one line."""
 
     text: str
-    #: The tool that is called, or that gave it back.
+    #: The tool that the message calls, or that returned it.
     title: str = ""
 
 
 NONE = FirstWords(text="")
 
 
-def page_words(text: Opened | None, level: int, *, chars: int = SHOWN) -> FirstWords:
-    """Word the beginning of a page at a level; nothing where the text is gone."""
+def build_page_words(
+    text: OpenedPage | None, level: int, *, chars: int = SHOWN
+) -> FirstWords:
+    """Build the first words of a page at a level; `NONE` where the text is erased."""
     if text is None:
         return NONE
     if level == FULL and text.slot is not None:
-        return message_words(text.content, text.role, chars=chars)
-    return _worded(levels.body(text, level=level), chars)
+        return build_message_words(text.content, text.role, chars=chars)
+    return _build_body_words(levels.get_body(text, level=level), chars)
 
 
-def message_words(content: Any, role: str | None, *, chars: int = SHOWN) -> FirstWords:
-    """Word the beginning of a message."""
-    block = chat.opening(content, role)
+def build_message_words(
+    content: Any, role: str | None, *, chars: int = SHOWN
+) -> FirstWords:
+    """Build the first words of a message."""
+    block = chat.find_first_block(content, role)
     if block is None:
         return NONE
     title = block.title if block.kind in ("call", "result") else ""
     picture = f"[{block.picture.about}]" if block.picture else ""
-    return FirstWords(text=_line(block.text or picture, chars), title=title)
+    return FirstWords(text=_cut_to_line(block.text or picture, chars), title=title)
 
 
-def excerpt_pieces(excerpt: Excerpt) -> Pieces:
-    """Cut an excerpt into pieces; of each tell whether it is a match."""
+def split_excerpt(excerpt: Excerpt) -> Pieces:
+    """Split an excerpt into pieces, each with whether it is a match."""
     found, at, text = Pieces(), 0, excerpt.text
     for begin, end in excerpt.matches:
         found += [(False, text[at:begin]), (True, text[begin:end])]
@@ -59,11 +63,11 @@ def excerpt_pieces(excerpt: Excerpt) -> Pieces:
     return [piece for piece in found if piece[1]]
 
 
-def _worded(body: Any, chars: int) -> FirstWords:
-    text = body if isinstance(body, str) else chat.readable(body)
-    return FirstWords(text=_line(text, chars))
+def _build_body_words(body: Any, chars: int) -> FirstWords:
+    text = body if isinstance(body, str) else chat.render_readable_json(body)
+    return FirstWords(text=_cut_to_line(text, chars))
 
 
-def _line(text: str, chars: int) -> str:
+def _cut_to_line(text: str, chars: int) -> str:
     line = " ".join(text[: READ * chars].split())
     return line if len(line) <= chars else f"{line[:chars].rstrip()}…"

@@ -6,8 +6,8 @@ import re
 from dataclasses import dataclass
 from unicodedata import name as unicode_name
 
-#: Characters that change how text around them looks, or are not seen at all: controls
-#: but tab and newline, direction marks, zero widths, tags.
+#: Characters that change how surrounding text looks, or that are invisible: controls
+#: except tab and newline, direction marks, zero-width characters, tags.
 _HIDDEN = re.compile(
     "[\x00-\x08\x0b\x0c\x0e-\x1f\x7f-\x9f\xad\u061c\u180e\u200b\u200e\u200f"
     "\u2028-\u202e\u2060-\u206f\ufeff\ufff9-\ufffb\ud800-\udfff"
@@ -22,29 +22,32 @@ _SHORT = {
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Piece:
-    """A stretch of text as it is, or a mark that names a character not seen."""
+class TextPiece:
+    """A piece of text, or a mark that names a hidden character."""
 
     text: str = ""
     mark: str = ""
     title: str = ""
 
 
-def pieces(text: str) -> list[Piece]:
-    """The text with each hidden character named; a template escapes both."""
+def pieces(text: str) -> list[TextPiece]:
+    """Split a text so that each hidden character is a named mark.
+
+    Templates escape both texts and marks.
+    """
     found, start = [], 0
     for hidden in _HIDDEN.finditer(text):
         if hidden.start() > start:
-            found.append(Piece(text=text[start : hidden.start()]))
-        found.append(_mark(hidden[0]))
+            found.append(TextPiece(text=text[start : hidden.start()]))
+        found.append(_name_character(hidden[0]))
         start = hidden.end()
-    return [*found, Piece(text=text[start:])]
+    return [*found, TextPiece(text=text[start:])]
 
 
-def typed(text: str) -> str:
-    """JSON text for a field to type in, where no mark can stand: the same in escapes.
+def escape_hidden(text: str) -> str:
+    """Escape the hidden characters of JSON text for an input field, which has no marks.
 
-    Those beyond the first plane, which no single escape stands for, stay as they are.
+    Characters beyond the first plane need two escapes, and stay as they are.
     """
     return _HIDDEN.sub(
         lambda each: f"\\u{ord(each[0]):04x}" if ord(each[0]) < 0x10000 else each[0],
@@ -52,7 +55,7 @@ def typed(text: str) -> str:
     )
 
 
-def _mark(character: str) -> Piece:
+def _name_character(character: str) -> TextPiece:
     code = f"U+{ord(character):04X}"
     title = unicode_name(character, "control character")
-    return Piece(mark=_SHORT.get(character, code), title=f"{code} {title.lower()}")
+    return TextPiece(mark=_SHORT.get(character, code), title=f"{code} {title.lower()}")

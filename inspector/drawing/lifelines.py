@@ -1,13 +1,13 @@
-"""Life lines: how a page stood over the thread's events, as a line. Pure."""
+"""Life lines: a page's presence over the thread's events, as a line. Pure."""
 
 from __future__ import annotations
 
 from collections.abc import Iterable
 from dataclasses import dataclass
 
-from memoryhub.queries.paging.lives import Life, LifeStep, Span
+from memoryhub.queries.paging.lives import LifeStep, PageLife, PresenceSpan
 
-#: Top and height of a stretch, by how the page stood.
+#: Top and height of a bar, by presence of the page.
 _SHAPES = {"in": (2, 10), "shortened": (4, 6), "fetched": (2, 10)}
 _WORDS = {
     "made": "made",
@@ -21,15 +21,15 @@ _WORDS = {
     "recalled": "brought along",
     "deleted": "deleted",
 }
-#: Steps that are drawn as a mark of their own; the others are where stretches meet.
-_MARKED = ("updated", "refused", "cited", "recalled")
-#: Steps that the label of a line names.
-_NAMED = 6
+#: Steps drawn as a mark of their own; the other steps lie where two spans meet.
+_MARKED_STEPS = ("updated", "refused", "cited", "recalled")
+#: Latest steps that a life line's label names, after the first.
+_MAX_NAMED_STEPS = 6
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Bar:
-    """Hold a stretch in which the page was in; all in percent but top and height."""
+class LifeBar:
+    """A span in which the page was in; percent, except top and height."""
 
     kind: str
     x: str
@@ -40,80 +40,86 @@ class Bar:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class NamedStep:
-    """Hold what happened in a turn, in words."""
+    """A step of a page's life in words, with its turn."""
 
     words: str
-    #: None of a count of steps that are not named one by one.
+    #: None for a count of steps that are not named one by one.
     turn: int | None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class LifeLine:
-    """Hold a page's life as it is drawn, from the thread's first event to its last."""
+    """A page's life as it is drawn, from the thread's first event to its last."""
 
-    bars: tuple[Bar, ...]
-    #: Beginnings and ends of the stretches in which it was out.
+    bars: tuple[LifeBar, ...]
+    #: Beginning and end of each span in which the page was out.
     gaps: tuple[tuple[str, str], ...]
-    #: What else happened: its kind and its place.
+    #: Steps drawn as marks: kind and place in percent.
     marks: tuple[tuple[str, str], ...]
-    #: Where the page that shows it stands; empty for now.
+    #: Place of the moment that the screen shows; empty for now.
     here: str
-    #: What happened, in words.
+    #: Steps in words.
     steps: tuple[NamedStep, ...]
     label: str
 
 
-def draw(life: Life, *, head: int, here: int | None) -> LifeLine:
+def draw(life: PageLife, *, head: int, here: int | None) -> LifeLine:
     """Draw a life on an axis that ends at the clock `head`."""
 
-    def x(clock: int | None) -> float:
+    def to_percent(clock: int | None) -> float:
         return 100.0 * min(head if clock is None else clock, head) / max(head, 1)
 
-    def percent(value: float) -> str:
+    def format_percent(value: float) -> str:
         return f"{value:.2f}"
 
-    steps = tuple(named_steps(life))
-    bars, gaps = list[Bar](), list[tuple[str, str]]()
+    steps = tuple(list_named_steps(life))
+    bars, gaps = list[LifeBar](), list[tuple[str, str]]()
     for span in life.spans:
-        begin, end = x(span.begin), x(span.end)
+        begin, end = to_percent(span.begin), to_percent(span.end)
         if span.presence == "out":
-            gaps.append((percent(begin), percent(end)))
+            gaps.append((format_percent(begin), format_percent(end)))
         else:
-            bars.append(_bar(span, percent(begin), percent(max(end - begin, 0.3))))
+            bars.append(
+                _build_bar(
+                    span, format_percent(begin), format_percent(max(end - begin, 0.3))
+                )
+            )
     return LifeLine(
         bars=tuple(bars),
         gaps=tuple(gaps),
         marks=tuple(
-            (step.kind, percent(x(step.clock)))
+            (step.kind, format_percent(to_percent(step.clock)))
             for step in life.steps
-            if step.kind in _MARKED
+            if step.kind in _MARKED_STEPS
         ),
-        here="" if here is None else percent(x(here)),
+        here="" if here is None else format_percent(to_percent(here)),
         steps=steps,
-        label=f"Life of {life.page_id}: {_words(steps)}",
+        label=f"Life of {life.page_id}: {_join_steps(steps)}",
     )
 
 
-def axis(ticks: Iterable[tuple[int, int]], *, head: int) -> list[tuple[int, str]]:
-    """Place turns on the axis of a life that ends at the clock `head`."""
+def place_ticks(
+    ticks: Iterable[tuple[int, int]], *, head: int
+) -> list[tuple[int, str]]:
+    """Place turns, in percent, on the axis of a life that ends at the clock `head`."""
     return [(n, f"{100 * clock / max(head, 1):.2f}") for n, clock in ticks]
 
 
-def named_steps(life: Life) -> list[NamedStep]:
-    """Word what happened to the page; the newest where it was much."""
+def list_named_steps(life: PageLife) -> list[NamedStep]:
+    """List the steps in words; of many steps the first, a count and the newest."""
     steps = [step for step in life.steps if step.kind in _WORDS]
-    named = [_named(step) for step in (*steps[:1], *steps[1:][-_NAMED:])]
+    named = [_name_step(step) for step in (*steps[:1], *steps[1:][-_MAX_NAMED_STEPS:])]
     hidden = len(steps) - len(named)
     if hidden > 0:
         named.insert(1, NamedStep(words=f"{hidden:,} more", turn=None))
     return named
 
 
-def _named(step: LifeStep) -> NamedStep:
+def _name_step(step: LifeStep) -> NamedStep:
     return NamedStep(words=_WORDS[step.kind], turn=step.turn)
 
 
-def _words(steps: Iterable[NamedStep]) -> str:
+def _join_steps(steps: Iterable[NamedStep]) -> str:
     worded = (
         step.words if step.turn is None else f"{step.words} in turn {step.turn:,}"
         for step in steps
@@ -121,6 +127,6 @@ def _words(steps: Iterable[NamedStep]) -> str:
     return ", ".join(worded) or "nothing is known of it"
 
 
-def _bar(span: Span, x: str, width: str) -> Bar:
+def _build_bar(span: PresenceSpan, x: str, width: str) -> LifeBar:
     y, height = _SHAPES[span.presence]
-    return Bar(kind=span.presence, x=x, width=width, y=y, height=height)
+    return LifeBar(kind=span.presence, x=x, width=width, y=y, height=height)

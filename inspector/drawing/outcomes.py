@@ -1,16 +1,16 @@
-"""Outcomes: what a command would do, in words for a screen. Pure."""
+"""Outcomes: the effects of a command's preview, in words for a screen. Pure."""
 
 from __future__ import annotations
 
 from typing import Any
 
 from inspector.drawing import summaries
-from memoryhub.queries.paging.previews import Preview
+from memoryhub.queries.paging.previews import CommandPreview
 
-#: Events of a preview that are shown one by one.
-SHOWN = 100
-#: The rule that pins a page, in words.
-RULES = {
+#: Most events of a preview that are shown one by one.
+MAX_EFFECTS = 100
+#: Words for each rule that pins a page.
+PIN_RULES = {
     "explicit": "pinned by a command",
     "system": "auto-pinned: system prompt",
     "exchange": "auto-pinned: since the last user message",
@@ -19,15 +19,15 @@ RULES = {
 }
 
 
-def preview_context(preview: Preview) -> dict[str, Any]:
-    """What the partial of a preview is drawn from."""
+def build_preview_context(preview: CommandPreview) -> dict[str, Any]:
+    """Build the context of a preview's partial template."""
     effects, why = preview.effects, preview.why
     return {
         "preview": preview,
         "effects": [
-            (effect, summaries.of_body(effect.type, effect.body))
-            for effect in effects[:SHOWN]
+            (effect, summaries.summarise_body(effect.type, effect.body))
+            for effect in effects[:MAX_EFFECTS]
         ],
-        "more": max(0, len(effects) - SHOWN),
-        "rule": RULES.get(why.rule) if why else None,
+        "more": max(0, len(effects) - MAX_EFFECTS),
+        "rule": PIN_RULES.get(why.rule) if why else None,
     }

@@ -1,7 +1,7 @@
-"""Pictures: which of a message a page may show, how large, and their bytes. Pure.
+"""Pictures of a message that a page may show, with their size and bytes. Pure.
 
-Only what came with the message is shown, and only of four kinds, told by the first
-bytes and not by what the client says of them; of all others there is a line.
+Pages show only pictures whose bytes came with the message, and only four kinds. The
+first bytes tell the kind, not the client's claim. Any other medium is a line of text.
 """
 
 from __future__ import annotations
@@ -9,15 +9,15 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 
 from memoryhub.kernel.messages import media
-from memoryhub.kernel.messages.message import Medium, Message, Part
+from memoryhub.kernel.messages.message import Medium, Message, MessagePart
 
-#: Larger ones are not served.
-MOST_BYTES = 5 * 1_048_576
-#: Pixels that a picture takes on a page, at most; it keeps its shape.
+#: Largest picture that is served, in bytes.
+MAX_BYTES = 5 * 1_048_576
+#: Most pixels that a picture takes on a page; scaling keeps its shape.
 _WIDEST, _TALLEST = 640, 320
-#: What decides on the kind, in base64.
-_HEAD = 64
-_BEGINNINGS = (
+#: Characters of base64 that tell the kind.
+_HEAD_CHARS = 64
+_SIGNATURES = (
     (b"\x89PNG\r\n\x1a\n", "image/png"),
     (b"\xff\xd8\xff", "image/jpeg"),
     (b"GIF87a", "image/gif"),
@@ -27,36 +27,36 @@ _BEGINNINGS = (
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Picture:
-    """What a page needs to know of a picture before it has come."""
+    """A picture as a page describes it before the browser loads the bytes."""
 
-    #: Which of the message's parts it is; the bytes are asked for by that.
+    #: Number of the part in `list_parts`; the URL of the bytes contains it.
     part: int
     #: `image 400×100, png`.
     about: str
     bytes: int
-    #: None where its pixels are not known.
+    #: Pixels; None when unknown.
     width: int | None = None
     height: int | None = None
 
 
-def list_parts(message: Message) -> list[Part]:
-    """List what is said and what calls gave back, as the parts are numbered."""
+def list_parts(message: Message) -> list[MessagePart]:
+    """List the spoken parts, then the parts of results, in the order of numbers."""
     given = [part for result in message.results for part in result.parts]
     return [*message.parts, *given]
 
 
-def draw(part: Part, number: int) -> Picture | None:
-    """Draw a part that is a picture that pages show; None for any other."""
+def draw(part: MessagePart, number: int) -> Picture | None:
+    """Describe a part that pages show as a picture; None for any other part."""
     medium = part.medium
-    encoded = _encoded(part)
-    kind = _kind(media.decoded(encoded[:_HEAD]))
+    encoded = _get_base64(part)
+    kind = _detect_mime_type(media.decode_base64(encoded[:_HEAD_CHARS]))
     if medium is None or kind is None:
         return None
     bare = replace(part, medium=replace(medium, mime_type=kind, name=None, url=None))
-    width, height = _fitted(medium)
+    width, height = _fit_size(medium)
     return Picture(
         part=number,
-        about=media.line(bare)[1:-1],
+        about=media.render_line(bare)[1:-1],
         bytes=len(encoded) * 3 // 4,
         width=width,
         height=height,
@@ -64,29 +64,29 @@ def draw(part: Part, number: int) -> Picture | None:
 
 
 def find(message: Message, number: int) -> tuple[str, bytes] | None:
-    """Find the kind and the bytes of a picture; None for what is not shown."""
+    """Find the MIME type and the bytes of a picture; None if pages do not show it."""
     parts = list_parts(message)
     raw = b""
     if number < len(parts):
-        # Padding that was left off; more than it takes is cut.
-        raw = media.decoded(f"{_encoded(parts[number])}==")
-    kind = _kind(raw)
-    return (kind, raw) if kind and len(raw) <= MOST_BYTES else None
+        # Adds padding that the client left off; the decoder ignores surplus.
+        raw = media.decode_base64(f"{_get_base64(parts[number])}==")
+    kind = _detect_mime_type(raw)
+    return (kind, raw) if kind and len(raw) <= MAX_BYTES else None
 
 
-def _encoded(part: Part) -> str:
-    """Return the base64 of a picture that is not too large; else nothing."""
+def _get_base64(part: MessagePart) -> str:
+    """Return the base64 of a picture of at most `MAX_BYTES` bytes; else empty."""
     found = part.medium.base64 if part.kind == "image" and part.medium else None
-    return found if found and len(found) <= MOST_BYTES * 4 // 3 + 4 else ""
+    return found if found and len(found) <= MAX_BYTES * 4 // 3 + 4 else ""
 
 
-def _kind(raw: bytes) -> str | None:
+def _detect_mime_type(raw: bytes) -> str | None:
     if raw[:4] == b"RIFF" and raw[8:12] == b"WEBP":
         return "image/webp"
-    return next((kind for start, kind in _BEGINNINGS if raw.startswith(start)), None)
+    return next((kind for start, kind in _SIGNATURES if raw.startswith(start)), None)
 
 
-def _fitted(medium: Medium) -> tuple[int | None, int | None]:
+def _fit_size(medium: Medium) -> tuple[int | None, int | None]:
     width, height = medium.width, medium.height
     if not (width and height):
         return None, None

@@ -1,4 +1,4 @@
-"""The retention policy as forms and URLs word it."""
+"""The retention policy in forms and URLs."""
 
 from __future__ import annotations
 
@@ -20,13 +20,13 @@ _NOT_OWNED = (
 )
 
 
-def days_text(*, owner: bool) -> str:
-    """Word which days a thread may be given."""
+def render_days_help(*, owner: bool) -> str:
+    """Render the help text on the days that a thread may have."""
     return DAYS_TEXT if owner else f"{DAYS_TEXT} {_NOT_OWNED}"
 
 
 def read(text: str) -> int | None:
-    """The days of a form; none keep for ever. Raises InvalidError."""
+    """Read the days of a form; None keeps threads for ever. Raises InvalidError."""
     text = text.strip()
     if not text:
         return None
@@ -36,23 +36,23 @@ def read(text: str) -> int | None:
     return int(text)
 
 
-def assumed(request: HttpRequest, project: Project) -> Project:
-    """The project as it would be with the days that the URL asks for, if it does.
+def build_assumed_project(request: HttpRequest, project: Project) -> Project:
+    """Build the project with the days that the URL asks for, if it does.
 
     Raises InvalidError.
     """
     if FIELD not in request.GET:
         return project
-    return with_days(project, read(request.GET[FIELD]))
+    return copy_with_days(project, read(request.GET[FIELD]))
 
 
-def with_days(project: Project, days: int | None) -> Project:
-    """The project as it would be with this policy; not to be saved."""
+def copy_with_days(project: Project, days: int | None) -> Project:
+    """Copy a project with this retention policy; callers must not save the copy."""
     other = copy(project)
     other.retention_idle_days = days
     return other
 
 
-def text(days: int | None) -> str:
-    """Days as a form has them."""
+def render_days(days: int | None) -> str:
+    """Render days as the text of a form field; empty for None."""
     return "" if days is None else str(days)

@@ -1,4 +1,4 @@
-"""Scenes: a thread at a moment, and the panels that show one."""
+"""Scenes: a thread at a moment, and the panels that show a scene."""
 
 from __future__ import annotations
 
@@ -10,10 +10,10 @@ from urllib.parse import urlencode
 from memoryhub.models.threads import Thread
 from memoryhub.queries.memory.working_memory import MemoryView
 
-#: Events whose content may stand open at once.
-OPENED = 20
-#: What stands on the left of a thread at a moment, and on the right; the first of each
-#: unless the URL says so.
+#: Most events whose content may be open at once.
+MAX_OPEN_EVENTS = 20
+#: Views on the left and tabs on the right of a thread's page; the first of each is
+#: shown unless the URL names another.
 VIEWS = ("conversation", "events")
 TABS = ("working-set", "changes", "memory")
 
@@ -21,74 +21,77 @@ Context = dict[str, Any]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Scene:
-    """What a panel shows: a thread at a moment, and how."""
+class ThreadScene:
+    """A thread at a moment, with the view, tab and open rows that panels show."""
 
     thread: Thread
     #: None follows the head.
     at_seq: int | None = None
     view: str = VIEWS[0]
     tab: str = TABS[0]
-    #: Seqs whose content stands open in the list of events.
+    #: Seqs of events whose content is open in the list of events.
     opened: frozenset[int] = frozenset()
-    #: The event that this one is compared with.
+    #: Seq of the event that the moment is compared with.
     base_seq: int | None = None
-    #: Nouns whose events are not listed.
+    #: Nouns whose events the list leaves out.
     hidden: tuple[str, ...] = ()
-    #: The group of the working set that is asked for, by its first page.
+    #: The open group of the working set, by its first page.
     group: str = ""
-    #: The page whose leaving is explained, of those that leave together.
+    #: The page whose eviction is explained, of the pages evicted together.
     left: str = ""
-    #: The thumb is still being dragged: what takes a state comes once it rests.
+    #: The timeline's thumb is being dragged; panels that need a state come later.
     passing: bool = False
 
     @property
     def seq(self) -> int:
         return self.thread.head_seq if self.at_seq is None else self.at_seq
 
-    def carried(self, *, without: str = "") -> list[tuple[str, str]]:
-        """What the URL says beside the moment, for links that go to another one."""
+    def list_carried_parameters(self, *, without: str = "") -> list[tuple[str, str]]:
+        """List the URL's parameters except the moment, for links to another moment."""
         parts = {
             "view": "" if self.view == VIEWS[0] else self.view,
             "tab": "" if self.tab == TABS[0] else self.tab,
             "base": "" if self.base_seq is None else str(self.base_seq),
-            "open": _listed(self.opened),
+            "open": _join_seqs(self.opened),
             "hide": " ".join(self.hidden),
             "group": self.group,
             "left": self.left,
         }
         return [(name, parts[name]) for name in parts if name != without if parts[name]]
 
-    def toggled(self, seq: int) -> str:
-        """The query that opens an event or closes it again; empty if all are taken."""
+    def build_toggle_query(self, seq: int) -> str:
+        """Build the query that opens or closes an event.
+
+        Empty if `MAX_OPEN_EVENTS` events are open already.
+        """
         opened = self.opened ^ {seq}
-        if len(opened) > OPENED:
+        if len(opened) > MAX_OPEN_EVENTS:
             return ""
         return replace(self, opened=opened, at_seq=self.seq).query()
 
     def query(self) -> str:
-        """This scene as a URL has it, behind the `?`; empty for the newest as it is."""
+        """Build the URL's query of this scene; empty for the head by default."""
         moment = [] if self.at_seq is None else [("at_seq", str(self.at_seq))]
-        return urlencode([*moment, *self.carried()], safe=",")
+        return urlencode([*moment, *self.list_carried_parameters()], safe=",")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Panel:
-    """What shows a scene, and is pushed under a name."""
+    """A template and context that show a scene; pushed to browsers under a name."""
 
     template: str
-    context: Callable[[Scene], Context]
-    #: If it is not called like its screen.
+    context: Callable[[ThreadScene], Context]
+    #: Name of the panel, if it differs from the screen's name.
     name: str = ""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Glance:
-    """Lines of a noun in the overview of working memory."""
+    """Template and context of a noun's lines in the working-memory overview."""
 
     template: str
     context: Callable[[MemoryView], Context]
 
 
-def _listed(seqs: frozenset[int]) -> str:
+def _join_seqs(seqs: frozenset[int]) -> str:
     return ",".join(str(seq) for seq in sorted(seqs))

@@ -1,4 +1,4 @@
-"""Summaries: an event in one line, and the beginning of what was said. Pure."""
+"""Summaries: an event in one line, and the beginning of its message. Pure."""
 
 from __future__ import annotations
 
@@ -7,42 +7,42 @@ from dataclasses import dataclass
 from typing import Any, Literal
 
 from memoryhub.kernel.memory.checkpoint_events import COUNTED
-from memoryhub.kernel.messages.words import content_words
-from memoryhub.queries.threads.events import EventLine
+from memoryhub.kernel.messages.words import render_content_words
+from memoryhub.queries.threads.events import ThreadEventLine
 
 Body = Mapping[str, Any]
-#: Characters of a message that stand in a list.
-PREVIEW = 200
-#: Names of a longer list that are shown.
-_SHOWN = 4
+#: Characters of a message that lists show.
+PREVIEW_CHARS = 200
+#: Names that a summary shows of a longer list.
+_MAX_ITEMS = 4
 NamedKind = Literal["turn", "page", "checkpoint", "parent", ""]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class NamedSummary:
-    """Hold a summary that is cut where it names what has a page of its own."""
+    """A summary split around the name of something that has a page of its own."""
 
     before: str
     kind: NamedKind
     name: str
-    #: Of a turn its number, of a checkpoint its clock, of a parent the event's seq; 0
-    #: of what came with the event itself.
+    #: A turn's number, a checkpoint's clock or a parent event's seq; 0 for a page, and
+    #: for a checkpoint taken by the event itself.
     number: int
     after: str
 
 
-def turn_of(line: EventLine) -> int | None:
-    """Give the turn that the event began, or packed the request of."""
+def find_turn(line: ThreadEventLine) -> int | None:
+    """Return the turn that the event began or packed; None for other events."""
     body: Body = line.body
-    turn: int | None = body.get(_TURNS.get(line.type, ""))
+    turn: int | None = body.get(_TURN_FIELDS.get(line.type, ""))
     return turn
 
 
-def named(line: EventLine) -> NamedSummary:
-    """Word an event, and set off the turn, page, checkpoint or parent it names."""
-    text, body = summary(line), line.body
-    kind, name, number = _naming(line.type, body)
-    # What an event is about stands first; what it goes back to stands last.
+def summarise_with_name(line: ThreadEventLine) -> NamedSummary:
+    """Summarise an event, and split around its turn, page, checkpoint or parent."""
+    text, body = summarise_event(line), line.body
+    kind, name, number = _find_name(line.type, body)
+    # The subject of an event is named first; the checkpoint restored is named last.
     cut = text.rpartition if kind == "checkpoint" and number else text.partition
     before, found, after = cut(name) if name else ("", "", "")
     if not found:
@@ -50,11 +50,11 @@ def named(line: EventLine) -> NamedSummary:
     return NamedSummary(before=before, kind=kind, name=name, number=number, after=after)
 
 
-def _naming(event_type: str, body: Body) -> tuple[NamedKind, str, int]:
-    if event_type in _TURNS:
-        turn = body[_TURNS[event_type]]
+def _find_name(event_type: str, body: Body) -> tuple[NamedKind, str, int]:
+    if event_type in _TURN_FIELDS:
+        turn = body[_TURN_FIELDS[event_type]]
         return "turn", f"turn {turn}", turn
-    if event_type in _OF_CHECKPOINTS:
+    if event_type in _CHECKPOINT_EVENTS:
         return "checkpoint", f"checkpoint {body['target']}", body["target"]
     if event_type == "checkpoint.taken":
         return "checkpoint", str(body.get("name") or ""), 0
@@ -64,116 +64,120 @@ def _naming(event_type: str, body: Body) -> tuple[NamedKind, str, int]:
     return "page", str(first or ""), 0
 
 
-def summary(line: EventLine) -> str:
-    """What happened, from the body alone: names and numbers."""
-    return of_body(line.type, line.body)
+def summarise_event(line: ThreadEventLine) -> str:
+    """Summarise an event from its body alone: names and numbers, no content."""
+    return summarise_body(line.type, line.body)
 
 
-def of_body(event_type: str, body: Body) -> str:
-    """What an event of that type says, with a body that holds no content."""
-    tell = _TELL.get(event_type)
-    return tell(body) if tell else _figures(event_type, body)
+def summarise_body(event_type: str, body: Body) -> str:
+    """Summarise a body of that event type; bodies hold no content."""
+    tell = _SUMMARISERS.get(event_type)
+    return tell(body) if tell else _render_figures(event_type, body)
 
 
-def preview(line: EventLine) -> str:
-    """The beginning of the message on one line; empty if there is none to show."""
+def build_preview(line: ThreadEventLine) -> str:
+    """Return the message's beginning on one line; empty if nothing can be shown."""
     if line.type == "fact.asserted" and line.payload:
         claim = (line.payload[name] for name in ("entity", "predicate", "value"))
-        return beginning(" ".join(claim))
+        return cut_to_preview(" ".join(claim))
     field = "content" if line.type == "slot.appended" else "text"
     if line.payload is None or field not in line.payload:
         return ""
-    return beginning(line.payload[field])
+    return cut_to_preview(line.payload[field])
 
 
-def beginning(content: Any) -> str:
-    """Cut the text of a content to what one line has room for."""
-    return " ".join(content_words(content)[: PREVIEW * 4].split())[:PREVIEW]
+def cut_to_preview(content: Any) -> str:
+    """Cut the text of a content to one line of `PREVIEW_CHARS` characters."""
+    return " ".join(render_content_words(content)[: PREVIEW_CHARS * 4].split())[
+        :PREVIEW_CHARS
+    ]
 
 
-def _figures(event_type: str, body: Body) -> str:
-    """What counts in it: each figure with its name, and a count of what it is about."""
+def _render_figures(event_type: str, body: Body) -> str:
+    """Render the integers of a body with their names, and `count` with its noun."""
     noun = event_type.partition(".")[0].removesuffix("s")
     return ", ".join(
-        _counted(figure, noun) if name == "count" else f"{figure:,} {name}"
+        _render_count(figure, noun) if name == "count" else f"{figure:,} {name}"
         for name, figure in body.items()
         if type(figure) is int and (figure or name == "count")
     )
 
 
-def _slot(body: Body) -> str:
+def _summarise_slot(body: Body) -> str:
     return f"#{body['index']} {body['from']} → {body['to']}"
 
 
-def _turn(body: Body) -> str:
+def _summarise_turn(body: Body) -> str:
     return f"turn {body['n']}"
 
 
-def _created(body: Body) -> str:
+def _summarise_creation(body: Body) -> str:
     levels = [body[name] for name in _SCOPE if body.get(name)]
     return " / ".join(levels) or "no scope"
 
 
-def _forked(body: Body) -> str:
+def _summarise_fork(body: Body) -> str:
     return f"from event {body['parent_seq']:,} of its parent, depth {body['depth']}"
 
 
-def _described(body: Body) -> str:
+def _summarise_description(body: Body) -> str:
     parts = [name for name in _SCOPE if body.get(name)]
     if body.get("labels") is not None:
         parts.append(f"{len(body['labels'])} labels")
     return ", ".join(parts)
 
 
-def _configured(body: Body) -> str:
+def _summarise_config(body: Body) -> str:
     return ", ".join(f"{name} {value}" for name, value in body["config"].items())
 
 
-def _closed(body: Body) -> str:
+def _summarise_closing(body: Body) -> str:
     return str(body["reason"])
 
 
-def _retired(body: Body) -> str:
+def _summarise_retirement(body: Body) -> str:
     return f"idle {body['idle_days']} days, policy {body['policy_days']}"
 
 
-def _run(body: Body) -> str:
+def _summarise_run(body: Body) -> str:
     reward = f", reward {body['reward']:g}" if body.get("reward") is not None else ""
     return f"format {body['format']}, {body['messages']:,} messages{reward}"
 
 
-def _import(body: Body) -> str:
+def _summarise_import(body: Body) -> str:
     return f"{body['count']:,} messages in"
 
 
-def _page(body: Body) -> str:
-    return f"{body['page_id']} {body['type']}, {_counted(body['tokens'] or 0, 'token')}"
+def _summarise_page(body: Body) -> str:
+    tokens = _render_count(body["tokens"] or 0, "token")
+    return f"{body['page_id']} {body['type']}, {tokens}"
 
 
-def _updated(body: Body) -> str:
+def _summarise_update(body: Body) -> str:
     return f"{body['page_id']} version {body['version']}"
 
 
-def _compressed(body: Body) -> str:
+def _summarise_compression(body: Body) -> str:
     made = ", ".join(f"~{each['level']} {each['tokens']:,}" for each in body["levels"])
     return f"{body['page_id']} {made} by {body['producer']}"
 
 
-def _mapped(body: Body) -> str:
-    tokens = _counted(body["tokens"], "token")
-    return f"{body['page_id']} {_level(body['level'])}, {tokens}"
+def _summarise_mapping(body: Body) -> str:
+    tokens = _render_count(body["tokens"], "token")
+    return f"{body['page_id']} {_render_level(body['level'])}, {tokens}"
 
 
-def _faulted(body: Body) -> str:
+def _summarise_fault(body: Body) -> str:
     came = "" if body["promoted"] else ", not mapped"
-    return f"{_mapped(body)}, {body['reason']}, from {body['tier_before']}{came}"
+    mapping = _summarise_mapping(body)
+    return f"{mapping}, {body['reason']}, from {body['tier_before']}{came}"
 
 
-def _refused(body: Body) -> str:
+def _summarise_refusal(body: Body) -> str:
     return f"{body.get('page_id') or 'an unknown page'} {body['refusal']}"
 
 
-def _evicted(body: Body) -> str:
+def _summarise_eviction(body: Body) -> str:
     kept = body.get("score")
     score = "" if kept is None else f", keep {kept:.2f}"
     way = f"{body['tier_before']} → {body['tier_after']}"
@@ -182,174 +186,176 @@ def _evicted(body: Body) -> str:
 
 def _summarise_evictions(body: Body) -> str:
     if "page_id" in body:
-        return _evicted(body)
+        return _summarise_eviction(body)
     first, more = body["page_ids"][0], len(body["page_ids"]) - 1
-    less = f"{_counted(sum(body['tokens']), 'token')} less"
-    return f"{first} and {_counted(more, 'page')} more L0 → L1, {body['cause']}, {less}"
+    less = f"{_render_count(sum(body['tokens']), 'token')} less"
+    others = _render_count(more, "page")
+    return f"{first} and {others} more L0 → L1, {body['cause']}, {less}"
 
 
-def _lowered(body: Body) -> str:
+def _summarise_lowering(body: Body) -> str:
     saved = body["tokens_before"] - body["tokens"]
-    way = f"{_level(body['level_before'])} → {_level(body['level'])}"
-    return f"{body['page_id']} {way}, {_counted(saved, 'token')} less"
+    way = f"{_render_level(body['level_before'])} → {_render_level(body['level'])}"
+    return f"{body['page_id']} {way}, {_render_count(saved, 'token')} less"
 
 
-def _packed(body: Body) -> str:
-    tokens = _counted(body["tokens"], "token")
+def _summarise_packing(body: Body) -> str:
+    tokens = _render_count(body["tokens"], "token")
     return f"turn {body['turn']}, {tokens} of {body['budget']:,}"
 
 
-def _dropped(body: Body) -> str:
+def _summarise_invalidation(body: Body) -> str:
     what = body.get("page_id") or body.get("tier") or "all"
     return f"{what}, {body['dropped']:,} dropped"
 
 
-def _key_set(body: Body) -> str:
+def _summarise_key_set(body: Body) -> str:
     text = f"{body['key']}, {body['bytes']:,} bytes"
-    return f"{text}, {_until(body)}" if body.get("expires_at") else text
+    return f"{text}, {_render_expiry(body)}" if body.get("expires_at") else text
 
 
-def _key_retimed(body: Body) -> str:
-    return f"{body['key']}, {_until(body)}"
+def _summarise_key_retimed(body: Body) -> str:
+    return f"{body['key']}, {_render_expiry(body)}"
 
 
-def _until(body: Body) -> str:
+def _render_expiry(body: Body) -> str:
     until = body.get("expires_at")
     return f"until {until[:19].replace('T', ' ')}" if until else "never expires"
 
 
-def _expired(body: Body) -> str:
-    return _listed([each["key"] for each in body["keys"]])
+def _summarise_expired_keys(body: Body) -> str:
+    return _join_first([each["key"] for each in body["keys"]])
 
 
-def _erased(body: Body) -> str:
+def _summarise_erased_values(body: Body) -> str:
     count = len(body["seqs"])
-    return f"{_counted(count, 'value')} of {_listed(body['seqs'])}, {body['reason']}"
+    values = _render_count(count, "value")
+    return f"{values} of {_join_first(body['seqs'])}, {body['reason']}"
 
 
-def _forgotten(body: Body) -> str:
+def _summarise_erased_records(body: Body) -> str:
     count, reason = body["records"], body["reason"].replace("_", " ")
-    return f"{_counted(count, 'record')}, {reason}"
+    return f"{_render_count(count, 'record')}, {reason}"
 
 
-def _listed(items: Sequence[object]) -> str:
-    """The first of them, and how many more there are."""
-    more = len(items) - _SHOWN
-    text = ", ".join(str(item) for item in items[:_SHOWN])
+def _join_first(items: Sequence[object]) -> str:
+    """Render the first `_MAX_ITEMS` items, and the number of further items."""
+    more = len(items) - _MAX_ITEMS
+    text = ", ".join(str(item) for item in items[:_MAX_ITEMS])
     return f"{text} and {more:,} more" if more > 0 else text
 
 
-def _counted(count: int, noun: str) -> str:
+def _render_count(count: int, noun: str) -> str:
     return f"{count:,} {noun}{'' if count == 1 else 's'}"
 
 
-def _task(body: Body) -> str:
+def _summarise_task(body: Body) -> str:
     parts = [str(body["status"])] if body.get("status") else []
     parts += [*body.get("fields", ())]
     parts += [f"no {field}" for field in body.get("cleared", ())]
     return ", ".join(parts).replace("_", " ") or "heartbeat"
 
 
-def _taken(body: Body) -> str:
+def _summarise_checkpoint(body: Body) -> str:
     name = body.get("name") or ("automatic" if body.get("auto") else "no name")
     touched = body.get("touched")
     moved = "" if touched is None else f", {touched:,} touched"
     held = [
-        _counted(body[figure], figure.removesuffix("s"))
+        _render_count(body[figure], figure.removesuffix("s"))
         for figure in COUNTED
         if type(body.get(figure)) is int
     ]
     return ", ".join([name, *held]) + moved
 
 
-def _restored(body: Body) -> str:
+def _summarise_restore(body: Body) -> str:
     parts = ", ".join(body["parts"])
     moved = f"{body.get('set', 0):,} set, {body.get('removed', 0):,} removed"
     return f"{parts} of checkpoint {body['target']}; {moved}"
 
 
-def _target(body: Body) -> str:
+def _name_checkpoint(body: Body) -> str:
     return f"checkpoint {body['target']}"
 
 
-def _level(level: int) -> str:
+def _render_level(level: int) -> str:
     return f"~{level}" if level else "full"
 
 
-def _named(body: Body) -> str:
+def _name_page(body: Body) -> str:
     return str(body["page_id"])
 
 
 _SCOPE = ("agent_type", "agent_instance", "session")
-#: By events of turns, where their bodies have the number.
-_TURNS = {"turn.began": "n", "turn.packed": "turn"}
-_OF_CHECKPOINTS = ("checkpoint.restored", "checkpoint.deleted")
+#: Field of the body that holds the turn's number, by event type.
+_TURN_FIELDS = {"turn.began": "n", "turn.packed": "turn"}
+_CHECKPOINT_EVENTS = ("checkpoint.restored", "checkpoint.deleted")
 
 
-def _exchange(body: Body) -> str:
+def _summarise_exchange(body: Body) -> str:
     where = f"slots {body['begin']:,} to {body['to'] - 1:,}"
     if body.get("failed"):
         return f"nothing learnt of {where} yet: {body['failed']}"
     return f"{body['learnt']:,} learnt of {where}"
 
 
-def _failed(body: Body) -> str:
+def _summarise_failure(body: Body) -> str:
     where = f"slots {body['begin']:,} to {body['end'] - 1:,}"
     return f"{body['role']}, {where}: {body['failure'].replace('_', ' ')}"
 
 
-def _paused(body: Body) -> str:
+def _summarise_pause(body: Body) -> str:
     return "by hand" if body["by_hand"] else "an agent observes for itself"
 
 
-_TELL: dict[str, Callable[[Body], str]] = {
-    "slot.appended": _slot,
-    "turn.began": _turn,
-    "thread.created": _created,
-    "thread.forked": _forked,
-    "thread.described": _described,
-    "thread.configured": _configured,
-    "thread.closed": _closed,
+_SUMMARISERS: dict[str, Callable[[Body], str]] = {
+    "slot.appended": _summarise_slot,
+    "turn.began": _summarise_turn,
+    "thread.created": _summarise_creation,
+    "thread.forked": _summarise_fork,
+    "thread.described": _summarise_description,
+    "thread.configured": _summarise_config,
+    "thread.closed": _summarise_closing,
     "thread.reopened": lambda _: "takes agent writes again",
-    "thread.retired": _retired,
-    "run.recorded": _run,
-    "exchange.consolidated": _exchange,
+    "thread.retired": _summarise_retirement,
+    "run.recorded": _summarise_run,
+    "exchange.consolidated": _summarise_exchange,
     "exchange.retried": lambda body: f"from slot {body['begin']:,} on, once more",
-    "import.advanced": _import,
-    "observer.failed": _failed,
-    "observer.paused": _paused,
+    "import.advanced": _summarise_import,
+    "observer.failed": _summarise_failure,
+    "observer.paused": _summarise_pause,
     "observer.resumed": lambda _: "goes on",
-    "page.created": _page,
-    "page.updated": _updated,
-    "page.compressed": _compressed,
-    "page.mapped": _mapped,
-    "page.faulted": _faulted,
-    "fault.refused": _refused,
-    "page.referenced": _named,
-    "page.evicted": _evicted,
+    "page.created": _summarise_page,
+    "page.updated": _summarise_update,
+    "page.compressed": _summarise_compression,
+    "page.mapped": _summarise_mapping,
+    "page.faulted": _summarise_fault,
+    "fault.refused": _summarise_refusal,
+    "page.referenced": _name_page,
+    "page.evicted": _summarise_eviction,
     "pages.evicted": _summarise_evictions,
-    "page.lowered": _lowered,
-    "page.pinned": _named,
-    "page.unpinned": _named,
-    "page.deleted": _named,
-    "turn.packed": _packed,
-    "tools.set": lambda body: _counted(body["tools"], "tool"),
-    "tlb.invalidated": _dropped,
-    "tlb.flushed": _dropped,
-    "key.set": _key_set,
-    "key.retimed": _key_retimed,
+    "page.lowered": _summarise_lowering,
+    "page.pinned": _name_page,
+    "page.unpinned": _name_page,
+    "page.deleted": _name_page,
+    "turn.packed": _summarise_packing,
+    "tools.set": lambda body: _render_count(body["tools"], "tool"),
+    "tlb.invalidated": _summarise_invalidation,
+    "tlb.flushed": _summarise_invalidation,
+    "key.set": _summarise_key_set,
+    "key.retimed": _summarise_key_retimed,
     "key.deleted": lambda body: str(body["key"]),
-    "keys.expired": _expired,
-    "values.erased": _erased,
-    "records.erased": _forgotten,
-    "thread.erased": _forgotten,
-    "task.set": _task,
-    "task.updated": _task,
+    "keys.expired": _summarise_expired_keys,
+    "values.erased": _summarise_erased_values,
+    "records.erased": _summarise_erased_records,
+    "thread.erased": _summarise_erased_records,
+    "task.set": _summarise_task,
+    "task.updated": _summarise_task,
     "task.cleared": lambda _: "no task any more",
     "fact.asserted": lambda body: f"by {body['origin']}",
     "fact.retracted": lambda body: f"{len(body['seqs'])} as {body['reason']}",
     "timeline.configured": lambda body: body.get("cardinality") or "as derived",
-    "checkpoint.taken": _taken,
-    "checkpoint.restored": _restored,
-    "checkpoint.deleted": _target,
+    "checkpoint.taken": _summarise_checkpoint,
+    "checkpoint.restored": _summarise_restore,
+    "checkpoint.deleted": _name_checkpoint,
 }

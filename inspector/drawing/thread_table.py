@@ -1,4 +1,4 @@
-"""The table of threads: its columns, and in each row what is said of a thread."""
+"""The table of threads: columns, headings and rows."""
 
 from __future__ import annotations
 
@@ -7,10 +7,10 @@ from dataclasses import dataclass, field
 from uuid import UUID
 
 from inspector.drawing import summaries
-from inspector.drawing.scenes import Context, Scene
+from inspector.drawing.scenes import Context, ThreadScene
 from memoryhub.models.threads import Thread
 from memoryhub.queries.overview import unhealthy
-from memoryhub.queries.overview.onsets import Onset
+from memoryhub.queries.overview.onsets import VerdictOnset
 from memoryhub.queries.threads import last_messages, verdicts
 from memoryhub.queries.threads.last_messages import LastMessage
 from memoryhub.queries.threads.threads import ThreadLine
@@ -18,74 +18,76 @@ from memoryhub.queries.threads.verdicts import ThreadVerdict
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Column:
-    """Declare a column: how it is called, and by what order it can be sorted."""
+class TableColumn:
+    """A column of the table: name, label, and the order that sorts by it."""
 
     name: str
     label: str
-    #: The word of ours that it shows, as the glossary has it.
+    #: The glossary's term that the label explains, if any.
     word: str = ""
     sort: str = ""
     numeric: bool = False
 
 
-#: Always there, and first.
-THREAD = Column(name="thread", label="Thread", sort="name")
-#: Since when what is searched for is wrong; stands when somebody searches for that.
-SINCE = Column(name="since", label="Since")
-#: The others in their order.
+#: The first column, which is always shown.
+THREAD = TableColumn(name="thread", label="Thread", sort="name")
+#: Start of the problem searched for; shown while a search names a problem.
+SINCE = TableColumn(name="since", label="Since")
+#: The other columns in their order.
 COLUMNS = (
-    Column(name="status", label="Status"),
-    Column(name="health", label="Health"),
+    TableColumn(name="status", label="Status"),
+    TableColumn(name="health", label="Health"),
     SINCE,
-    Column(name="last", label="Last message"),
-    Column(
+    TableColumn(name="last", label="Last message"),
+    TableColumn(
         name="rate",
         label="Resident rate",
         word="resident rate",
         sort="rate",
         numeric=True,
     ),
-    Column(
+    TableColumn(
         name="hits",
         label="TLB hit rate",
         word="TLB hit rate",
         numeric=True,
     ),
-    Column(name="faults", label="Faults", word="fault", sort="faults", numeric=True),
-    Column(name="slots", label="Slots", word="slot", sort="slots", numeric=True),
-    Column(name="turns", label="Turns", word="turn", sort="turns", numeric=True),
-    Column(name="tokens", label="Tokens", sort="tokens", numeric=True),
-    Column(name="packed", label="Packed", sort="packed", numeric=True),
-    Column(name="room", label="of budget"),
-    Column(name="created", label="Created", sort="created", numeric=True),
-    Column(name="event", label="Last event", sort="active", numeric=True),
-    Column(name="scope", label="Subject and scope"),
-    Column(name="labels", label="Labels"),
+    TableColumn(
+        name="faults", label="Faults", word="fault", sort="faults", numeric=True
+    ),
+    TableColumn(name="slots", label="Slots", word="slot", sort="slots", numeric=True),
+    TableColumn(name="turns", label="Turns", word="turn", sort="turns", numeric=True),
+    TableColumn(name="tokens", label="Tokens", sort="tokens", numeric=True),
+    TableColumn(name="packed", label="Packed", sort="packed", numeric=True),
+    TableColumn(name="room", label="of budget"),
+    TableColumn(name="created", label="Created", sort="created", numeric=True),
+    TableColumn(name="event", label="Last event", sort="active", numeric=True),
+    TableColumn(name="scope", label="Subject and scope"),
+    TableColumn(name="labels", label="Labels"),
 )
 NAMES = tuple(column.name for column in COLUMNS if column is not SINCE)
-#: Those that stand unless others are chosen.
-USUAL = ("health", "last", "rate", "turns", "packed", "room", "event")
-#: The same where somebody looks for what is wrong: that takes room.
-FLAGGED = ("health", SINCE.name, "last", "rate", "turns", "event")
+#: Columns shown unless the operator chooses others.
+DEFAULT_COLUMNS = ("health", "last", "rate", "turns", "packed", "room", "event")
+#: Columns shown by default while a search names a problem.
+PROBLEM_COLUMNS = ("health", SINCE.name, "last", "rate", "turns", "event")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ThreadRow:
-    """Hold a thread as a row shows it."""
+    """A thread as a row of the table shows it."""
 
     line: ThreadLine
     verdicts: tuple[ThreadVerdict, ...]
     last: LastMessage | None
-    #: The beginning of the last message; empty if there is none to show.
+    #: The beginning of the last message; empty without a message to show.
     preview: str
-    #: By flag, since when it holds; empty where nobody asked.
-    onsets: Mapping[str, Onset] = field(default_factory=dict)
+    #: Start of each problem by flag; empty when not asked for.
+    onsets: Mapping[str, VerdictOnset] = field(default_factory=dict)
 
     @property
-    def since(self) -> Sequence[tuple[ThreadVerdict, Onset]]:
-        """List what is wrong of which it is known since when."""
-        # Of refused fetches the thread's own counters say nothing.
+    def since(self) -> Sequence[tuple[ThreadVerdict, VerdictOnset]]:
+        """List the thread's problems whose start is known, with the start."""
+        # The thread's own counters do not record refused fetches.
         return [
             (each, onset)
             for each in verdicts.VERDICTS
@@ -95,47 +97,47 @@ class ThreadRow:
 
     @property
     def measured(self) -> bool:
-        """Tell whether there were enough exchanges to call it fine."""
+        """Tell whether there were enough exchanges to call the thread healthy."""
         return self.line.exchanges >= verdicts.ENOUGH_EXCHANGES
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Heading:
-    """Hold the heading of a column, and where it sorts the list."""
+class ColumnHeading:
+    """The heading of a column, with the link that sorts the list by the column."""
 
-    column: Column
-    #: The query that sorts by it, or turns that order round; empty for none.
+    column: TableColumn
+    #: The query that sorts by the column, or reverses its order; empty for none.
     query: str = ""
-    #: `ascending` or `descending` if the list is in its order.
+    #: `ascending` or `descending` if the list is sorted by the column; else empty.
     order: str = ""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ThreadTable:
-    """Hold the rows of threads and the headings above them."""
+    """Rows of threads and the headings above the rows."""
 
     rows: tuple[ThreadRow, ...]
-    headings: tuple[Heading, ...]
-    #: The columns that are to be seen; all are there.
+    headings: tuple[ColumnHeading, ...]
+    #: Names of visible columns; the HTML holds all columns.
     columns: tuple[str, ...]
-    #: Those of the threads whose content it shows.
+    #: Threads whose content the table shows.
     read: tuple[Thread, ...]
 
 
-def make(
+def build_table(
     lines: Sequence[ThreadLine],
     *,
-    columns: Sequence[str] = USUAL,
-    headings: Mapping[str, Heading] | None = None,
-    onsets: Mapping[UUID, Mapping[str, Onset]] | None = None,
+    columns: Sequence[str] = DEFAULT_COLUMNS,
+    headings: Mapping[str, ColumnHeading] | None = None,
+    onsets: Mapping[UUID, Mapping[str, VerdictOnset]] | None = None,
 ) -> ThreadTable:
-    """Make the table of these threads. Two queries, however many."""
-    rows = list_rows(lines, onsets=onsets)
+    """Build the table of these threads. Two queries, for any number of threads."""
+    rows = build_rows(lines, onsets=onsets)
     named = headings or {}
     return ThreadTable(
         rows=rows,
         headings=tuple(
-            named.get(column.name, Heading(column=column))
+            named.get(column.name, ColumnHeading(column=column))
             for column in (THREAD, *COLUMNS)
         ),
         columns=tuple(columns),
@@ -143,35 +145,35 @@ def make(
     )
 
 
-def list_rows(
+def build_rows(
     lines: Iterable[ThreadLine],
     *,
-    onsets: Mapping[UUID, Mapping[str, Onset]] | None = None,
+    onsets: Mapping[UUID, Mapping[str, VerdictOnset]] | None = None,
 ) -> tuple[ThreadRow, ...]:
-    """List the rows of these threads. Two queries, however many."""
+    """Build the rows of these threads. Two queries, for any number of threads."""
     since = onsets or {}
     found = tuple(lines)
     newest = {line.id: line.slots - 1 for line in found if line.slots}
     last = last_messages.list_last(newest)
     return tuple(
-        _row(line, last.get(line.id), since.get(line.id, {})) for line in found
+        _build_row(line, last.get(line.id), since.get(line.id, {})) for line in found
     )
 
 
-def draw_row(scene: Scene) -> Context:
-    """Draw the row that is pushed. Three queries."""
+def build_row_context(scene: ThreadScene) -> Context:
+    """Build the context of the row that is pushed. Three queries."""
     onsets = unhealthy.get_onsets(scene.thread.project_id)
-    (row,) = list_rows([ThreadLine.of(scene.thread)], onsets=onsets)
+    (row,) = build_rows([ThreadLine.from_row(scene.thread)], onsets=onsets)
     return {"row": row}
 
 
-def _row(
-    line: ThreadLine, last: LastMessage | None, onsets: Mapping[str, Onset]
+def _build_row(
+    line: ThreadLine, last: LastMessage | None, onsets: Mapping[str, VerdictOnset]
 ) -> ThreadRow:
     return ThreadRow(
         line=line,
         verdicts=verdicts.find_in_line(line),
         last=last,
-        preview=summaries.beginning(last.content) if last else "",
+        preview=summaries.cut_to_preview(last.content) if last else "",
         onsets=onsets,
     )

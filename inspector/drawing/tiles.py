@@ -1,4 +1,4 @@
-"""Tiles: a working set page by page, in groups, newest last. Pure."""
+"""Tiles: the pages of a working set in groups, newest last. Pure."""
 
 from __future__ import annotations
 
@@ -7,81 +7,82 @@ from dataclasses import dataclass, field, replace
 
 from inspector.drawing import first_words
 from inspector.drawing.first_words import FirstWords
-from inspector.drawing.outcomes import RULES
-from memoryhub.kernel.levels.opened import Opened
-from memoryhub.kernel.state.pages import SYSTEM_PROMPT, Entry, Location
+from inspector.drawing.outcomes import PIN_RULES
+from memoryhub.kernel.levels.opened import OpenedPage
+from memoryhub.kernel.state.pages import SYSTEM_PROMPT, Location, PageEntry
 from memoryhub.queries.paging.eviction_runs import EvictionStep
-from memoryhub.queries.paging.residency import Cell
+from memoryhub.queries.paging.residency import ResidentPage
 
-#: A group, and the cells that its tiles are made of.
-Part = tuple["Group", Sequence[Cell]]
-#: Pages whose text was opened, with the level that it has.
-Texts = Mapping[str, tuple[Opened, int]]
+#: A group, and the cells from which its tiles are built.
+GroupCells = tuple["TileGroup", Sequence[ResidentPage]]
+#: Opened text and level, by page.
+PageTexts = Mapping[str, tuple[OpenedPage, int]]
 
-#: Tiles that one picture holds; pages beyond are groups that a link opens.
-SHOWN = 96
-#: Messages that are always shown, and how many make a group of older ones.
+#: Most tiles of a picture; further pages are in groups that a link opens.
+MAX_TILES = 96
+#: Newest messages, always shown; least and most messages of an older group.
 NEWEST, LEAST, MOST = 12, 12, 24
-#: With fewer tiles than this the last of the older groups stands open.
-AIRY = 48
+#: Most cells with which the last of the older groups is open at first.
+MAX_OPEN_CELLS = 48
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Tile:
-    """A page as it is drawn."""
+class PageTile:
+    """A page of the working set as a tile."""
 
-    cell: Cell
-    #: Of the largest tile's tokens, in per cent.
+    cell: ResidentPage
+    #: Per cent of the largest tile's tokens.
     size: float
-    #: `pinned`, `held`, or nothing.
+    #: `pinned`, `held`, or empty.
     hold: str
-    #: Why it stays, in a few words.
+    #: Why the page stays, or its rank for eviction.
     held: str
-    #: It came since the moment that changes are marked from.
+    #: The page came since the moment from which changes are marked.
     new: bool
-    #: The one that Tab leads to; arrows lead to the others.
+    #: The Tab key reaches this tile; arrow keys reach the other tiles.
     stop: bool = False
     words: FirstWords = first_words.NONE
 
     @property
     def hue(self) -> str:
-        """Name the role whose colour it has."""
+        """Return the role whose colour the tile has."""
         return self.cell.role or "system"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Group:
-    """Pages that stand together in the context."""
+class TileGroup:
+    """Neighbouring pages of the working set, shown together."""
 
-    #: What the URL calls it: the page that it begins with.
+    #: Id of the group's first page; the URL names the group by it.
     name: str
     title: str
     pages: int
     tokens: int
-    #: Empty for a group that a link opens.
-    tiles: tuple[Tile, ...] = field(default=())
+    #: Empty for a closed group that a link opens.
+    tiles: tuple[PageTile, ...] = field(default=())
     open: bool = False
-    #: Of pages that are no messages; of the newest messages.
+    #: Whether the group holds no messages; whether it holds the newest messages.
     beside: bool = False
     newest: bool = False
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Gone:
-    """A page that has just left, or stands there shortened."""
+class DepartedTile:
+    """A page that has just been evicted or shortened."""
 
     step: EvictionStep
     hue: str
     words: FirstWords
-    #: By the very event at hand.
+    #: Whether the event shown evicted the page.
     now: bool
 
 
-def groups(cells: Sequence[Cell], *, since: int, opened: str) -> list[Group]:
-    """Group the cells of a working set; those that came from `since` on are new.
+def group_cells(
+    cells: Sequence[ResidentPage], *, since: int, opened: str
+) -> list[TileGroup]:
+    """Group the cells of a working set; cells that came from `since` on are new.
 
-    Of older groups the nearest have their tiles, and the one that is asked for; in all
-    at most some `SHOWN`.
+    The newest groups, and the group named `opened`, get about `MAX_TILES` tiles.
     """
     others = [cell for cell in cells if cell.slot is None or cell.role == "system"]
     messages = [cell for cell in cells if cell.slot is not None]
@@ -90,92 +91,95 @@ def groups(cells: Sequence[Cell], *, since: int, opened: str) -> list[Group]:
     most = max((cell.tokens for cell in cells), default=1) or 1
     drawn = [*_group_others(others), *_group_turns(older)]
     if newest:
-        drawn.append((_group(newest, title="Newest", newest=True), newest))
-    room, found = SHOWN, list[Group]()
+        drawn.append((_build_group(newest, title="Newest", newest=True), newest))
+    room, found = MAX_TILES, list[TileGroup]()
     for group, part in reversed(drawn):
         shown = group.newest or group.name == opened or len(part) <= room
-        # What is older than a group that is left out is left out as well.
+        # Groups older than a group without tiles get no tiles either.
         room = room - len(part) if shown else 0
-        tiles = _tiles(part, most=most, since=since) if shown else ()
+        tiles = _build_tiles(part, most=most, since=since) if shown else ()
         found.append(replace(group, tiles=tiles, open=group.name == opened))
-    return _opened(found[::-1], len(cells))
+    return _mark_open_groups(found[::-1], len(cells))
 
 
-def places(drawn: Iterable[Group]) -> dict[str, Location]:
-    """Return where the texts of the tiles lie, by page."""
+def map_locations(drawn: Iterable[TileGroup]) -> dict[str, Location]:
+    """Map each page with a tile to the location of its text."""
     return {
         tile.cell.page_id: tile.cell.place for group in drawn for tile in group.tiles
     }
 
 
-def worded(drawn: Iterable[Group], texts: Texts) -> list[Group]:
-    """Put their first words on the tiles; the first that is seen is a tab stop."""
-    stopped, found = False, list[Group]()
+def add_first_words(drawn: Iterable[TileGroup], texts: PageTexts) -> list[TileGroup]:
+    """Add first words to the tiles; make the first visible tile the tab stop."""
+    stopped, found = False, list[TileGroup]()
     for group in drawn:
         tiles = []
         for tile in group.tiles:
             stop = not stopped and (group.open or group.newest)
             stopped = stopped or stop
-            words = _words(tile.cell.page_id, texts)
+            words = _build_words(tile.cell.page_id, texts)
             tiles.append(replace(tile, words=words, stop=stop))
         found.append(replace(group, tiles=tuple(tiles)))
     return found
 
 
-def gone(
+def build_departed(
     steps: Iterable[EvictionStep],
-    entries: Mapping[str, Entry],
-    texts: Texts,
+    entries: Mapping[str, PageEntry],
+    texts: PageTexts,
     *,
     at: int,
-) -> list[Gone]:
-    """Draw what left up to an event."""
+) -> list[DepartedTile]:
+    """Build the tiles of pages evicted up to event `at`."""
     return [
-        Gone(
+        DepartedTile(
             step=each,
-            hue=_hue(entries.get(each.page_id)),
-            words=_words(each.page_id, texts),
+            hue=_get_hue(entries.get(each.page_id)),
+            words=_build_words(each.page_id, texts),
             now=each.seq == at,
         )
         for each in steps
     ]
 
 
-def _hue(entry: Entry | None) -> str:
+def _get_hue(entry: PageEntry | None) -> str:
     return (entry.role if entry else None) or "system"
 
 
-def _words(page_id: str, texts: Texts) -> FirstWords:
-    return first_words.page_words(*texts.get(page_id, (None, 0)))
+def _build_words(page_id: str, texts: PageTexts) -> FirstWords:
+    return first_words.build_page_words(*texts.get(page_id, (None, 0)))
 
 
-def _opened(drawn: list[Group], count: int) -> list[Group]:
-    """Open what stands beside the messages, and what is nearest if that is little."""
+def _mark_open_groups(drawn: list[TileGroup], count: int) -> list[TileGroup]:
+    """Open the first group of other pages; of few cells also the last older group."""
     older = [n for n, g in enumerate(drawn) if not (g.newest or g.beside)]
-    nearest = older[-1] if older and count <= AIRY else None
+    nearest = older[-1] if older and count <= MAX_OPEN_CELLS else None
     return [
         replace(each, open=each.open or (n == 0 and each.beside) or n == nearest)
         for n, each in enumerate(drawn)
     ]
 
 
-def _group_others(cells: Sequence[Cell]) -> Iterator[Part]:
-    """Group pages that are no messages, as many together as a group may have."""
+def _group_others(cells: Sequence[ResidentPage]) -> Iterator[GroupCells]:
+    """Group pages that are not messages, at most `MAX_GROUP_PAGES` to a group."""
     for at in range(0, len(cells), MOST):
         part = cells[at : at + MOST]
         title = "More of these" if at else "Instructions, other pages"
-        yield _group(part, title=title, beside=True), part
+        yield _build_group(part, title=title, beside=True), part
 
 
-def _group_turns(cells: Sequence[Cell]) -> Iterator[Part]:
+def _group_turns(cells: Sequence[ResidentPage]) -> Iterator[GroupCells]:
     """Group older messages by their turns."""
     for part in _split_older(cells):
-        yield _group(part, title=_title(part)), part
+        yield _build_group(part, title=_render_title(part)), part
 
 
-def _split_older(cells: Sequence[Cell]) -> list[list[Cell]]:
-    """Split where a turn begins, as soon as there are enough for a group."""
-    found: list[list[Cell]] = []
+def _split_older(cells: Sequence[ResidentPage]) -> list[list[ResidentPage]]:
+    """Split older messages at turns, once a group has `MIN_GROUP_PAGES` pages.
+
+    A group has at most `MAX_GROUP_PAGES` pages, even if that splits a turn.
+    """
+    found: list[list[ResidentPage]] = []
     for cell in cells:
         part = found[-1] if found else []
         turns = bool(part) and part[-1].created_turn != cell.created_turn
@@ -186,17 +190,21 @@ def _split_older(cells: Sequence[Cell]) -> list[list[Cell]]:
     return found
 
 
-def _title(cells: Sequence[Cell]) -> str:
+def _render_title(cells: Sequence[ResidentPage]) -> str:
     first, last = cells[0].created_turn, cells[-1].created_turn
     if last == 0:
         return f"{cells[0].page_id} to {cells[-1].page_id}"
     return f"Turn {last:,}" if first == last else f"Turns {first:,} to {last:,}"
 
 
-def _group(
-    cells: Sequence[Cell], *, title: str, beside: bool = False, newest: bool = False
-) -> Group:
-    return Group(
+def _build_group(
+    cells: Sequence[ResidentPage],
+    *,
+    title: str,
+    beside: bool = False,
+    newest: bool = False,
+) -> TileGroup:
+    return TileGroup(
         name=cells[0].page_id,
         title=title,
         pages=len(cells),
@@ -206,20 +214,22 @@ def _group(
     )
 
 
-def _tiles(cells: Iterable[Cell], *, most: int, since: int) -> tuple[Tile, ...]:
-    return tuple(_tile(cell, most=most, since=since) for cell in cells)
+def _build_tiles(
+    cells: Iterable[ResidentPage], *, most: int, since: int
+) -> tuple[PageTile, ...]:
+    return tuple(_build_tile(cell, most=most, since=since) for cell in cells)
 
 
-def _tile(cell: Cell, *, most: int, since: int) -> Tile:
+def _build_tile(cell: ResidentPage, *, most: int, since: int) -> PageTile:
     why = cell.why
     hold, held = "", "" if why.rank is None else f"leaves as number {why.rank:,}"
     if why.rule:
         by_hand = why.rule == "explicit" or cell.page_id == SYSTEM_PROMPT
         hold = "pinned" if by_hand else "held"
-        held = RULES[why.rule]
+        held = PIN_RULES[why.rule]
     elif why.protected_until is not None:
         hold, held = "held", f"held until turn {why.protected_until:,}"
-    return Tile(
+    return PageTile(
         cell=cell,
         size=round(max(1.5, 100 * cell.tokens / most), 1),
         hold=hold,

@@ -1,4 +1,4 @@
-"""Trees: a JSON value as nested lines, as many as a page carries. Pure."""
+"""Trees: a JSON value as nested nodes. Pure."""
 
 from __future__ import annotations
 
@@ -8,50 +8,50 @@ from typing import Any
 
 from memoryhub.queries.replay import exact_json
 
-#: Values that are shown, and characters of one text.
+#: Most values shown of a tree, and most characters of one text.
 SHOWN, CHARS = 400, 2_000
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Node:
-    """A value with the name or place it stands under."""
+class TreeNode:
+    """A JSON value with its name or index in the parent."""
 
     label: str
-    #: Of a plain value; empty of what holds others.
+    #: JSON of a plain value; empty for an array or object.
     text: str = ""
-    #: What kind of value it is, as one letter would not say: `array`, `object` or ``.
+    #: `array`, `object`, or empty for a plain value.
     kind: str = ""
-    #: Values in it, and those of them that are shown.
+    #: Values in the array or object, and the nodes of the values shown.
     count: int = 0
-    children: tuple[Node, ...] = ()
+    children: tuple[TreeNode, ...] = ()
 
     @property
     def cut(self) -> int:
-        """Values in it that are not shown."""
+        """Return the number of values in the node that are not shown."""
         return self.count - len(self.children)
 
 
-def tree(value: Any) -> Node:
-    """The value, `SHOWN` values of it, the first of each branch first."""
-    return _node("", value, iter(range(SHOWN)))
+def build_tree(value: Any) -> TreeNode:
+    """Build the tree of a value, depth first, at most `MAX_VALUES` values."""
+    return _build_node("", value, iter(range(SHOWN)))
 
 
-def _node(label: str, value: Any, room: Iterator[int]) -> Node:
+def _build_node(label: str, value: Any, room: Iterator[int]) -> TreeNode:
     if isinstance(value, dict):
         pairs = value.items()
     elif isinstance(value, list):
         pairs = {str(n): each for n, each in enumerate(value[:SHOWN])}.items()
     else:
-        return Node(label=label, text=_plain(value))
+        return TreeNode(label=label, text=_render_plain(value))
     kind = "object" if isinstance(value, dict) else "array"
     children = []
     for name, each in pairs:
         if next(room, None) is None:
             break
-        children.append(_node(name, each, room))
-    return Node(label=label, kind=kind, count=len(value), children=tuple(children))
+        children.append(_build_node(name, each, room))
+    return TreeNode(label=label, kind=kind, count=len(value), children=tuple(children))
 
 
-def _plain(value: Any) -> str:
-    text = exact_json.dumps(value).decode()
+def _render_plain(value: Any) -> str:
+    text = exact_json.dump_json(value).decode()
     return text if len(text) <= CHARS else f"{text[:CHARS]}…"

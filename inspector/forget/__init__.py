@@ -1,1 +1,1 @@
-"""Screens of erasing, its receipts and tombstones."""
+"""Screens of erasures, receipts, tombstones and the audit log."""

@@ -1,4 +1,4 @@
-"""An erasure as a page and as a panel: its plan, then how far it is, then the proof."""
+"""Erasure as a page and as a panel: the plan, then the progress, then the proof."""
 
 from __future__ import annotations
 
@@ -17,25 +17,25 @@ from memoryhub.queries.forget import erasure_views
 from memoryhub.queries.forget.erasures import ErasureLine
 from memoryhub.services.forget import erasure_steps, erasures, receipts
 
-#: What the console says in words of its own.
+#: Texts of refusals that the console words itself.
 _PROBLEMS: refusals.Texts = {
     PlanStaleError: "Something was written since the plan was made, and nothing was "
     "erased. Here it is counted anew.",
 }
 
 
-def standing(line: ErasureLine) -> dict[str, Any]:
-    """Gather what the panel is drawn from, alike for every officer. Two queries."""
+def build_progress(line: ErasureLine) -> dict[str, Any]:
+    """Build the panel's context, alike for every officer. Two queries."""
     return {
         "line": line,
-        "progress": forgetting.progress(line),
+        "progress": forgetting.build_progress(line),
         "receipt": erasure_views.get_receipt_id(line.id),
         "thread_name": erasure_views.get_thread_name(line),
         "words": forgetting,
     }
 
 
-def page(
+def render_page(
     request: HttpRequest,
     visitor: Visitor,
     row: Erasure,
@@ -43,36 +43,36 @@ def page(
     refusal: Refusal | None = None,
     problem: str = "",
 ) -> HttpResponse:
-    """Show the plan with what confirms it while that is possible, else how far it is.
+    """Render the plan with its confirmation form while that is possible, else progress.
 
-    `problem` says what was refused, where the refusal's own words do not.
+    `problem` says what was refused where the refusal's own text does not.
     """
-    line = ErasureLine.of(row)
+    line = ErasureLine.from_row(row)
     planned = line.state == Erasure.State.PLANNED and line.confirmed_at is None
     over = planned and line.expires_at <= clock.now()
     stale = isinstance(refusal, PlanStaleError)
     context = {
-        **standing(line),
+        **build_progress(line),
         "planned": planned and not over,
         "over": over,
-        "token": erasures.token(row) if planned and not over else "",
-        "problem": problem or refusals.error_text(refusal, _PROBLEMS),
-        "again": _again(line) if over else "",
+        "token": erasures.build_token(row) if planned and not over else "",
+        "problem": problem or refusals.get_error_text(refusal, _PROBLEMS),
+        "again": _build_again_query(line) if over else "",
         "lost": line.waiting_on == erasure_steps.NEEDLES,
         "stays": erasure_views.get_remains(line.id)
-        or receipts.expect(line.scope, line.residue),
+        or receipts.build_expected_remains(line.scope, line.residue),
         "stale": stale,
-        # Of a stale plan it was another count.
+        # The operator typed the count of a plan that is stale by now.
         "typed": "" if stale else request.POST.get("typed", "")[:40],
     }
-    status = refusals.status_of(refusal)
-    return privacy_pages.page(
+    status = refusals.get_status(refusal)
+    return privacy_pages.render_page(
         request, visitor, "forget/erasures/show", context, tab="erasures", status=status
     )
 
 
-def _again(line: ErasureLine) -> str:
-    """Build the query of a form for what a plan was about."""
+def _build_again_query(line: ErasureLine) -> str:
+    """Build the query of a form that plans the same erasure again."""
     chosen = {
         "scope": line.scope,
         "thread": erasure_views.get_thread_name(line),

@@ -1,4 +1,4 @@
-"""Erasures: plans and what became of them."""
+"""Screens of erasures: plans, and the progress of each."""
 
 from __future__ import annotations
 
@@ -10,31 +10,31 @@ from django.http import Http404, HttpRequest, HttpResponse
 from django.shortcuts import render
 from django.views.decorators.http import require_safe
 
-from inspector.access.access import signed_in, signed_in_panel
+from inspector.access.access import require_signed_in, require_signed_in_panel
 from inspector.forget import erasing, privacy_pages
 from inspector.lists import screens
-from inspector.lists.screens import Context, Export, ListRequest, Screen
+from inspector.lists.screens import Context, ListRequest, Screen, ScreenExport
 from inspector.web import forgetting
 from inspector.web.records import Record
 from inspector.web.visitors import Visitor
 from memoryhub.models.erasures import Erasure
 from memoryhub.queries.forget import erasures
 from memoryhub.queries.forget.erasures import ErasureLine
-from memoryhub.queries.lists.cursors import Batch
+from memoryhub.queries.lists.cursors import ListBatch
 
 STATES = tuple(Erasure.State.values)
 
 
-def _lines(ask: ListRequest[Visitor]) -> Context:
-    found = _batch(ask, ask.after, ask.limit)
-    return screens.list_context(ask, found) | {
-        "listed": [(line, forgetting.progress(line)) for line in found.items]
+def _build_list(ask: ListRequest[Visitor]) -> Context:
+    found = _list_batch(ask, ask.after, ask.limit)
+    return screens.build_list_context(ask, found) | {
+        "listed": [(line, forgetting.build_progress(line)) for line in found.items]
     }
 
 
-def _batch(
+def _list_batch(
     ask: ListRequest[Visitor], after: str | None, limit: int
-) -> Batch[ErasureLine]:
+) -> ListBatch[ErasureLine]:
     return erasures.list_erasures(
         ask.where.project.id,
         state=ask.parsed.options["state"] or None,
@@ -43,7 +43,7 @@ def _batch(
     )
 
 
-def _record(_: str, line: ErasureLine) -> Record:
+def _build_record(_: str, line: ErasureLine) -> Record:
     return {
         "erasure": str(line.id),
         "subject": str(line.subject),
@@ -67,42 +67,42 @@ def _record(_: str, line: ErasureLine) -> Record:
 SCREEN = Screen(
     folder="forget/erasures",
     scope=privacy_pages.CONSOLE,
-    read=partial(screens.chosen, "state", STATES),
+    read=partial(screens.read_choice, "state", STATES),
     around=lambda _: {"states": STATES},
-    lines=_lines,
-    export=Export(
+    lines=_build_list,
+    export=ScreenExport(
         fields=(
             "erasure", "subject", "state", "waiting_on", "defect", "scope", "thread",
             "seq", "before", "reason", "ticket", "actor", "count", "created_at",
             "confirmed_at", "times",
         ),
-        record=_record,
-        batch=_batch,
+        record=_build_record,
+        batch=_list_batch,
         size=None,
     ),
 )  # fmt: skip
 
 
 @require_safe
-@signed_in
+@require_signed_in
 def show(request: HttpRequest, project: str, erasure: UUID) -> HttpResponse:
-    """Show a plan with what confirms it, or how far the erasing is."""
-    visitor = privacy_pages.enter(request, project)
+    """Show a plan with its confirmation form, or the progress of its erasure."""
+    visitor = privacy_pages.require_officer(request, project)
     row = erasures.get_row(visitor.project.id, erasure)
-    return erasing.page(request, visitor, row)
+    return erasing.render_page(request, visitor, row)
 
 
 @require_safe
-@signed_in_panel
-def panel(
+@require_signed_in_panel
+def show_panel(
     request: HttpRequest, project: str, erasure: UUID, panel: str
 ) -> HttpResponse:
-    """Show how far it is, in the place of what was shown a second ago."""
-    visitor = privacy_pages.enter(request, project)
+    """Show the progress of an erasure, for the page to replace each second."""
+    visitor = privacy_pages.require_officer(request, project)
     if panel != "erasure":
         raise Http404
     line = erasures.get_erasure(visitor.project.id, erasure)
-    context: dict[str, Any] = {"visitor": visitor, **erasing.standing(line)}
+    context: dict[str, Any] = {"visitor": visitor, **erasing.build_progress(line)}
     answer = render(request, "inspector/forget/erasures/_panel.html", context)
     answer.headers["MH-Panel"] = "1"
     return answer

@@ -12,7 +12,7 @@ from django.urls import reverse
 from django.utils.dateparse import parse_datetime
 from django.views.decorators.http import require_http_methods
 
-from inspector.access.access import signed_in
+from inspector.access.access import require_signed_in
 from inspector.forget import erasing, privacy_pages
 from inspector.web import forgetting, refusals
 from inspector.web.methods import require_post
@@ -35,7 +35,7 @@ from memoryhub.queries.threads import threads
 from memoryhub.services.forget import erasures as eraser
 from memoryhub.services.scan import collecting
 
-#: A name, a seq and a ticket are never longer.
+#: Characters of a name, a seq or a ticket.
 _LONGEST = 128
 _TYPED = re.compile(r"forget ([0-9][0-9,]{0,18})")
 _PROBLEMS: refusals.Texts = {
@@ -46,7 +46,7 @@ _PROBLEMS: refusals.Texts = {
     "before": "A time in the past is wanted, as 2026-01-31T12:00, in UTC.",
     "record": "That is no event of this thread's.",
 }
-#: What is wrong with what was typed to be looked for again.
+#: Texts for what is wrong with the words typed for a second scan.
 _NOT_TYPED = {
     "user_id": "That is not the id of the person who was erased.",
     "texts": "Type more of it: that could stand anywhere.",
@@ -54,8 +54,8 @@ _NOT_TYPED = {
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Form:
-    """Hold what was filled in, to be shown again when it does not do."""
+class ErasureForm:
+    """Fields of a plan as the operator sent them, shown again after a refusal."""
 
     scope: str = Erasure.Scope.SUBJECT
     thread: str = ""
@@ -66,8 +66,8 @@ class Form:
     restrict: bool = True
 
     @classmethod
-    def of(cls, sent: QueryDict, *, ticked: bool) -> Form:
-        """Read what was sent; `ticked` keeps agents out where nothing is said of it."""
+    def from_query(cls, sent: QueryDict, *, ticked: bool) -> ErasureForm:
+        """Read the fields; `ticked` is whether agents are kept out by default."""
         words = ("thread", "before", "record", "reason", "ticket")
         texts = {word: sent.get(word, "").strip()[:_LONGEST] for word in words}
         scope = sent.get("scope", Erasure.Scope.SUBJECT)
@@ -76,102 +76,111 @@ class Form:
 
 
 @require_http_methods(["GET", "HEAD", "POST"])
-@signed_in
+@require_signed_in
 def begin(request: HttpRequest, project: str, subject: UUID) -> HttpResponse:
-    """Ask what is to be forgotten, and why; a POST counts it and forgets nothing."""
-    visitor = privacy_pages.act(request, project)
-    row = privacy_pages.find_subject(visitor, subject)
+    """Ask what to forget, and why; a POST plans and counts, and erases nothing."""
+    visitor = privacy_pages.require_acting_officer(request, project)
+    row = privacy_pages.require_subject(visitor, subject)
     if request.method != "POST":
-        return _form(request, visitor, row, Form.of(request.GET, ticked=True))
-    form = Form.of(request.POST, ticked=False)
+        return _render_form(
+            request, visitor, row, ErasureForm.from_query(request.GET, ticked=True)
+        )
+    form = ErasureForm.from_query(request.POST, ticked=False)
     try:
-        made = _plan(visitor, row, form)
+        made = _plan_erasure(visitor, row, form)
     except ErasureInProgressError as refusal:
         under_way = erasure_views.get_open(row.id)
-        if under_way is not None and _same(under_way, form):
-            # The same form, sent again: it is one erasure.
+        if under_way is not None and _is_same_plan(under_way, form):
+            # The operator sent the same form again: one erasure.
             if form.restrict:
-                # Of one that is no plan any more its page tells how it stands.
+                # If the plan was confirmed meanwhile, its page shows the progress.
                 with suppress(Refusal):
                     eraser.keep_out(under_way, actor=visitor.actor)
-            return _to(visitor, under_way.id)
-        return _form(request, visitor, row, form, refusal=refusal)
+            return _redirect_to_erasure(visitor, under_way.id)
+        return _render_form(request, visitor, row, form, refusal=refusal)
     except Refusal as refusal:
-        return _form(request, visitor, row, form, refusal=refusal)
-    return _to(visitor, made.id)
+        return _render_form(request, visitor, row, form, refusal=refusal)
+    return _redirect_to_erasure(visitor, made.id)
 
 
 @require_post
-@signed_in
+@require_signed_in
 def confirm(request: HttpRequest, project: str, erasure: UUID) -> HttpResponse:
-    """Erase what the plan says, once its count was typed."""
-    visitor = privacy_pages.act(request, project)
+    """Confirm the plan, once the operator typed its count."""
+    visitor = privacy_pages.require_acting_officer(request, project)
     row = erasures.get_row(visitor.project.id, erasure)
     token = request.POST.get("token", "")[:512]
     try:
         eraser.confirm(
-            row, token=token, count=_typed(request, row), actor=visitor.actor
+            row,
+            token=token,
+            count=_parse_typed_count(request, row),
+            actor=visitor.actor,
         )
     except Refusal as refusal:
-        # A stale plan was replaced by what there is now.
+        # The service has replaced a stale plan by a fresh one.
         fresh = erasures.get_row(visitor.project.id, erasure)
-        return erasing.page(request, visitor, fresh, refusal=refusal)
-    answer = _to(visitor, erasure)
+        return erasing.render_page(request, visitor, fresh, refusal=refusal)
+    answer = _redirect_to_erasure(visitor, erasure)
     answer.headers["Clear-Site-Data"] = '"cache", "storage"'
     return answer
 
 
 @require_post
-@signed_in
+@require_signed_in
 def keep_out(request: HttpRequest, project: str, erasure: UUID) -> HttpResponse:
-    """Keep agents out and count the plan anew: the way out of one that is stale."""
-    visitor = privacy_pages.act(request, project)
+    """Keep agents out and count the plan anew: the way out of a stale plan."""
+    visitor = privacy_pages.require_acting_officer(request, project)
     row = erasures.get_row(visitor.project.id, erasure)
     try:
         eraser.keep_out(row, actor=visitor.actor)
     except Refusal as refusal:
-        return erasing.page(request, visitor, row, refusal=refusal)
-    return _to(visitor, erasure)
+        return erasing.render_page(request, visitor, row, refusal=refusal)
+    return _redirect_to_erasure(visitor, erasure)
 
 
 @require_post
-@signed_in
+@require_signed_in
 def recall(request: HttpRequest, project: str, erasure: UUID) -> HttpResponse:
-    """Look again for what a scan had found, once the id was typed again."""
-    visitor = privacy_pages.act(request, project)
+    """Scan again for what a scan had found, once the operator typed the id again."""
+    visitor = privacy_pages.require_acting_officer(request, project)
     row = erasures.get_row(visitor.project.id, erasure)
     typed = request.POST.get("user_id", "")[: user_ids.MAX_CHARS]
     try:
-        collecting.recall(row, [typed])
+        collecting.recall_targets(row, [typed])
     except InvalidError as refusal:
         problem = _NOT_TYPED.get(refusal.loc, "")
-        return erasing.page(request, visitor, row, refusal=refusal, problem=problem)
-    return _to(visitor, erasure)
+        return erasing.render_page(
+            request, visitor, row, refusal=refusal, problem=problem
+        )
+    return _redirect_to_erasure(visitor, erasure)
 
 
 @require_post
-@signed_in
+@require_signed_in
 def cancel(request: HttpRequest, project: str, erasure: UUID) -> HttpResponse:
-    """Drop a plan; what has begun goes on."""
-    visitor = privacy_pages.act(request, project)
+    """Drop a plan; an erasure that has begun goes on."""
+    visitor = privacy_pages.require_acting_officer(request, project)
     row = erasures.get_row(visitor.project.id, erasure)
     try:
         eraser.cancel(row, actor=visitor.actor)
     except Refusal as refusal:
-        return erasing.page(request, visitor, row, refusal=refusal)
+        return erasing.render_page(request, visitor, row, refusal=refusal)
     where = {"project": project, "subject": row.subject_id}
     return HttpResponseRedirect(reverse("subject", kwargs=where))
 
 
-def _plan(visitor: Visitor, row: Subject, form: Form) -> Erasure:
+def _plan_erasure(visitor: Visitor, row: Subject, form: ErasureForm) -> Erasure:
     of_thread = form.scope in (Erasure.Scope.THREAD, Erasure.Scope.RECORD)
     try:
         return eraser.plan(
             row,
             scope=form.scope,
-            thread=_thread(visitor, row, form.thread) if of_thread else None,
-            before=_before(form.before) if form.scope == Erasure.Scope.BEFORE else None,
-            seq=_seq(form.record) if form.scope == Erasure.Scope.RECORD else None,
+            thread=_require_thread(visitor, row, form.thread) if of_thread else None,
+            before=_parse_before(form.before)
+            if form.scope == Erasure.Scope.BEFORE
+            else None,
+            seq=_parse_seq(form.record) if form.scope == Erasure.Scope.RECORD else None,
             reason=form.reason,
             ticket=form.ticket or None,
             restrict=form.restrict,
@@ -181,15 +190,15 @@ def _plan(visitor: Visitor, row: Subject, form: Form) -> Erasure:
         raise InvalidError(loc="record") from None
 
 
-def _thread(visitor: Visitor, subject: Subject, name: str) -> Thread:
+def _require_thread(visitor: Visitor, subject: Subject, name: str) -> Thread:
     try:
         return threads.get_thread(visitor.project.id, name, subject=subject.id)
     except NotFoundError:
         raise InvalidError(loc="thread") from None
 
 
-def _before(text: str) -> datetime:
-    """Read a time as a browser's field has it, in UTC. Raises InvalidError."""
+def _parse_before(text: str) -> datetime:
+    """Parse a time from a browser's field, in UTC. Raises InvalidError."""
     try:
         at = parse_datetime(text)
         if at is not None:
@@ -199,22 +208,22 @@ def _before(text: str) -> datetime:
     raise InvalidError(loc="before")
 
 
-def _seq(text: str) -> int:
+def _parse_seq(text: str) -> int:
     if not (text.isascii() and text.isdigit() and len(text) <= 18):
         raise InvalidError(loc="record")
     return int(text)
 
 
-def _typed(request: HttpRequest, row: Erasure) -> int:
-    """Read the count that was typed behind the word. Raises CountMismatchError."""
+def _parse_typed_count(request: HttpRequest, row: Erasure) -> int:
+    """Parse the count that was typed after `forget`. Raises CountMismatchError."""
     typed = _TYPED.fullmatch(" ".join(request.POST.get("typed", "")[:40].split()))
     if typed is None:
         raise CountMismatchError
     return int(typed[1].replace(",", ""))
 
 
-def _same(row: Erasure, form: Form) -> bool:
-    """Tell whether the open erasure is what this form wants."""
+def _is_same_plan(row: Erasure, form: ErasureForm) -> bool:
+    """Tell whether the open erasure is the one that this form asks for."""
     if (row.scope, row.reason, row.ticket or "") != (
         form.scope,
         form.reason,
@@ -222,7 +231,7 @@ def _same(row: Erasure, form: Form) -> bool:
     ):
         return False
     try:
-        before = _before(form.before) if row.before else None
+        before = _parse_before(form.before) if row.before else None
     except InvalidError:
         return False
     name = row.thread.name if row.thread else form.thread
@@ -230,16 +239,16 @@ def _same(row: Erasure, form: Form) -> bool:
     return (name, seq, before) == (form.thread, form.record, row.before)
 
 
-def _to(visitor: Visitor, erasure: UUID) -> HttpResponse:
+def _redirect_to_erasure(visitor: Visitor, erasure: UUID) -> HttpResponse:
     where = {"project": visitor.project.slug, "erasure": erasure}
     return HttpResponseRedirect(reverse("erasure", kwargs=where))
 
 
-def _form(
+def _render_form(
     request: HttpRequest,
     visitor: Visitor,
     row: Subject,
-    form: Form,
+    form: ErasureForm,
     *,
     refusal: Refusal | None = None,
 ) -> HttpResponse:
@@ -248,12 +257,12 @@ def _form(
         "form": form,
         "scopes": forgetting.SCOPES.items(),
         "reasons": forgetting.REASONS.items(),
-        "ticket": eraser.TICKET.pattern,
+        "ticket": eraser.TICKET_PATTERN.pattern,
         "names": subject_lists.list_thread_names(row),
         "under_way": erasure_views.get_open(row.id),
-        "problem": refusals.error_text(refusal, _PROBLEMS, numbers=True),
+        "problem": refusals.get_error_text(refusal, _PROBLEMS, numbers=True),
     }
-    status = refusals.status_of(refusal)
-    return privacy_pages.page(
+    status = refusals.get_status(refusal)
+    return privacy_pages.render_page(
         request, visitor, "forget/erasures/new", context, tab="subjects", status=status
     )

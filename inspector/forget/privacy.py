@@ -7,7 +7,7 @@ from typing import Any
 from django.http import HttpRequest, HttpResponse
 from django.views.decorators.http import require_safe
 
-from inspector.access.access import signed_in
+from inspector.access.access import require_signed_in
 from inspector.forget import privacy_pages
 from memoryhub.models.server.clock import clock
 from memoryhub.queries.overview import unhealthy
@@ -15,23 +15,25 @@ from memoryhub.queries.overview.checks import ServerCheck
 
 
 @require_safe
-@signed_in
+@require_signed_in
 def show(request: HttpRequest, project: str) -> HttpResponse:
-    """Show what guards the memory of people, as Health does, beside what it counts."""
-    visitor = privacy_pages.enter(request, project)
+    """Show the checks that guard people's memory, as on Health, with their figures."""
+    visitor = privacy_pages.require_officer(request, project)
     found = unhealthy.get_unhealthy(visitor.project, now=clock.now(), counted=True)
     context = {
         "found": found,
         "unhealthy": found.count,
         "wrong_here": sum(each.tone is not None for each in found.guards),
-        "checks": [(each, *_figures(each)) for each in found.guards],
+        "checks": [(each, *_split_figures(each)) for each in found.guards],
     }
-    return privacy_pages.page(
+    return privacy_pages.render_page(
         request, visitor, "forget/privacy/show", context, tab="verdicts"
     )
 
 
-def _figures(check: ServerCheck) -> tuple[Mapping[str, datetime], Mapping[str, Any]]:
-    """Part times from other figures, since they are drawn differently."""
+def _split_figures(
+    check: ServerCheck,
+) -> tuple[Mapping[str, datetime], Mapping[str, Any]]:
+    """Split a check's times from its other figures; the page draws them differently."""
     times = {n: v for n, v in check.figures.items() if isinstance(v, datetime)}
     return times, {n: v for n, v in check.figures.items() if n not in times}

@@ -1,4 +1,4 @@
-"""What the pages of the privacy console share: they are for officers."""
+"""Shared parts of the privacy console's pages, which are for officers."""
 
 from __future__ import annotations
 
@@ -16,30 +16,30 @@ from memoryhub.models.subjects import Subject
 from memoryhub.queries.people import profiles
 
 
-def enter(request: HttpRequest, project: str) -> Visitor:
-    """Find the visitor of a page to read. Raises RoleError."""
-    visitor = access.find_visitor(request, project)
-    visitor.require(Membership.Role.OFFICER)
+def require_officer(request: HttpRequest, project: str) -> Visitor:
+    """Return the visitor of a page, an officer. Raises RoleError."""
+    visitor = access.require_visitor(request, project)
+    visitor.require_role(Membership.Role.OFFICER)
     return visitor
 
 
-def act(request: HttpRequest, project: str) -> Visitor:
-    """Find the visitor who is about to act. Raises RoleError, SudoError."""
-    visitor = enter(request, project)
+def require_acting_officer(request: HttpRequest, project: str) -> Visitor:
+    """Return an officer who signed in lately. Raises RoleError, SudoError."""
+    visitor = require_officer(request, project)
     access.require_recent_sign_in(request)
     return visitor
 
 
-def find_subject(visitor: Visitor, subject: UUID) -> Subject:
-    """Find a subject of the project. Raises NotFoundError, SubjectErasedError."""
+def require_subject(visitor: Visitor, subject: UUID) -> Subject:
+    """Return a subject of the project. Raises NotFoundError, SubjectErasedError."""
     return profiles.get_subject(visitor.project.id, subject)
 
 
-#: Lists of the console.
-CONSOLE = screens.project_scope("privacy", enter=enter)
+#: Scope of the console's lists.
+CONSOLE = screens.build_project_scope("privacy", enter=require_officer)
 
 
-def page(
+def render_page(
     request: HttpRequest,
     visitor: Visitor,
     template: str,
@@ -48,8 +48,8 @@ def page(
     tab: str,
     status: int = 200,
 ) -> HttpResponse:
-    """Show a screen of the console; `tab` is the one of its screens it belongs to."""
-    return shell.page(
+    """Render a screen of the console; `tab` names the tab that the screen is in."""
+    return shell.render_page(
         request,
         f"inspector/{template}.html",
         {"tab": tab, **context},

@@ -1,4 +1,4 @@
-"""Receipts: what complete erasures leave, signed."""
+"""Screens of receipts, the signed records of complete erasures."""
 
 from __future__ import annotations
 
@@ -11,26 +11,26 @@ from django.http import HttpRequest, HttpResponse, HttpResponseRedirect
 from django.urls import reverse
 from django.views.decorators.http import require_http_methods, require_safe
 
-from inspector.access.access import signed_in
+from inspector.access.access import require_signed_in
 from inspector.forget import privacy_pages
-from inspector.lists.screens import Export, ListRequest, Screen
+from inspector.lists.screens import ListRequest, Screen, ScreenExport
 from inspector.web import forgetting
 from inspector.web.records import Record
 from inspector.web.visitors import Visitor
 from memoryhub.queries.forget import receipt_views
-from memoryhub.queries.forget.erasure_views import Remains
+from memoryhub.queries.forget.erasure_views import ErasureRemains
 from memoryhub.queries.forget.receipt_views import ReceiptLine
-from memoryhub.queries.lists.cursors import Batch
+from memoryhub.queries.lists.cursors import ListBatch
 from memoryhub.vault.proof import receipts, signing
 
 
-def _batch(
+def _list_batch(
     ask: ListRequest[Visitor], after: str | None, limit: int
-) -> Batch[ReceiptLine]:
+) -> ListBatch[ReceiptLine]:
     return receipt_views.list_receipts(ask.where.project, after=after, limit=limit)
 
 
-def _record(_: str, line: ReceiptLine) -> Record:
+def _build_record(_: str, line: ReceiptLine) -> Record:
     return {
         "receipt": str(line.id),
         "erasure": str(line.erasure),
@@ -47,20 +47,20 @@ def _record(_: str, line: ReceiptLine) -> Record:
 SCREEN = Screen(
     folder="forget/receipts",
     scope=privacy_pages.CONSOLE,
-    export=Export(
+    export=ScreenExport(
         fields=(
             "receipt", "erasure", "status", "scope", "reason", "ticket", "erased",
             "addenda", "issued_at",
         ),
-        record=_record,
-        batch=_batch,
+        record=_build_record,
+        batch=_list_batch,
         size=None,
     ),
 )  # fmt: skip
 
 
-#: Why a text proves nothing.
-WRONG = {
+#: Texts for why a text proves nothing.
+VERIFY_PROBLEMS = {
     "malformed": "it can't be read as a receipt: that is one JSON object in which no "
     "key stands twice and every number is an integer.",
     "not_a_receipt": "it is no receipt and no addendum of ours.",
@@ -71,39 +71,39 @@ WRONG = {
 
 
 @require_safe
-@signed_in
+@require_signed_in
 def show(request: HttpRequest, project: str, receipt: UUID) -> HttpResponse:
-    """Show a receipt in words, checked against the public keys as it is shown."""
-    visitor = privacy_pages.enter(request, project)
+    """Show a receipt in words, verified against the public keys on each view."""
+    visitor = privacy_pages.require_officer(request, project)
     row = receipt_views.get_receipt(visitor.project, receipt)
     if row.n:
-        # An addendum stands on the page of what it adds to.
+        # An addendum is shown on the page of its receipt.
         first = {"project": project, "receipt": orjson.loads(row.text)["to"]}
         return HttpResponseRedirect(reverse("receipt", kwargs=first))
-    verdict = receipts.verify(row.text.encode(), signing.public_keys())
+    verdict = receipts.verify(row.text.encode(), signing.list_public_keys())
     says = orjson.loads(row.text)
     context = {
         "row": row,
         "verdict": verdict,
         "good": verdict.valid,
-        "problem": WRONG.get(verdict.reason, verdict.reason),
+        "problem": VERIFY_PROBLEMS.get(verdict.reason, verdict.reason),
         "says": says,
         "sums": receipt_views.list_sums(says),
-        "times": _times(says["times"]),
+        "times": _list_times(says["times"]),
         "addenda": receipt_views.list_addenda(row.erasure_id),
-        "stays": Remains.of(says),
+        "stays": ErasureRemains.from_receipt(says),
         "words": forgetting,
     }
-    return privacy_pages.page(
+    return privacy_pages.render_page(
         request, visitor, "forget/receipts/show", context, tab="receipts"
     )
 
 
 @require_safe
-@signed_in
+@require_signed_in
 def download(request: HttpRequest, project: str, receipt: UUID) -> HttpResponse:
-    """Send the signed text, to the byte."""
-    visitor = privacy_pages.enter(request, project)
+    """Send the signed text, byte for byte."""
+    visitor = privacy_pages.require_officer(request, project)
     row = receipt_views.get_receipt(visitor.project, receipt)
     named = f'attachment; filename="receipt-{row.id}.json"'
     return HttpResponse(
@@ -114,22 +114,22 @@ def download(request: HttpRequest, project: str, receipt: UUID) -> HttpResponse:
 
 
 @require_http_methods(["GET", "HEAD", "POST"])
-@signed_in
+@require_signed_in
 def verify(request: HttpRequest, project: str) -> HttpResponse:
-    """Tell whether a text is a receipt of ours. It is compared, and not kept."""
-    visitor = privacy_pages.enter(request, project)
+    """Verify whether a text is a receipt of this server. The text is not stored."""
+    visitor = privacy_pages.require_officer(request, project)
     text = request.POST.get("text", "").strip()
     verdict = None
     if request.method == "POST":
-        verdict = receipts.verify(text.encode(), signing.public_keys())
+        verdict = receipts.verify(text.encode(), signing.list_public_keys())
     context = {
         "text": text,
         "verdict": verdict,
-        "problem": WRONG.get(verdict.reason, "") if verdict else "",
+        "problem": VERIFY_PROBLEMS.get(verdict.reason, "") if verdict else "",
         "most": receipts.MAX_BYTES,
     }
     status = 422 if verdict and not verdict.valid else 200
-    return privacy_pages.page(
+    return privacy_pages.render_page(
         request,
         visitor,
         "forget/receipts/verify",
@@ -139,7 +139,7 @@ def verify(request: HttpRequest, project: str) -> HttpResponse:
     )
 
 
-def _times(states: Mapping[str, str]) -> list[tuple[str, datetime]]:
-    """List when each state was entered, in their order."""
+def _list_times(states: Mapping[str, str]) -> list[tuple[str, datetime]]:
+    """List when the erasure entered each state, oldest first."""
     times = [(state, datetime.fromisoformat(at)) for state, at in states.items()]
     return sorted(times, key=lambda each: each[1])

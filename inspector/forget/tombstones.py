@@ -8,7 +8,7 @@ from django.http import HttpRequest, HttpResponse, HttpResponseRedirect
 from django.urls import reverse
 from django.views.decorators.http import require_http_methods
 
-from inspector.access.access import signed_in
+from inspector.access.access import require_signed_in
 from inspector.forget import privacy_pages
 from inspector.web import asof, refusals
 from inspector.web.visitors import Visitor
@@ -23,26 +23,26 @@ KINDS = {
     Tombstone.Kind.THREAD: "names of threads that are dead for ever",
     Tombstone.Kind.VALUE: "values that may not be written again for their subject",
 }
-#: Of a value that somebody pastes.
+#: Characters read of a pasted value.
 MOST_CHARS = 65_536
 _INDEX = "forget/tombstones/index"
 _NOBODY = "That is no subject of this project's."
 
 
 @require_http_methods(["GET", "HEAD", "POST"])
-@signed_in
+@require_signed_in
 def index(request: HttpRequest, project: str) -> HttpResponse:
-    """Show counts by kind; a POST finds one by its value."""
+    """Show counts by kind; a POST finds a tombstone by its value."""
     if request.method != "POST":
-        return _page(request, privacy_pages.enter(request, project))
-    visitor = privacy_pages.act(request, project)
+        return _render_page(request, privacy_pages.require_officer(request, project))
+    visitor = privacy_pages.require_acting_officer(request, project)
     try:
-        subject = privacy_pages.find_subject(visitor, _subject(request))
+        subject = privacy_pages.require_subject(visitor, _parse_subject(request))
         text = request.POST.get("value", "")[:MOST_CHARS]
         found = tombstone_values.find_value(subject, text)
     except InvalidError as refusal:
-        return _page(request, visitor, refusal=refusal)
-    # It tells whether it ever had this value: what can't be noted is not shown.
+        return _render_page(request, visitor, refusal=refusal)
+    # The answer tells whether the subject ever had this value: no note, no answer.
     audit.record(
         actor=visitor.actor,
         action="tombstone.looked_up",
@@ -53,53 +53,53 @@ def index(request: HttpRequest, project: str) -> HttpResponse:
         outcome="done" if found else "not_found",
         count=len(found),
     )
-    return _page(request, visitor, found=found)
+    return _render_page(request, visitor, found=found)
 
 
 @require_http_methods(["GET", "HEAD", "POST"])
-@signed_in
+@require_signed_in
 def lift(request: HttpRequest, project: str, tombstone: UUID) -> HttpResponse:
-    """Let a value be written again; nobody can lay its tombstone a second time."""
-    visitor = privacy_pages.act(request, project)
+    """Let a value be written again; its tombstone can't be laid a second time."""
+    visitor = privacy_pages.require_acting_officer(request, project)
     line = tombstones.get_tombstone(visitor.project.id, tombstone)
     if line.kind != Tombstone.Kind.VALUE:
         raise NotFoundError
     if request.method == "POST":
-        stones.lift(line.id, actor=visitor.actor)
+        stones.lift_tombstone(line.id, actor=visitor.actor)
         here = reverse("tombstones", kwargs={"project": project})
         return HttpResponseRedirect(here)
-    return privacy_pages.page(
+    return privacy_pages.render_page(
         request, visitor, "forget/tombstones/lift", {"line": line}, tab="tombstones"
     )
 
 
-def _subject(request: HttpRequest) -> UUID:
+def _parse_subject(request: HttpRequest) -> UUID:
     try:
         return UUID(request.POST.get("subject", "")[:64].strip())
     except ValueError:
         raise InvalidError(loc="subject") from None
 
 
-def _kind(request: HttpRequest) -> str | None:
+def _parse_kind(request: HttpRequest) -> str | None:
     kind = request.GET.get("kind", "")
     if kind and kind not in Tombstone.Kind.values:
         raise InvalidError(loc="kind")
     return kind or None
 
 
-def _page(
+def _render_page(
     request: HttpRequest,
     visitor: Visitor,
     *,
     found: tuple[tombstones.TombstoneLine, ...] | None = None,
     refusal: Refusal | None = None,
 ) -> HttpResponse:
-    kind = _kind(request)
+    kind = _parse_kind(request)
     listed = tombstones.list_tombstones(
         visitor.project.id,
         kind=kind,
         after=request.GET.get("after") or None,
-        limit=asof.limit(request),
+        limit=asof.read_limit(request),
     )
     counts = tombstones.count_tombstones(visitor.project.id)
     more = urlencode({"kind": kind or "", "after": listed.next or ""})
@@ -112,7 +112,7 @@ def _page(
         "subject": request.POST.get("subject", "")[:64],
         "problem": _NOBODY if refusal else "",
     }
-    status = refusals.status_of(refusal)
-    return privacy_pages.page(
+    status = refusals.get_status(refusal)
+    return privacy_pages.render_page(
         request, visitor, _INDEX, context, tab="tombstones", status=status
     )

@@ -1,1 +1,1 @@
-"""What is known of subjects beyond one thread, as people look at it."""
+"""Screens of facts and blocks: knowledge of a subject beyond one thread."""

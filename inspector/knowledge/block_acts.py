@@ -1,4 +1,4 @@
-"""Blocks by hand: a new one, or the next version of what was shown."""
+"""Edits of blocks by an operator: a new block, or the next version of one."""
 
 from __future__ import annotations
 
@@ -9,13 +9,13 @@ from django.http import HttpRequest, HttpResponse, HttpResponseRedirect
 from django.urls import reverse
 from django.views.decorators.http import require_http_methods
 
-from inspector.access.access import signed_in
+from inspector.access.access import require_signed_in
 from inspector.knowledge import home_visits
 from inspector.lists import visits
 from inspector.memory import editing
 from inspector.web import refusals
 from memoryhub.errors import Refusal, StaleError, ValueTooLargeError
-from memoryhub.journal import Receipt
+from memoryhub.journal import OrderReceipt
 from memoryhub.kernel.state.pages import MAX_BLOCK_BYTES
 from memoryhub.queries.knowledge import blocks
 from memoryhub.queries.knowledge.blocks import BlockView
@@ -32,54 +32,54 @@ _TEXTS: refusals.Texts = {
     "MemoryHub.",
     "description": f"A description has at most {MAX_DESCRIPTION_BYTES:,} bytes.",
 }
-_THERE = "There is a block of this name already."
+_NAME_TAKEN = "There is a block of this name already."
 
 
 @require_http_methods(["GET", "HEAD", "POST"])
-@signed_in
+@require_signed_in
 def add(request: HttpRequest, project: str, thread: str) -> HttpResponse:
-    """Write a block that is not there yet."""
-    return _act(request, project, thread, None)
+    """Write a new block."""
+    return _edit_block(request, project, thread, None)
 
 
 @require_http_methods(["GET", "HEAD", "POST"])
-@signed_in
+@require_signed_in
 def edit(request: HttpRequest, project: str, thread: str, block: str) -> HttpResponse:
-    """Write the next version of a block, as long as it is what the form showed."""
-    return _act(request, project, thread, block)
+    """Write the next version of a block, if the block is as the form showed it."""
+    return _edit_block(request, project, thread, block)
 
 
-def _act(
+def _edit_block(
     request: HttpRequest, project: str, thread: str, block: str | None
 ) -> HttpResponse:
-    visitor, row = home_visits.find_editing(request, project, thread)
+    visitor, row = home_visits.require_editor(request, project, thread)
     sent: Mapping[str, str] | None = None
     problem: Refusal | None = None
     if request.method == "POST":
         sent = {name: request.POST.get(name, "") for name in ("text", "description")}
         sent["block"] = block or request.POST.get("block", "").strip()
         try:
-            version = editing.version_of(request.POST) or 0
-            receipt = writing.put_by_hand(
-                row.subject, _draft(sent), version=version, actor=visitor.actor
+            version = editing.parse_version(request.POST) or 0
+            receipt = writing.put_for_operator(
+                row.subject, _build_draft(sent), version=version, actor=visitor.actor
             )
         except Refusal as refusal:
             problem = refusal
         else:
-            return show_saved(project, receipt, sent["block"])
+            return redirect_to_saved(project, receipt, sent["block"])
     view = None if block is None else blocks.get_block(find_home(row.subject), block)
-    return visits.thread_page(
+    return visits.render_thread_page(
         request,
         "inspector/knowledge/blocks/act.html",
         visitor,
         row,
-        _filled(view, sent, problem),
-        status=refusals.status_of(problem),
+        _build_form(view, sent, problem),
+        status=refusals.get_status(problem),
     )
 
 
-def show_saved(project: str, receipt: Receipt, block: str) -> HttpResponse:
-    """Go to the block that was written, which says so and offers to undo it."""
+def redirect_to_saved(project: str, receipt: OrderReceipt, block: str) -> HttpResponse:
+    """Redirect to the saved block, whose page offers to undo the edit."""
     where = {"project": project, "thread": receipt.name}
     saved = {"saved": receipt.events[-1].seq} if receipt.events else {}
     query = urlencode({"block": block, **saved})
@@ -88,15 +88,15 @@ def show_saved(project: str, receipt: Receipt, block: str) -> HttpResponse:
     )
 
 
-def _draft(sent: Mapping[str, str]) -> BlockDraft:
-    # Browsers end the lines of a form their own way.
+def _build_draft(sent: Mapping[str, str]) -> BlockDraft:
+    # Browsers send CRLF line ends.
     plain = {name: text.replace("\r\n", "\n") for name, text in sent.items()}
     return BlockDraft(
         block=plain["block"], text=plain["text"], description=plain["description"]
     )
 
 
-def _filled(
+def _build_form(
     view: BlockView | None, sent: Mapping[str, str] | None, problem: Refusal | None
 ) -> dict[str, object]:
     there = (
@@ -109,12 +109,12 @@ def _filled(
         }
     )
     stale = isinstance(problem, StaleError)
-    own_words = refusals.error_text(problem, _TEXTS, numbers=True)
+    own_words = refusals.get_error_text(problem, _TEXTS, numbers=True)
     return {
         "view": view,
         "version": view.version if view else editing.NONE,
         "sent": there if sent is None else sent,
-        # What stands there now, when somebody else wrote it meanwhile.
+        # The present text, if somebody else wrote the block meanwhile.
         "other": there if view and stale else None,
-        "problem": _THERE if stale and view is None else own_words,
+        "problem": _NAME_TAKEN if stale and view is None else own_words,
     }

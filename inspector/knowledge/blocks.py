@@ -1,4 +1,4 @@
-"""Blocks: what always stands in front of the model, and its versions side by side."""
+"""Screen of blocks, texts that every request holds, with versions side by side."""
 
 from __future__ import annotations
 
@@ -11,37 +11,37 @@ from inspector.lists.screens import ListRequest, Screen
 from inspector.lists.visits import Visit
 from inspector.memory import editing
 from memoryhub.queries.knowledge import block_turns, blocks
-from memoryhub.queries.knowledge.block_turns import Carrier
-from memoryhub.queries.knowledge.blocks import BlockView, Version
-from memoryhub.queries.lists.cursors import Batch
+from memoryhub.queries.knowledge.block_turns import CarryingTurn
+from memoryhub.queries.knowledge.blocks import BlockVersion, BlockView
+from memoryhub.queries.lists.cursors import ListBatch
 
-#: Versions of one block that are shown beside each other.
+#: Versions of one block that the screen shows side by side.
 BESIDE = 6
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ShownBlock:
-    """A block, and its versions or the turns that carried it, if these are open."""
+    """Block with its versions, or with the turns that carried it, if these are open."""
 
     view: BlockView
-    #: Requests that had this version in their head.
+    #: Number of requests that had this version in their head.
     turns: int
-    #: What lists the turns.
+    #: Query that lists the turns.
     turns_query: str
-    versions: tuple[Version, ...] = ()
-    #: The newest of those, or of those behind a cursor.
-    carriers: Batch[Carrier] | None = None
-    #: What lists the turns before those; empty without any.
+    versions: tuple[BlockVersion, ...] = ()
+    #: Batch of those turns, newest first; None while they are closed.
+    carriers: ListBatch[CarryingTurn] | None = None
+    #: Query that lists the turns before `carriers`; empty without any.
     more: str = ""
 
     @property
     def filled(self) -> int:
-        """Compute how much of its limit it takes, in percent."""
+        """Share of its limit that the block takes, in percent."""
         return self.view.bytes * 100 // self.view.limit_bytes
 
 
-def _list(ask: ListRequest[Visit]) -> Context:
-    """The blocks in their order. A constant number of queries.
+def _build_list(ask: ListRequest[Visit]) -> Context:
+    """Build the list of blocks in their order. A constant number of queries.
 
     Raises BadCursorError.
     """
@@ -52,7 +52,9 @@ def _list(ask: ListRequest[Visit]) -> Context:
     found = blocks.list_blocks(visit.row, seq=visit.moment.at_seq)
     carried = block_turns.count_turns(visit.row, [each.seq for each in found])
     shown = [
-        _shown(ask, each, carried.get(each.seq, 0), opened=each.block == opened)
+        _build_shown_block(
+            ask, each, carried.get(each.seq, 0), opened=each.block == opened
+        )
         for each in found
     ]
     return {
@@ -63,7 +65,7 @@ def _list(ask: ListRequest[Visit]) -> Context:
     }
 
 
-def _shown(
+def _build_shown_block(
     ask: ListRequest[Visit], view: BlockView, turns: int, *, opened: bool
 ) -> ShownBlock:
     carriers = None
@@ -75,13 +77,13 @@ def _shown(
         view=view,
         turns=turns,
         turns_query=ask.query(carried=view.block),
-        versions=_versions(ask.where, view) if opened else (),
+        versions=_list_versions(ask.where, view) if opened else (),
         carriers=carriers,
         more=ask.query(carried=view.block, after=after) if after else "",
     )
 
 
-def _versions(visit: Visit, view: BlockView) -> tuple[Version, ...]:
+def _list_versions(visit: Visit, view: BlockView) -> tuple[BlockVersion, ...]:
     at = visit.moment.at_seq
     return tuple(blocks.list_versions(visit.row, view.block, seq=at, limit=BESIDE))
 
@@ -89,6 +91,6 @@ def _versions(visit: Visit, view: BlockView) -> tuple[Version, ...]:
 SCREEN = Screen(
     folder="knowledge/blocks",
     tab="memory",
-    scope=replace(screens.THREAD, enter=home_visits.find),
-    lines=_list,
+    scope=replace(screens.THREAD, enter=home_visits.find_home_visit),
+    lines=_build_list,
 )

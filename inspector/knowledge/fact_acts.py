@@ -1,4 +1,4 @@
-"""What an operator does to a fact: retracts, ends it, says how many values hold."""
+"""Acts of an operator on a fact: retract, end, set how many values hold at once."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from django.http import Http404, HttpRequest, HttpResponse, HttpResponseRedirect
 from django.urls import reverse
 from django.views.decorators.http import require_http_methods
 
-from inspector.access.access import signed_in
+from inspector.access.access import require_signed_in
 from inspector.knowledge import home_visits
 from inspector.lists import visits
 from inspector.web import asof, refusals
@@ -28,13 +28,13 @@ from memoryhub.services.knowledge import facts as writing
 from memoryhub.services.knowledge import homes
 
 REASONS = get_args(Reason)
-#: What the form offers, and what it means.
+#: Cardinalities that the form offers, with the kernel's value of each.
 VALUES: Mapping[str, Any] = {"single": "single", "multi": "multi", "derived": None}
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class _AtHand:
-    """A fact with its timeline."""
+class _FactAtHand:
+    """Fact of a subject with its home thread and its timeline."""
 
     subject: Subject
     home: Thread
@@ -43,27 +43,27 @@ class _AtHand:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class _Change:
-    """A change as it was chosen, and the facts of its timeline with it."""
+class _FactChange:
+    """Command for the chosen change, and the timeline as it would be afterwards."""
 
     command: Command
     after: Timeline
 
 
 @require_http_methods(["GET", "HEAD", "POST"])
-@signed_in
+@require_signed_in
 def act(
     request: HttpRequest, project: str, thread: str, fact: int, verb: str
 ) -> HttpResponse:
-    """Show what a change of a fact would lead to; a POST makes it."""
+    """Show what a change of a fact would lead to; a POST performs the change."""
     if verb not in VERBS:
         raise Http404
-    visitor, row = home_visits.find_editing(request, project, thread)
-    at_hand = _find(row.subject, fact)
+    visitor, row = home_visits.require_editor(request, project, thread)
+    at_hand = _require_fact(row.subject, fact)
     posted = request.method == "POST"
     sent = request.POST if posted else request.GET
     problem: Refusal | None = None
-    change: _Change | None = None
+    change: _FactChange | None = None
     try:
         change = VERBS[verb](at_hand, sent)
         if posted and change is not None:
@@ -73,36 +73,36 @@ def act(
             return HttpResponseRedirect(reverse("facts", kwargs=where))
     except Refusal as refusal:
         problem = refusal
-    return visits.thread_page(
+    return visits.render_thread_page(
         request,
         "inspector/knowledge/facts/act.html",
         visitor,
         row,
-        _context(at_hand, verb, sent, change, problem),
-        status=refusals.status_of(problem),
+        _build_context(at_hand, verb, sent, change, problem),
+        status=refusals.get_status(problem),
     )
 
 
-def _find(subject: Subject, seq: int) -> _AtHand:
+def _require_fact(subject: Subject, seq: int) -> _FactAtHand:
     story = facts.get_fact(subject, seq, now=clock.now())
     home = find_home(subject)
     timeline = None if home is None else find_timeline(home, seq)
     if home is None or timeline is None:
         raise FactUnknownError
-    return _AtHand(subject=subject, home=home, timeline=timeline, story=story)
+    return _FactAtHand(subject=subject, home=home, timeline=timeline, story=story)
 
 
-def _context(
-    at_hand: _AtHand,
+def _build_context(
+    at_hand: _FactAtHand,
     verb: str,
     sent: Mapping[str, str],
-    change: _Change | None,
+    change: _FactChange | None,
     problem: Refusal | None,
 ) -> dict[str, Any]:
     after = None
     if change is not None:
         derived = [(change.after, fact) for fact in change.after.facts]
-        after = [*facts.lines(at_hand.home, derived)]
+        after = [*facts.iter_fact_lines(at_hand.home, derived)]
     return {
         "verb": verb,
         "fact": at_hand.story.fact,
@@ -113,56 +113,58 @@ def _context(
         "cardinality": sent.get("cardinality", ""),
         "before": at_hand.story.timeline,
         "after": after,
-        "problem": _sentence(problem),
+        "problem": _describe_problem(problem),
     }
 
 
-def _retracting(at_hand: _AtHand, sent: Mapping[str, str]) -> _Change:
+def _plan_retraction(at_hand: _FactAtHand, sent: Mapping[str, str]) -> _FactChange:
     reason = sent.get("reason", REASONS[0])
     if reason not in REASONS:
         raise InvalidError(loc="reason")
     seqs = at_hand.story.rests_on
-    return _Change(
+    return _FactChange(
         command=RetractFacts(seqs=seqs, reason=reason),
-        after=at_hand.timeline.retracting(seqs, wrong=reason == "wrong"),
+        after=at_hand.timeline.retract_assertions(seqs, wrong=reason == "wrong"),
     )
 
 
-def _ending(at_hand: _AtHand, sent: Mapping[str, str]) -> _Change | None:
+def _plan_end(at_hand: _FactAtHand, sent: Mapping[str, str]) -> _FactChange | None:
     if not sent.get("at"):
         return None
-    at, now = asof.instant(sent["at"], "at"), clock.now()
+    at, now = asof.parse_instant(sent["at"], "at"), clock.now()
     fact = at_hand.story.fact
-    command = writing.ending(
+    command = writing.build_ending(
         at_hand.subject, fact.id, at=at, origin="operator", now=now
     )
-    held = facts.chosen(at_hand.timeline, fact.id, at=at)
+    held = facts.choose_fact(at_hand.timeline, fact.id, at=at)
     assert held is not None
-    return _Change(command=command, after=at_hand.timeline.ending(held, at))
+    return _FactChange(command=command, after=at_hand.timeline.end_fact(held, at))
 
 
-def _configuring(at_hand: _AtHand, sent: Mapping[str, str]) -> _Change | None:
+def _plan_cardinality(
+    at_hand: _FactAtHand, sent: Mapping[str, str]
+) -> _FactChange | None:
     word = sent.get("cardinality", "")
     if not word:
         return None
     if word not in VALUES:
         raise InvalidError(loc="cardinality")
     fact, value = at_hand.story.fact, VALUES[word]
-    return _Change(
-        command=writing.configuration(fact.entity, fact.predicate, value),
-        after=at_hand.timeline.configuring(value),
+    return _FactChange(
+        command=writing.build_configuration(fact.entity, fact.predicate, value),
+        after=at_hand.timeline.set_cardinality(value),
     )
 
 
-#: By what stands in the address; None while the form says nothing yet.
-VERBS: Mapping[str, Callable[[_AtHand, Mapping[str, str]], _Change | None]] = {
-    "retract": _retracting,
-    "end": _ending,
-    "cardinality": _configuring,
+#: Planners by the verb in the address; None while the form is empty.
+VERBS: Mapping[str, Callable[[_FactAtHand, Mapping[str, str]], _FactChange | None]] = {
+    "retract": _plan_retraction,
+    "end": _plan_end,
+    "cardinality": _plan_cardinality,
 }
 
 
-def _sentence(problem: Refusal | None) -> str:
+def _describe_problem(problem: Refusal | None) -> str:
     if isinstance(problem, InvalidError) and problem.loc == "at":
         return "Say when it ceased to hold: a time after it began."
     return problem.sentence if problem else ""

@@ -1,4 +1,4 @@
-"""A fact that an operator asserts by hand."""
+"""Form by which an operator asserts a fact."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from django.http import HttpRequest, HttpResponse, HttpResponseRedirect
 from django.urls import reverse
 from django.views.decorators.http import require_http_methods
 
-from inspector.access.access import signed_in
+from inspector.access.access import require_signed_in
 from inspector.knowledge import home_visits
 from inspector.lists import visits
 from inspector.web import asof, refusals
@@ -20,13 +20,13 @@ from memoryhub.kernel.knowledge.facts import (
     MAX_ENTITY,
     MAX_PREDICATE,
     MAX_VALUE,
-    fits,
+    is_valid_text,
 )
 from memoryhub.models.server.clock import clock
 from memoryhub.services.knowledge import facts, homes
 from memoryhub.services.knowledge.facts import FactDraft
 
-#: What the form has, and what stands there at first.
+#: Fields of the form with their first values.
 _FIELDS: Final[Mapping[str, str]] = {
     "entity": "user",
     "predicate": "",
@@ -36,7 +36,7 @@ _FIELDS: Final[Mapping[str, str]] = {
     "many": "",
 }
 _LIMITS = {"entity": MAX_ENTITY, "predicate": MAX_PREDICATE, "value": MAX_VALUE}
-#: What is said of a field: one of them is called as a code is.
+#: Texts by field; looked up before codes, since one field shares a code's name.
 _TEXTS = {
     "entity": f"Say who or what it is about, in at most {MAX_ENTITY} characters.",
     "predicate": f"Say what about it, in at most {MAX_PREDICATE} characters.",
@@ -47,17 +47,17 @@ _TEXTS = {
 
 
 @require_http_methods(["GET", "HEAD", "POST"])
-@signed_in
+@require_signed_in
 def add(request: HttpRequest, project: str, thread: str) -> HttpResponse:
-    """Assert a fact, and go to where it is shown."""
-    visitor, row = home_visits.find_editing(request, project, thread)
+    """Assert a fact, and redirect to the facts with this fact open."""
+    visitor, row = home_visits.require_editor(request, project, thread)
     posted = request.method == "POST"
     sent = {name: request.POST.get(name, "") for name in _FIELDS} if posted else _FIELDS
     problem: Refusal | None = None
     if posted:
         try:
-            drafts, now = [_draft(sent)], clock.now()
-            command = facts.assertion(row.subject, drafts, now=now)
+            drafts, now = [_parse_draft(sent)], clock.now()
+            command = facts.build_assertion(row.subject, drafts, now=now)
             receipt = homes.perform(row.subject, command, actor=visitor.actor)
         except Refusal as refusal:
             problem = refusal
@@ -66,7 +66,7 @@ def add(request: HttpRequest, project: str, thread: str) -> HttpResponse:
             query = urlencode({"fact": receipt.events[-1].seq})
             return HttpResponseRedirect(f"{reverse('facts', kwargs=where)}?{query}")
     loc = problem.loc if isinstance(problem, InvalidError) else ""
-    return visits.thread_page(
+    return visits.render_thread_page(
         request,
         "inspector/knowledge/facts/add.html",
         visitor,
@@ -75,29 +75,30 @@ def add(request: HttpRequest, project: str, thread: str) -> HttpResponse:
             "sent": sent,
             "limits": _LIMITS,
             "loc": loc,
-            "problem": _TEXTS.get(loc) or refusals.error_text(problem, numbers=True),
+            "problem": _TEXTS.get(loc)
+            or refusals.get_error_text(problem, numbers=True),
         },
-        status=refusals.status_of(problem),
+        status=refusals.get_status(problem),
     )
 
 
-def _draft(sent: Mapping[str, str]) -> FactDraft:
-    """Read the form. Raises InvalidError, which names the field."""
-    # Browsers end the lines of a form their own way.
+def _parse_draft(sent: Mapping[str, str]) -> FactDraft:
+    """Parse the form. Raises InvalidError, which names the field."""
+    # Browsers send CRLF line ends.
     texts = {name: sent[name].replace("\r\n", "\n").strip() for name in _LIMITS}
     for name, most in _LIMITS.items():
-        if not fits(texts[name], most, lines=name == "value"):
+        if not is_valid_text(texts[name], most, lines=name == "value"):
             raise InvalidError(loc=name)
     return FactDraft(
         entity=texts["entity"],
         predicate=texts["predicate"],
         value=texts["value"],
         origin="operator",
-        valid_from=_day(sent, "valid_from"),
-        valid_until=_day(sent, "valid_until"),
+        valid_from=_parse_day(sent, "valid_from"),
+        valid_until=_parse_day(sent, "valid_until"),
         many=bool(sent["many"]),
     )
 
 
-def _day(sent: Mapping[str, str], name: str) -> datetime | None:
-    return asof.instant(sent[name], name) if sent[name] else None
+def _parse_day(sent: Mapping[str, str], name: str) -> datetime | None:
+    return asof.parse_instant(sent[name], name) if sent[name] else None

@@ -1,4 +1,4 @@
-"""Lanes of facts: where each stands on a time axis, in percent of its width. Pure."""
+"""Drawing of fact lanes on a time axis, in percent of its width. Pure."""
 
 from __future__ import annotations
 
@@ -9,25 +9,25 @@ from datetime import UTC, datetime, timedelta
 from memoryhub.queries.knowledge.facts import AssertionLine, FactLine
 from memoryhub.queries.knowledge.lanes import Lane, Lanes
 
-#: Rows of values that hold at once, of a lane.
+#: Rows of a lane, for values that hold at once.
 ROWS = 8
 _ROW, _LINE, _BAR, _THIN = 36, 30, 28, 20
 _MINUTE = timedelta(minutes=1)
-#: Steps of the slider, in minutes; the smallest that needs no more than STEPS.
+#: Step sizes of the slider, in minutes; the smallest that needs at most STEPS is used.
 _STEPS = (1, 5, 15, 60, 360, 1_440, 10_080)
 STEPS = 800
 _MONTH, _DAY = timedelta(days=31), timedelta(days=1)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Tick:
+class LaneTick:
     x: str
     label: str
 
 
 @dataclass(frozen=True, slots=True)
-class Axis:
-    """From when to when the lanes are drawn; instants are minutes since 1970."""
+class LaneAxis:
+    """Time axis of the lanes; begin, end and step are minutes since 1970."""
 
     begin: int
     end: int
@@ -35,36 +35,40 @@ class Axis:
 
     @property
     def days(self) -> bool:
-        """Tell whether an instant is a day, and needs no time."""
+        """Whether instants are whole days, shown without a time."""
         return self.step >= 1_440  # minutes of a day
 
-    def x(self, at: datetime | None) -> float:
-        """Return where an instant stands; None is the end."""
+    def to_percent(self, at: datetime | None) -> float:
+        """Convert an instant to a percentage of the axis; None is the end."""
         if at is None:
             return 100.0
-        share = (_minutes(at) - self.begin) / max(1, self.end - self.begin)
+        share = (_to_minutes(at) - self.begin) / max(1, self.end - self.begin)
         return 100 * min(1.0, max(0.0, share))
 
-    def instant(self, minutes: int) -> datetime:
-        return _instant(min(self.end, max(self.begin, minutes)))
+    def to_instant(self, minutes: int) -> datetime:
+        return _from_minutes(min(self.end, max(self.begin, minutes)))
 
-    def ticks(self) -> Iterator[Tick]:
-        """Yield at most six, at round instants: months, days or hours."""
-        begin, end = _instant(self.begin), _instant(self.end)
-        marks = [*_marks(begin, end)]
+    def iter_ticks(self) -> Iterator[LaneTick]:
+        """Yield at most six ticks, at round instants: months, days or hours."""
+        begin, end = _from_minutes(self.begin), _from_minutes(self.end)
+        marks = [*_iter_tick_times(begin, end)]
         every = (len(marks) - 1) // 6 + 1
         last = None
         for at in marks[::every]:
-            label = _label(at, end - begin, first=last is None or at.year != last.year)
-            # What stands at the end would run over it.
-            fits = self.x(at) <= 100 - 12
-            yield Tick(x=_percent(self.x(at)), label=label if fits else "")
+            label = _render_label(
+                at, end - begin, first=last is None or at.year != last.year
+            )
+            # A label at the end would run over the edge.
+            fits = self.to_percent(at) <= 100 - 12
+            yield LaneTick(
+                x=_render_percent(self.to_percent(at)), label=label if fits else ""
+            )
             last = at
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Bar:
-    """A rectangle in a lane, with its text."""
+class LaneBar:
+    """Rectangle in a lane, with its text."""
 
     x: str
     width: str
@@ -73,7 +77,7 @@ class Bar:
     kind: str
     text: str
     title: str
-    #: How a fact is named in the address; empty for what is no fact.
+    #: Name of a fact in the address; empty for a bar that is no fact.
     name: str = ""
 
     @property
@@ -85,14 +89,14 @@ class Bar:
 class DrawnLane:
     lane: Lane
     height: int
-    bars: tuple[Bar, ...]
-    #: Values that are not drawn.
+    bars: tuple[LaneBar, ...]
+    #: Number of values that are not drawn.
     left_out: int
     current: bool
 
 
-def axis_of(found: Lanes, *, now: datetime) -> Axis:
-    """Return an axis on which all of them stand, with some room behind."""
+def build_axis(found: Lanes, *, now: datetime) -> LaneAxis:
+    """Build an axis that covers all facts and assertions, with some room at the end."""
     lines: list[FactLine | AssertionLine] = []
     for lane in found.lanes:
         lines += [*lane.facts, *lane.retracted]
@@ -102,29 +106,29 @@ def axis_of(found: Lanes, *, now: datetime) -> Axis:
     span = max(last - first, timedelta(hours=1))
     minutes = int(span / _MINUTE * 1.15)
     step = next((n for n in _STEPS if minutes / n <= STEPS), minutes // STEPS + 1)
-    begin = _minutes(first) // step * step
-    return Axis(begin, begin + (minutes // step + 1) * step, step)
+    begin = _to_minutes(first) // step * step
+    return LaneAxis(begin, begin + (minutes // step + 1) * step, step)
 
 
-def drawn(
-    found: Lanes, axis: Axis, *, at: datetime, chosen: str = ""
+def draw_lanes(
+    found: Lanes, axis: LaneAxis, *, at: datetime, chosen: str = ""
 ) -> list[DrawnLane]:
-    """Draw each lane; `chosen` is the fact at hand."""
-    return [_lane(lane, axis, at, chosen) for lane in found.lanes]
+    """Draw each lane; `chosen` names the open fact."""
+    return [_draw_lane(lane, axis, at, chosen) for lane in found.lanes]
 
 
-def _lane(lane: Lane, axis: Axis, at: datetime, chosen: str) -> DrawnLane:
-    rows = _rows(lane)
+def _draw_lane(lane: Lane, axis: LaneAxis, at: datetime, chosen: str) -> DrawnLane:
+    rows = _assign_rows(lane)
     bars = [
-        _fact(lane, number, line, axis, at=at, y=8 + _ROW * rows[line.value])
+        _draw_fact(lane, number, line, axis, at=at, y=8 + _ROW * rows[line.value])
         for number, line in enumerate(lane.facts)
         if rows[line.value] < ROWS
     ]
     height = 16 + _ROW * max(1, min(ROWS, len({*rows.values()})))
-    bars += [_believed(line, axis, y=height) for line in lane.believed]
+    bars += [_draw_believed(line, axis, y=height) for line in lane.believed]
     height += _LINE if lane.believed else 0
     for gone in lane.retracted:
-        bars.append(_retracted(gone, axis, y=height))
+        bars.append(_draw_retracted(gone, axis, y=height))
         height += _LINE
     return DrawnLane(
         lane=lane,
@@ -135,22 +139,22 @@ def _lane(lane: Lane, axis: Axis, at: datetime, chosen: str) -> DrawnLane:
     )
 
 
-def _rows(lane: Lane) -> dict[str, int]:
-    """By value, the row it stands in: one for all where one holds at a time."""
+def _assign_rows(lane: Lane) -> dict[str, int]:
+    """Assign each value a row of the lane; a single-valued lane has one row."""
     values = dict.fromkeys(fact.value for fact in lane.facts)
     if lane.cardinality == "single":
         return dict.fromkeys(values, 0)
     return {value: row for row, value in enumerate(values)}
 
 
-def _fact(
-    lane: Lane, number: int, line: FactLine, axis: Axis, *, at: datetime, y: int
-) -> Bar:
-    kind = "fact now" if line.holds(at) else "fact"
+def _draw_fact(
+    lane: Lane, number: int, line: FactLine, axis: LaneAxis, *, at: datetime, y: int
+) -> LaneBar:
+    kind = "fact now" if line.is_valid_at(at) else "fact"
     if line.id in lane.late:
         kind += " late"
     more = f", {line.confirmations} confirmations" if line.confirmations > 1 else ""
-    return _bar(
+    return _draw_bar(
         axis,
         line.valid_from,
         line.valid_until,
@@ -163,9 +167,9 @@ def _fact(
     )
 
 
-def _retracted(line: AssertionLine, axis: Axis, *, y: int) -> Bar:
+def _draw_retracted(line: AssertionLine, axis: LaneAxis, *, y: int) -> LaneBar:
     why = "retracted as wrong" if line.wrong else "retracted"
-    return _bar(
+    return _draw_bar(
         axis,
         line.valid_from,
         line.valid_until,
@@ -177,8 +181,8 @@ def _retracted(line: AssertionLine, axis: Axis, *, y: int) -> Bar:
     )
 
 
-def _believed(line: FactLine, axis: Axis, *, y: int) -> Bar:
-    return _bar(
+def _draw_believed(line: FactLine, axis: LaneAxis, *, y: int) -> LaneBar:
+    return _draw_bar(
         axis,
         line.valid_from,
         line.valid_until,
@@ -190,8 +194,8 @@ def _believed(line: FactLine, axis: Axis, *, y: int) -> Bar:
     )
 
 
-def _bar(
-    axis: Axis,
+def _draw_bar(
+    axis: LaneAxis,
     begin: datetime,
     end: datetime | None,
     *,
@@ -201,14 +205,14 @@ def _bar(
     text: str,
     title: str,
     name: str = "",
-) -> Bar:
-    left, right = axis.x(begin), axis.x(end)
-    # What would not fit is cut by its own bar; a character is about a percent.
+) -> LaneBar:
+    left, right = axis.to_percent(begin), axis.to_percent(end)
+    # The bar clips a longer text; a character is about 1 % wide.
     room = max(1, int((right - left) * 0.9))
     short = text if len(text) <= room else f"{text[: max(0, room - 1)]}…"
-    return Bar(
-        x=_percent(left),
-        width=_percent(max(0.4, right - left)),
+    return LaneBar(
+        x=_render_percent(left),
+        width=_render_percent(max(0.4, right - left)),
         y=y,
         height=height,
         kind=kind,
@@ -218,7 +222,7 @@ def _bar(
     )
 
 
-def _marks(begin: datetime, end: datetime) -> Iterable[datetime]:
+def _iter_tick_times(begin: datetime, end: datetime) -> Iterable[datetime]:
     span = end - begin
     if span > 2 * _MONTH:
         at = begin.replace(day=1, hour=0, minute=0)
@@ -235,30 +239,30 @@ def _marks(begin: datetime, end: datetime) -> Iterable[datetime]:
         at += unit
 
 
-def _label(at: datetime, span: timedelta, *, first: bool) -> str:
+def _render_label(at: datetime, span: timedelta, *, first: bool) -> str:
     if span > 2 * _MONTH:
         return f"{at:%b %Y}" if first else f"{at:%b}"
     return f"{at.day} {at:%b}" if span > 2 * _DAY else f"{at:%H:%M}"
 
 
-def _minutes(at: datetime) -> int:
+def _to_minutes(at: datetime) -> int:
     return int(at.timestamp() // 60)
 
 
-def _instant(minutes: int) -> datetime:
+def _from_minutes(minutes: int) -> datetime:
     return datetime.fromtimestamp(minutes * 60, UTC)
 
 
-def _percent(share: float) -> str:
+def _render_percent(share: float) -> str:
     return f"{share:.2f}%"
 
 
-def mark_places(found: Lanes) -> Sequence[tuple[str, str]]:
-    """Return where each assertion stands on the slider of recording, and its kind."""
+def list_mark_places(found: Lanes) -> Sequence[tuple[str, str]]:
+    """List each assertion's place on the slider of recorded time, with its kind."""
     head = max(1, found.home.head_seq if found.home else 1)
     return [
         (
-            _percent(100 * mark.seq / head),
+            _render_percent(100 * mark.seq / head),
             "gone" if mark.retracted else "hot" if mark.late else "",
         )
         for mark in found.marks

@@ -1,4 +1,4 @@
-"""Facts: a lane for each timeline, as of two clocks, with one of them at hand."""
+"""Screen of facts: a lane for each timeline, as of two clocks, with one fact open."""
 
 from __future__ import annotations
 
@@ -9,10 +9,10 @@ from typing import Any
 from django.http import HttpRequest, HttpResponse
 from django.views.decorators.http import require_safe
 
-from inspector.access.access import signed_in
+from inspector.access.access import require_signed_in
 from inspector.knowledge import fact_lanes, home_visits
 from inspector.knowledge.fact_acts import VERBS
-from inspector.knowledge.fact_lanes import Axis
+from inspector.knowledge.fact_lanes import LaneAxis
 from inspector.lists import visits
 from inspector.web import asof
 from memoryhub.errors import FactUnknownError, InvalidError
@@ -22,60 +22,65 @@ from memoryhub.queries.knowledge import facts, lanes
 from memoryhub.queries.knowledge.facts import FactStory
 from memoryhub.queries.knowledge.lanes import Lanes
 
-#: A timeline's digest, and a fact: its id, and which of its timeline's it is, if that
-#: is known.
+#: Formats of a timeline's digest, and of a fact: its id, and its place in the timeline
+#: if that is known.
 _DIGEST = re.compile("[0-9a-f]{32}")
 _FACT = re.compile(r"([0-9]{1,18})(?:-([0-9]{1,6}))?")
 
 
 @require_safe
-@signed_in
+@require_signed_in
 def show(request: HttpRequest, project: str, thread: str) -> HttpResponse:
-    """Show the facts of a thread's subject. Works as a form without any script."""
-    visit = home_visits.find(request, project, thread)
+    """Show the facts of a thread's subject. The page is a form that needs no script."""
+    visit = home_visits.find_home_visit(request, project, thread)
     now, subject = clock.now(), visit.row.subject
-    until, valid = asof.number(request, "known"), asof.number(request, "valid")
-    found = lanes.get_lanes(subject, known_at=until, since=_digest(request))
-    axis = fact_lanes.axis_of(found, now=now)
-    at = now if valid is None else axis.instant(valid)
-    story = _story(request, subject, found, at)
+    until, valid = (
+        asof.read_number(request, "known"),
+        asof.read_number(request, "valid"),
+    )
+    found = lanes.get_lanes(subject, known_at=until, since=_parse_digest(request))
+    axis = fact_lanes.build_axis(found, now=now)
+    at = now if valid is None else axis.to_instant(valid)
+    story = _find_story(request, subject, found, at)
     name = f"{story.fact.id}-{story.timeline.index(story.fact)}" if story else ""
     context = {
         "found": found,
-        "lanes": fact_lanes.drawn(found, axis, at=at, chosen=name),
-        "marks": fact_lanes.mark_places(found),
-        "counts": _counts(found),
+        "lanes": fact_lanes.draw_lanes(found, axis, at=at, chosen=name),
+        "marks": fact_lanes.list_mark_places(found),
+        "counts": _count_facts(found),
         "story": story,
         "acts": [*VERBS] if visit.editable else [],
         "chosen": name,
         "holding": [
-            (lane, [fact for fact in lane.facts if fact.holds(at)])
+            (lane, [fact for fact in lane.facts if fact.is_valid_at(at)])
             for lane in found.lanes
         ],
-        "kept": _kept(until, valid),
-        **_clocks(axis, at, now),
+        "kept": _build_clock_query(until, valid),
+        **_build_clocks(axis, at, now),
     }
-    return visits.page(request, "inspector/knowledge/facts/show.html", visit, context)
+    return visits.render_page(
+        request, "inspector/knowledge/facts/show.html", visit, context
+    )
 
 
-def _clocks(axis: Axis, at: datetime, now: datetime) -> dict[str, Any]:
+def _build_clocks(axis: LaneAxis, at: datetime, now: datetime) -> dict[str, Any]:
     return {
         "axis": axis,
-        "ticks": [*axis.ticks()],
+        "ticks": [*axis.iter_ticks()],
         "valid_at": at,
         "valid": int(at.timestamp() // 60),
-        "valid_x": f"{axis.x(at):.2f}%",
-        "today_x": f"{axis.x(now):.2f}%",
+        "valid_x": f"{axis.to_percent(at):.2f}%",
+        "today_x": f"{axis.to_percent(now):.2f}%",
     }
 
 
-def _kept(until: int | None, valid: int | None) -> str:
-    """Word what keeps the clocks in a link to a fact, to be put before its name."""
+def _build_clock_query(until: int | None, valid: int | None) -> str:
+    """Build the query that keeps the clocks in a link, placed before a fact's name."""
     given = {"known": until, "valid": valid}
     return "".join(f"{name}={n}&" for name, n in given.items() if n is not None)
 
 
-def _counts(found: Lanes) -> dict[str, int]:
+def _count_facts(found: Lanes) -> dict[str, int]:
     return {
         "facts": sum(len(lane.facts) for lane in found.lanes),
         "late": sum(mark.late for mark in found.marks),
@@ -83,10 +88,10 @@ def _counts(found: Lanes) -> dict[str, int]:
     }
 
 
-def _story(
+def _find_story(
     request: HttpRequest, subject: Subject, found: Lanes, at: datetime
 ) -> FactStory | None:
-    """Return the fact that the address names; None for none, or one that is gone."""
+    """Find the fact that the address names; None without one, or once it is gone."""
     text = request.GET.get("fact", "")
     if not text or found.home is None:
         return None
@@ -105,8 +110,8 @@ def _story(
         return None
 
 
-def _digest(request: HttpRequest) -> str:
-    """Read where a further part of the lanes begins. Raises InvalidError."""
+def _parse_digest(request: HttpRequest) -> str:
+    """Parse the digest at which the next lanes begin. Raises InvalidError."""
     text = request.GET.get("from", "")
     if text and not _DIGEST.fullmatch(text):
         raise InvalidError(loc="from")

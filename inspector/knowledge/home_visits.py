@@ -1,6 +1,7 @@
-"""Home visits: what is known of a subject is looked at, and noted, at its home thread.
+"""Visits of a subject's home thread, where its facts and blocks are read and noted.
 
-Whichever thread of the subject the address names; at that one while there is no home.
+The address may name any thread of the subject. Without a home the visit is of the
+named thread.
 """
 
 from __future__ import annotations
@@ -17,20 +18,20 @@ from memoryhub.models.threads import Thread
 from memoryhub.queries.knowledge.homes import find_home
 
 
-def find(request: HttpRequest, project: str, thread: str) -> Visit:
-    """Find the home thread by any of its subject's. At most five queries."""
+def find_home_visit(request: HttpRequest, project: str, thread: str) -> Visit:
+    """Find the home thread by any thread of its subject. At most five queries."""
     visit = visits.find(request, project, thread)
     home = find_home(visit.row.subject)
     if visit.row.home or home is None:
         return visit
-    # Moments of one thread are none of another.
+    # A moment of one thread does not apply to another.
     found = visits.find_now(request, project, home.name)
     return replace(visit, row=found.row, moment=found.moment, visitor=found.visitor)
 
 
-def find_editing(
+def require_editor(
     request: HttpRequest, project: str, thread: str
 ) -> tuple[Visitor, Thread]:
-    """Find the same, and who edits there. Raises as `editing.find` does."""
-    visit = find(request, project, thread)
-    return editing.find(request, project, visit.row.name)
+    """Return the editor and the home thread. Raises as `editing.require_editor`."""
+    visit = find_home_visit(request, project, thread)
+    return editing.require_editor(request, project, visit.row.name)

@@ -1,10 +1,10 @@
-"""Undo: takes an edit back while it stands, else shows what is there instead."""
+"""Undo of an edit while that edit is the newest; else a look at the present value."""
 
 from __future__ import annotations
 
 from django.http import HttpRequest, HttpResponse
 
-from inspector.access.access import signed_in
+from inspector.access.access import require_signed_in
 from inspector.knowledge import block_acts, blocks
 from inspector.lists import visits
 from inspector.memory import editing, keys, task
@@ -16,7 +16,7 @@ from memoryhub.errors import (
     Refusal,
     StaleError,
 )
-from memoryhub.journal import Receipt
+from memoryhub.journal import OrderReceipt
 from memoryhub.models.threads import Thread
 from memoryhub.queries.knowledge import blocks as reading
 from memoryhub.queries.threads import edits
@@ -35,40 +35,44 @@ _TEXTS: refusals.Texts = {
 
 
 @require_post
-@signed_in
+@require_signed_in
 def undo(request: HttpRequest, project: str, thread: str, seq: int) -> HttpResponse:
-    """Take back what an event wrote to a key, to the task or to a block."""
-    visitor, row = editing.find(request, project, thread)
+    """Undo what an event wrote to a key, to the task or to a block."""
+    visitor, row = editing.require_editor(request, project, thread)
     edit = edits.find_edit(row, seq) or reading.find_edit(row, seq)
     if edit is None:
         raise InvalidError(loc="seq")
     try:
-        receipt = _undone(row, edit, actor=visitor.actor)
+        receipt = _undo_edit(row, edit, actor=visitor.actor)
     except Refusal as refusal:
-        return _refused(request, project, thread, edit=edit, refusal=refusal)
+        return _render_refused(request, project, thread, edit=edit, refusal=refusal)
     if edit.block is not None:
-        return block_acts.show_saved(project, receipt, edit.block)
+        return block_acts.redirect_to_saved(project, receipt, edit.block)
     if edit.key is None:
-        return editing.show_saved("task", receipt, project=project, thread=thread)
+        return editing.redirect_to_saved(
+            "task", receipt, project=project, thread=thread
+        )
     names = {"project": project, "thread": thread, "key": edit.key}
-    return editing.show_saved("key", receipt, **names)
+    return editing.redirect_to_saved("key", receipt, **names)
 
 
-def _undone(row: Thread, edit: Edit, *, actor: str) -> Receipt:
+def _undo_edit(row: Thread, edit: Edit, *, actor: str) -> OrderReceipt:
     if edit.block is None:
-        return undos.undo(row, edit.seq, actor=actor)
-    return writing.undo_by_hand(row, edit.block, seq=edit.seq, actor=actor)
+        return undos.undo_edit(row, edit.seq, actor=actor)
+    return writing.undo_for_operator(row, edit.block, seq=edit.seq, actor=actor)
 
 
-def _refused(
+def _render_refused(
     request: HttpRequest, project: str, thread: str, *, edit: Edit, refusal: Refusal
 ) -> HttpResponse:
-    # By now the head is another one.
+    # The thread's head has moved by now.
     visit = visits.find(request, project, thread)
-    problem = refusals.error_text(refusal, _TEXTS, numbers=True)
-    status = refusals.status_of(refusal)
+    problem = refusals.get_error_text(refusal, _TEXTS, numbers=True)
+    status = refusals.get_status(refusal)
     if edit.key is not None:
-        return keys.page(request, visit, edit.key, problem=problem, status=status)
+        return keys.render_page(
+            request, visit, edit.key, problem=problem, status=status
+        )
     screen = task.SCREEN if edit.block is None else blocks.SCREEN
-    ask = screen.ask(request, visit)
-    return screen.page(ask, problem=problem, status=status)
+    ask = screen.read_request(request, visit)
+    return screen.render_page(ask, problem=problem, status=status)

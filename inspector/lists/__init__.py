@@ -1,1 +1,1 @@
-"""Lists and panels: what each page of one has in common."""
+"""Lists and panels: common parts of the pages that show one."""

@@ -1,7 +1,7 @@
-"""Panels: a partial and a function to its context.
+"""Panels: a partial template and a function that builds its context.
 
-Page, panel URL and push render through here, so they cannot disagree. One render is
-the same bytes for every viewer: nothing in it depends on who looks.
+Page, panel URL and push render through this module, so they cannot disagree. One render
+is the same bytes for every viewer: it does not depend on the viewer.
 """
 
 from __future__ import annotations
@@ -13,58 +13,58 @@ from django.template.loader import render_to_string
 from django.urls import reverse
 
 from inspector.drawing import chat, summaries
-from inspector.drawing.scenes import Context, Panel, Scene
+from inspector.drawing.scenes import Context, Panel, ThreadScene
 from memoryhub.kernel.state.page_events import PageDeleted
 from memoryhub.models.threads import Thread
 from memoryhub.queries.access.actors import ActorNames
-from memoryhub.queries.paging.page_views import Step
+from memoryhub.queries.paging.page_views import PageStep
 from memoryhub.queries.replay import replay
 from memoryhub.queries.threads import forks
-from memoryhub.queries.threads.events import EventLine
+from memoryhub.queries.threads.events import ThreadEventLine
 from memoryhub.queries.threads.threads import ThreadLine
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class EventRow:
-    """Hold an event of a list, in words."""
+class EventListRow:
+    """An event of a list, in words."""
 
-    line: EventLine
+    line: ThreadEventLine
     summary: str
     preview: str
-    #: Body and payload as JSON, when the event stands open.
+    #: Body and payload as JSON when the event is open; else empty.
     opened: str = ""
-    #: The query of the page where it is opened, or closed again.
+    #: The query of the page that opens or closes the event.
     toggle: str = ""
 
     @property
     def role(self) -> str:
-        """Give the role of the message that the event brought, for its colour."""
+        """Return the role of the event's message, for its colour."""
         return str(self.line.body.get("role", ""))
 
     @property
     def turn(self) -> int | None:
-        """Give the turn that the event began, or packed the request of."""
-        return summaries.turn_of(self.line)
+        """Return the turn that the event began or packed; None for other events."""
+        return summaries.find_turn(self.line)
 
 
-def render(panel: Panel, scene: Scene, *, pushed: bool = False) -> str:
-    """Render one panel of a thread that comes with its subject and project."""
-    context = {**shared(scene), "pushed": pushed, **panel.context(scene)}
+def render_panel(panel: Panel, scene: ThreadScene, *, pushed: bool = False) -> str:
+    """Render one panel; the thread must be loaded with its subject and project."""
+    context = {**build_shared_context(scene), "pushed": pushed, **panel.context(scene)}
     return render_to_string(panel.template, context)
 
 
-def shared(scene: Scene) -> Context:
-    """Gather what every panel and page of a thread knows."""
+def build_shared_context(scene: ThreadScene) -> Context:
+    """Build the context that all panels and pages of a thread share."""
     thread = scene.thread
     names = {"project": thread.project.slug, "thread": thread.name}
     return {
-        "thread": ThreadLine.of(thread),
+        "thread": ThreadLine.from_row(thread),
         "at": scene.seq,
         "live": scene.at_seq is None,
         "tab": scene.tab,
         "pinned": scene.base_seq,
-        "carried": scene.carried(),
-        "keep": kept(scene.carried()),
+        "carried": scene.list_carried_parameters(),
+        "keep": encode_suffix(scene.list_carried_parameters()),
         "search": "",
         "base": reverse("thread", kwargs=names),
         "threads": reverse("threads", kwargs={"project": thread.project.slug}),
@@ -74,32 +74,38 @@ def shared(scene: Scene) -> Context:
     }
 
 
-def line_at(thread: Thread, seq: int) -> ThreadLine:
-    """Word a thread as of an event. Two queries or three; none where it was sought."""
-    return ThreadLine.of(thread).as_of(replay.state_at(thread, seq).state)
+def build_line_at(thread: Thread, seq: int) -> ThreadLine:
+    """Build a thread's line as of an event. Two or three queries; none if cached."""
+    return ThreadLine.from_row(thread).build_as_of(
+        replay.load_state_at(thread, seq).state
+    )
 
 
-def event_row(line: EventLine, *, opened: bool = False, toggle: str = "") -> EventRow:
-    """Word an event for a list."""
+def build_event_row(
+    line: ThreadEventLine, *, opened: bool = False, toggle: str = ""
+) -> EventListRow:
+    """Build the row of an event in a list."""
     whole = {"body": dict(line.body), "payload": line.payload}
-    return EventRow(
+    return EventListRow(
         line=line,
-        summary=summaries.summary(line),
-        preview=summaries.preview(line),
-        opened=chat.readable(whole)[: chat.PAYLOAD_CHARS // 4] if opened else "",
+        summary=summaries.summarise_event(line),
+        preview=summaries.build_preview(line),
+        opened=chat.render_readable_json(whole)[: chat.PAYLOAD_CHARS // 4]
+        if opened
+        else "",
         toggle=toggle,
     )
 
 
-def named_context(thread: Thread, line: EventLine | None) -> Context:
-    """Word one event with a link to what it names. One query where a thread forked."""
+def build_named_context(thread: Thread, line: ThreadEventLine | None) -> Context:
+    """Build the context of one event, with links. One query in a forked thread."""
     if line is None:
         return {"named": None}
-    named = summaries.named(line)
+    named = summaries.summarise_with_name(line)
     before = forks.get_segments(thread)[:-1]
     return {
         "named": named,
-        # A page that was deleted was last there just before.
+        # A deleted page last existed at the event before.
         "named_at": line.seq - (line.type == PageDeleted.event_type),
         "kept_at": named.number - sum(part.up_to_seq for part in before)
         if named.number
@@ -110,12 +116,12 @@ def named_context(thread: Thread, line: EventLine | None) -> Context:
     }
 
 
-def step_row(step: Step) -> tuple[Step, str]:
-    """Give something that happened to a page, and its words without the page's id."""
-    words = summaries.of_body(step.type, step.body)
+def build_step_row(step: PageStep) -> tuple[PageStep, str]:
+    """Build a step of a page's life with its summary, without the page's id."""
+    words = summaries.summarise_body(step.type, step.body)
     return step, words.removeprefix(step.body.get("page_id") or "").strip()
 
 
-def kept(carried: list[tuple[str, str]]) -> str:
-    """Word what is put behind a query that is not empty."""
+def encode_suffix(carried: list[tuple[str, str]]) -> str:
+    """Encode parameters to append to a query that is not empty."""
     return f"&{urlencode(carried, safe=',')}" if carried else ""

@@ -1,4 +1,4 @@
-"""Visits: a thread as of the moment that the URL names, and what its screens share."""
+"""Visits: a thread as of the URL's moment, and the context its screens share."""
 
 from __future__ import annotations
 
@@ -12,41 +12,43 @@ from django.urls import reverse
 from django.utils.functional import SimpleLazyObject
 
 from inspector.access import access
-from inspector.drawing.scenes import Scene
+from inspector.drawing.scenes import ThreadScene
 from inspector.lists import panels
 from inspector.web import asof, shell
-from inspector.web.asof import AsOf
+from inspector.web.asof import ShownMoment
 from inspector.web.visitors import Visitor
 from memoryhub.models.threads import Thread
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Place:
-    """Hold a thread as of a moment, whoever looks."""
+class ThreadMoment:
+    """A thread as of a moment, for any viewer."""
 
     row: Thread
-    moment: AsOf
+    moment: ShownMoment
 
     @property
-    def scene(self) -> Scene:
-        return Scene(thread=self.row, at_seq=self.moment.at_seq)
+    def scene(self) -> ThreadScene:
+        return ThreadScene(thread=self.row, at_seq=self.moment.at_seq)
 
     @classmethod
-    def of_scene(cls, scene: Scene) -> Place:
-        """Find where a panel is."""
+    def from_scene(cls, scene: ThreadScene) -> ThreadMoment:
+        """Build the moment of a panel's scene."""
         head, live = scene.thread.head_seq, scene.at_seq is None
-        return cls(row=scene.thread, moment=AsOf(seq=scene.seq, head=head, live=live))
+        return cls(
+            row=scene.thread, moment=ShownMoment(seq=scene.seq, head=head, live=live)
+        )
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Visit(Place):
-    """Hold who looks at which thread, and as of when."""
+class Visit(ThreadMoment):
+    """A visitor at a thread as of a moment."""
 
     visitor: Visitor
 
     @property
     def editable(self) -> bool:
-        """Tell whether who looks may change what is shown: as it is now, and open."""
+        """Tell whether the visitor may edit: an editor, live, in an open thread."""
         return self.visitor.editor and self.moment.live and self.row.status == "open"
 
 
@@ -55,42 +57,45 @@ def find(request: HttpRequest, project: str, thread: str) -> Visit:
 
     Raises as `access` and `asof.read` do.
     """
-    visitor = access.find_visitor(request, project)
-    row = access.find_thread(visitor, thread)
+    visitor = access.require_visitor(request, project)
+    row = access.require_thread(visitor, thread)
     return Visit(visitor=visitor, row=row, moment=asof.read(request, row))
 
 
 def find_now(request: HttpRequest, project: str, thread: str) -> Visit:
-    """Find a thread as it is now, whatever moment the URL names of another one."""
-    visitor = access.find_visitor(request, project)
-    row = access.find_thread(visitor, thread)
-    moment = AsOf(seq=row.head_seq, head=row.head_seq, live=True)
+    """Find a thread as it is now; ignores the URL's moment."""
+    visitor = access.require_visitor(request, project)
+    row = access.require_thread(visitor, thread)
+    moment = ShownMoment(seq=row.head_seq, head=row.head_seq, live=True)
     return Visit(visitor=visitor, row=row, moment=moment)
 
 
-def page(
+def render_page(
     request: HttpRequest,
     template: str | list[str],
     visit: Visit,
     context: dict[str, Any],
     *,
-    scene: Scene | None = None,
+    scene: ThreadScene | None = None,
     live: bool = True,
     status: int = 200,
 ) -> HttpResponse:
-    """Show a screen that can be as of a moment, which the pill says.
+    """Render a thread's screen as of a moment, with the moment in the pill.
 
-    What is not all panels is `standing`: once there is more it says as of when it is.
+    `standing` marks a page with parts that are not pushed: the pill then tells the
+    moment once the thread has moved.
     """
     moment = visit.moment
     scene = scene or visit.scene
     around = {
         "as_of": moment,
-        "to_now": _to_now(visit, scene, context),
+        "to_now": _build_now_link(visit, scene, context),
         "standing": "page" if live and moment.live else "",
-        "line_then": SimpleLazyObject(partial(panels.line_at, visit.row, moment.seq)),
+        "line_then": SimpleLazyObject(
+            partial(panels.build_line_at, visit.row, moment.seq)
+        ),
     }
-    return thread_page(
+    return render_thread_page(
         request,
         template,
         visit.visitor,
@@ -102,28 +107,29 @@ def page(
     )
 
 
-def _to_now(visit: Visit, scene: Scene, context: dict[str, Any]) -> str:
-    """Link to what is now: the newest turn, or the same page without a moment."""
+def _build_now_link(visit: Visit, scene: ThreadScene, context: dict[str, Any]) -> str:
+    """Build the link to now: the newest turn, or the same page without a moment."""
     if visit.moment.turn:
         names = {"project": visit.row.project.slug, "thread": visit.row.name}
         return reverse("turn", kwargs={**names, "n": visit.moment.turns})
-    return f"?{context.get('search') or urlencode(scene.carried(), safe=',')}"
+    carried = urlencode(scene.list_carried_parameters(), safe=",")
+    return f"?{context.get('search') or carried}"
 
 
-def thread_page(
+def render_thread_page(
     request: HttpRequest,
     template: str | list[str],
     visitor: Visitor,
     row: Thread,
     context: dict[str, Any],
     *,
-    scene: Scene | None = None,
+    scene: ThreadScene | None = None,
     live: bool = False,
     status: int = 200,
 ) -> HttpResponse:
-    """Show a page about a thread, such as a form: without a scene it is as of now."""
-    shared = panels.shared(scene or Scene(thread=row))
-    return shell.page(
+    """Render a page about a thread, such as a form; as of now without a scene."""
+    shared = panels.build_shared_context(scene or ThreadScene(thread=row))
+    return shell.render_page(
         request,
         template,
         shared | context,

@@ -1,1 +1,1 @@
-"""Panels, and how they are pushed to the pages that watch."""
+"""Live updates: panels rendered and pushed to the pages that watch a thread."""

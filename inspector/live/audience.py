@@ -17,37 +17,37 @@ from uuid import UUID
 import structlog
 
 from inspector.live import protocol
-from inspector.live.protocol import Close, RefusedError
-from inspector.live.rendered_panels import Watch
-from inspector.live.standing import Badge, Standing
+from inspector.live.protocol import LiveCloseCode, SocketRefusedError
+from inspector.live.rendered_panels import ThreadWatch
+from inspector.live.standing import BadgeRights, SocketBadge
 from inspector.web import read_audit
-from memoryhub.journal.audit import Entry
-from memoryhub.queries.verify.heads import Head
+from memoryhub.journal.audit import AuditNote
+from memoryhub.queries.verify.heads import WatchedHead
 from memoryhub.services.access import audit
 
 log = structlog.get_logger()
 
 #: A thread and the name of a panel.
-Key = tuple[UUID, str]
+PanelKey = tuple[UUID, str]
 
 
 @dataclass(slots=True, kw_only=True, eq=False)
 class Viewer:
-    """Hold a socket as the hub sees it: what it shows, whether it can take more."""
+    """A socket as the hub sees it: the panels shown, and room for the next push."""
 
-    badge: Badge
-    standing: Standing
+    badge: SocketBadge
+    standing: BadgeRights
     send: Callable[[str], Awaitable[None]]
-    close: Callable[[Close], Awaitable[None]]
-    #: The seq that the page shows, by what it wants.
-    shown: dict[Key, int] = field(default_factory=dict)
-    digests: dict[Key, bytes] = field(default_factory=dict)
+    close: Callable[[LiveCloseCode], Awaitable[None]]
+    #: The seq that the page shows, by wanted panel.
+    shown: dict[PanelKey, int] = field(default_factory=dict)
+    digests: dict[PanelKey, bytes] = field(default_factory=dict)
     greeted: bool = False
-    #: Threads whose content it is shown, as they were when that began.
-    reading: dict[UUID, Head] = field(default_factory=dict)
-    #: Whether it would hear of new threads of its project.
+    #: Threads whose content the page shows, with their heads when reading began.
+    reading: dict[UUID, WatchedHead] = field(default_factory=dict)
+    #: Whether the page wants to hear of new threads of its project.
     fresh: bool = False
-    #: Nothing is in flight: the page has painted all it got.
+    #: No push is in flight: the page has painted all pushes.
     credit: bool = True
     pushes: int = 0
     served_at: float = 0.0
@@ -60,106 +60,110 @@ class Viewer:
     def threads(self) -> set[UUID]:
         return {thread for thread, _ in self.shown}
 
-    def want(self, shown: dict[Key, int]) -> None:
+    def set_shown(self, shown: dict[PanelKey, int]) -> None:
         self.shown, self.digests = shown, {}
 
-    def drop(self, thread: UUID) -> None:
-        self.want({key: seq for key, seq in self.shown.items() if key[0] != thread})
+    def drop_thread(self, thread: UUID) -> None:
+        self.set_shown(
+            {key: seq for key, seq in self.shown.items() if key[0] != thread}
+        )
 
-    def ahead_of(self, thread: UUID, seq: int) -> list[Key]:
-        """List panels of the thread that show more than there is."""
+    def list_ahead(self, thread: UUID, seq: int) -> list[PanelKey]:
+        """List the thread's panels that show events beyond `seq`."""
         return [
             key for key, shown in self.shown.items() if key[0] == thread and shown > seq
         ]
 
     @property
     def under_way(self) -> int:
-        """Count messages that are not yet in the connection."""
+        """Return the number of messages that are not yet in the connection."""
         return len(self._tasks)
 
-    def silent_since(self, moment: float) -> bool:
-        """Tell whether nothing was sent since, and nothing is still on its way."""
+    def is_silent_since(self, moment: float) -> bool:
+        """Tell whether nothing was sent since the moment, and nothing is under way."""
         return self._spoken_at < moment and not self.under_way
 
-    def post(self, text: str) -> None:
+    def send_soon(self, text: str) -> None:
         """Send without waiting for a slow peer; messages keep their order."""
         self._spoken_at = time.monotonic()
-        self._do(self.send(text))
+        self._schedule(self.send(text))
 
-    def end(self, code: Close) -> None:
-        self._do(self.close(code))
+    def end(self, code: LiveCloseCode) -> None:
+        self._schedule(self.close(code))
 
     async def flush(self) -> None:
-        """Wait until everything so far has gone into the connection."""
+        """Wait until all messages so far are in the connection."""
         await asyncio.gather(*self._tasks, *self._notes)
 
-    async def begin_reading(self, wanted: Collection[Head]) -> None:
-        """Note that it is shown these threads now, and no others any more.
+    async def begin_reading(self, wanted: Collection[WatchedHead]) -> None:
+        """Audit that the page shows the content of these threads now, and no others.
 
-        Raises UnavailableError; then it must be shown nothing.
+        Raises UnavailableError; the caller must then show no content.
         """
         new = [head for head in wanted if head.thread not in self.reading]
         if new:
-            await audit.append_soon(self._read_entries(new, outcome="opened"))
+            await audit.append_soon(self._build_entries(new, outcome="opened"))
         self.reading |= {head.thread: head for head in new}
         kept = {head.thread for head in wanted}
         self.end_reading(self.reading.keys() - kept)
 
     def end_reading(self, threads: Collection[UUID] | None = None) -> None:
-        """Note that it is shown these threads no more; None is all of them."""
+        """Audit that the page no longer shows these threads; None means all threads."""
         gone = list(self.reading) if threads is None else threads
         left = [self.reading.pop(thread) for thread in gone if thread in self.reading]
         if left:
-            entries = self._read_entries(left, outcome="closed")
-            task = asyncio.ensure_future(_noted(entries))
+            entries = self._build_entries(left, outcome="closed")
+            task = asyncio.ensure_future(_append_entries(entries))
             self._notes.add(task)
             task.add_done_callback(self._notes.discard)
 
-    def _read_entries(self, heads: Iterable[Head], *, outcome: str) -> list[Entry]:
-        return read_audit.socket_entries(
+    def _build_entries(
+        self, heads: Iterable[WatchedHead], *, outcome: str
+    ) -> list[AuditNote]:
+        return read_audit.build_socket_entries(
             heads,
             operator=self.badge.operator,
             purpose=self.standing.purpose,
             outcome=outcome,
         )
 
-    def _do(self, work: Awaitable[None]) -> None:
-        task = asyncio.ensure_future(self._in_turn(work))
+    def _schedule(self, work: Awaitable[None]) -> None:
+        task = asyncio.ensure_future(self._run_in_turn(work))
         self._tasks.add(task)
         task.add_done_callback(self._tasks.discard)
 
-    async def _in_turn(self, work: Awaitable[None]) -> None:
+    async def _run_in_turn(self, work: Awaitable[None]) -> None:
         async with self._turn:
-            # The peer may be gone before we have heard of it.
+            # The peer may have disconnected before the server notices.
             with suppress(OSError, RuntimeError):
                 await work
 
 
-async def _noted(entries: list[Entry]) -> None:
+async def _append_entries(entries: list[AuditNote]) -> None:
     try:
         await audit.append_soon(entries)
     except Exception as failure:  # noqa: BLE001  # the outermost loop of a task
-        # It was noted when it began, by which whoever asks knows as much.
+        # The audit log has the beginning of the read, which tells enough.
         log.error("live.failed", code=type(failure).__name__)
 
 
 class Audience:
-    """Keep who watches, and what is watched."""
+    """The open sockets, and the threads and projects that they watch."""
 
     def __init__(self) -> None:
         self.viewers: set[Viewer] = set()
-        self.watches: dict[UUID, Watch] = {}
-        #: By project whose list somebody has open: counts what was new or moved.
+        self.watches: dict[UUID, ThreadWatch] = {}
+        #: By project with an open list: count of threads that were new or moved.
         self.fresh: dict[UUID, int] = {}
 
     def admit(self, viewer: Viewer) -> None:
-        """Count a socket in. Raises RefusedError when there are too many."""
+        """Admit a socket. Raises SocketRefusedError when there are too many."""
         if len(self.viewers) >= protocol.MAX_SOCKETS:
-            raise RefusedError(Close.TRY_LATER)
+            raise SocketRefusedError(LiveCloseCode.TRY_LATER)
         session = viewer.badge.session
         same = sum(each.badge.session == session for each in self.viewers)
         if same >= protocol.MAX_SOCKETS_PER_SESSION:
-            raise RefusedError(Close.TOO_MANY)
+            raise SocketRefusedError(LiveCloseCode.TOO_MANY)
         self.viewers.add(viewer)
 
     def leave(self, viewer: Viewer) -> None:
@@ -167,7 +171,7 @@ class Audience:
         viewer.end_reading()
         self.sweep()
 
-    def end(self, viewer: Viewer, code: Close) -> None:
+    def end(self, viewer: Viewer, code: LiveCloseCode) -> None:
         viewer.end(code)
         self.leave(viewer)
 
@@ -176,62 +180,64 @@ class Audience:
         self.watches.clear()
         self.fresh.clear()
 
-    def of(self, watch: Watch) -> list[Viewer]:
+    def list_viewers(self, watch: ThreadWatch) -> list[Viewer]:
         return [each for each in self.viewers if watch.thread in each.threads]
 
-    def due(self, viewer: Viewer) -> Iterator[Key]:
-        """Iterate over what the viewer shows an older state of."""
+    def iter_due(self, viewer: Viewer) -> Iterator[PanelKey]:
+        """Iterate over the panels of which the viewer shows an older state."""
         for key, seq in viewer.shown.items():
             if self.watches[key[0]].head > seq:
                 yield key
 
-    def heads(self, viewer: Viewer) -> dict[UUID, int]:
+    def get_heads(self, viewer: Viewer) -> dict[UUID, int]:
         return {thread: self.watches[thread].head for thread in viewer.threads}
 
-    def freshness(self, viewer: Viewer) -> int:
+    def get_freshness(self, viewer: Viewer) -> int:
         project = viewer.standing.project
         return self.fresh.get(project, 0) if project and viewer.fresh else 0
 
-    def erased(self, watch: Watch, code: str, proof: Mapping[str, object]) -> None:
-        """Take the thread's content off every page and out of our memory."""
+    def drop_erased(
+        self, watch: ThreadWatch, code: str, proof: Mapping[str, object]
+    ) -> None:
+        """Remove an erased thread's content from every page and from memory."""
         watch.panels.clear()
-        for viewer in self.of(watch):
-            viewer.drop(watch.thread)
-            viewer.post(protocol.gone(watch.thread, code, proof))
+        for viewer in self.list_viewers(watch):
+            viewer.drop_thread(watch.thread)
+            viewer.send_soon(protocol.build_gone(watch.thread, code, proof))
 
-    def restricted(self, watch: Watch) -> None:
-        """Show nothing of it any more to who is no officer; lists go on without."""
-        for viewer in self.of(watch):
+    def drop_restricted(self, watch: ThreadWatch) -> None:
+        """Drop a restricted thread for all but officers; close pages of that thread."""
+        for viewer in self.list_viewers(watch):
             if viewer.standing.officer:
                 continue
             if viewer.threads == {watch.thread}:
-                self.end(viewer, Close.FORBIDDEN)
+                self.end(viewer, LiveCloseCode.FORBIDDEN)
             else:
-                viewer.drop(watch.thread)
+                viewer.drop_thread(watch.thread)
 
-    def went_back(self, watch: Watch, seq: int) -> None:
-        """Have pages fetch anew that show more than a restored database has."""
+    def reset_head(self, watch: ThreadWatch, seq: int) -> None:
+        """Set an older head after a database restore; pages beyond it fetch again."""
         watch.head = seq
         watch.panels.clear()
-        for viewer in self.of(watch):
+        for viewer in self.list_viewers(watch):
             self.call_back(viewer, watch)
 
     @staticmethod
-    def call_back(viewer: Viewer, watch: Watch) -> None:
-        """Have a page fetch what it shows of events that aren't there (any more)."""
-        if ahead := viewer.ahead_of(watch.thread, watch.head):
+    def call_back(viewer: Viewer, watch: ThreadWatch) -> None:
+        """Ask a page to fetch again the panels that show events beyond the head."""
+        if ahead := viewer.list_ahead(watch.thread, watch.head):
             viewer.shown.update(dict.fromkeys(ahead, watch.head))
-            viewer.post(protocol.resync("behind"))
+            viewer.send_soon(protocol.build_resync("behind"))
 
-    def unpushable(self, watch: Watch) -> None:
-        """Have pages fetch a panel that can't be rendered: then it says why."""
-        for viewer in self.of(watch):
+    def request_refetch(self, watch: ThreadWatch) -> None:
+        """Ask pages to fetch panels that failed to render; the answer tells why."""
+        for viewer in self.list_viewers(watch):
             mine = [key for key in viewer.shown if key[0] == watch.thread]
             viewer.shown.update(dict.fromkeys(mine, watch.head))
-            viewer.post(protocol.resync("format"))
+            viewer.send_soon(protocol.build_resync("format"))
 
     def sweep(self) -> None:
-        """Note since when a thread is left, and forget old texts."""
+        """Note when the last viewer left each thread, and drop old texts."""
         now = time.monotonic()
         wanted = {thread for viewer in self.viewers for thread in viewer.threads}
         for thread, watch in self.watches.items():
@@ -241,8 +247,8 @@ class Audience:
             elif watch.left_at is None:
                 watch.left_at = now
 
-    def abandoned(self, before: float) -> list[str]:
-        """Drop what nobody came back to; returns the groups that need no listening."""
+    def drop_abandoned(self, before: float) -> list[str]:
+        """Drop watches left by `before` and unwatched projects; return their groups."""
         left = [
             thread
             for thread, watch in self.watches.items()
@@ -254,15 +260,15 @@ class Audience:
             del self.watches[thread]
         for project in closed:
             del self.fresh[project]
-        return _groups(threads=left, projects=closed)
+        return _build_groups(threads=left, projects=closed)
 
-    def groups(self) -> list[str]:
-        """List the groups that must be listened to."""
-        return _groups(threads=list(self.watches), projects=list(self.fresh))
+    def list_groups(self) -> list[str]:
+        """List the channel-layer groups that the hub must listen to."""
+        return _build_groups(threads=list(self.watches), projects=list(self.fresh))
 
 
-def _groups(*, threads: list[UUID], projects: list[UUID]) -> list[str]:
-    # Our own ids: names that clients choose don't fit a group's alphabet.
+def _build_groups(*, threads: list[UUID], projects: list[UUID]) -> list[str]:
+    # Our own ids: names chosen by clients may not fit a group's alphabet.
     return [
         *(f"thread.{thread}" for thread in threads),
         *(f"project.{project}" for project in projects),

@@ -14,8 +14,8 @@ from inspector.access import access
 from inspector.live import protocol, standing
 from inspector.live.audience import Viewer
 from inspector.live.hub import hub
-from inspector.live.protocol import Close, Hello, RefusedError
-from inspector.live.standing import Badge
+from inspector.live.protocol import LiveCloseCode, LiveHello, SocketRefusedError
+from inspector.live.standing import SocketBadge
 from memoryhub.journal.log.listener import Listener
 from memoryhub.queries.threads.readers import read
 
@@ -25,9 +25,9 @@ LIVE_PATH = re.compile(r"/ws/live/([a-z0-9-]{1,40})")
 
 
 class LiveConsumer(AsyncWebsocketConsumer):
-    """Serve a page's socket. Refuses after accepting, so that the code is seen."""
+    """Socket of a page. Refuses after accepting, so that browsers see the code."""
 
-    #: No such layer: not a channel for every page, the hub has one for all.
+    #: A layer that does not exist: the hub has one channel for all pages.
     channel_layer_alias = "none"
 
     def __init__(self) -> None:
@@ -38,43 +38,45 @@ class LiveConsumer(AsyncWebsocketConsumer):
         self.closed = False
 
     async def dispatch(self, message: Mapping[str, Any]) -> None:
-        # Channels would first have a thread look for old database connections; only
-        # readers have any here.
+        # Channels would first close old database connections in a thread; here only
+        # reader threads have connections.
         handler = getattr(self, message["type"].replace(".", "_"))
         try:
             await handler(message)
-        except RefusedError as refused:
+        except SocketRefusedError as refused:
             await self.refuse(refused.code)
 
     async def connect(self) -> None:
         await self.accept()
-        badge = _badge(self.scope)
-        found = (await read(standing.list_standing, {badge}))[badge]
+        badge = _read_badge(self.scope)
+        found = (await read(standing.list_rights, {badge}))[badge]
         if found.close is not None:
-            # Another's project reads like one that isn't there.
-            unknown = found.close is Close.FORBIDDEN
-            raise RefusedError(Close.NOT_FOUND if unknown else found.close)
+            # A project of others gets the same code as an unknown project.
+            unknown = found.close is LiveCloseCode.FORBIDDEN
+            raise SocketRefusedError(
+                LiveCloseCode.NOT_FOUND if unknown else found.close
+            )
         viewer = Viewer(badge=badge, standing=found, send=self.say, close=self.refuse)
         hub.audience.admit(viewer)
         self.viewer = viewer
-        self.wake(protocol.HELLO_SECONDS, Close.SILENT)
+        self.schedule_end(protocol.HELLO_SECONDS, LiveCloseCode.SILENT)
 
     async def receive(
         self, text_data: str | None = None, bytes_data: bytes | None = None
     ) -> None:
         viewer = self.viewer
         if self.closed or viewer is None:
-            # What was on its way when we hung up.
+            # Drop a message that was under way when the server closed the socket.
             return
         now = time.monotonic()
         if len(self.heard) == self.heard.maxlen and now - self.heard[0] < 1.0:
-            raise RefusedError(Close.TOO_MANY)
+            raise SocketRefusedError(LiveCloseCode.TOO_MANY)
         self.heard.append(now)
         spoken = protocol.parse(text_data)
-        if isinstance(spoken, Hello):
+        if isinstance(spoken, LiveHello):
             if not viewer.greeted:
-                # Even a page that is never closed shows its session now and then.
-                self.wake(protocol.LIFE_SECONDS, Close.RESTART)
+                # A page that is never closed must present its session again.
+                self.schedule_end(protocol.LIFE_SECONDS, LiveCloseCode.RESTART)
             await hub.greet(viewer, spoken)
         else:
             hub.ack(viewer, spoken.n)
@@ -86,7 +88,7 @@ class LiveConsumer(AsyncWebsocketConsumer):
         if not self.closed:
             await self.send(text)
 
-    async def refuse(self, code: Close) -> None:
+    async def refuse(self, code: LiveCloseCode) -> None:
         if not self.closed:
             self.leave()
             await self.close(code)
@@ -98,8 +100,8 @@ class LiveConsumer(AsyncWebsocketConsumer):
         if self.viewer is not None:
             hub.audience.leave(self.viewer)
 
-    def wake(self, seconds: float, code: Close) -> None:
-        """End the socket after so long, unless another end is set."""
+    def schedule_end(self, seconds: float, code: LiveCloseCode) -> None:
+        """Schedule the end of the socket, in place of an earlier schedule."""
         if self.alarm is not None:
             self.alarm.cancel()
         assert self.viewer is not None
@@ -107,23 +109,23 @@ class LiveConsumer(AsyncWebsocketConsumer):
         self.alarm = loop.call_later(seconds, self.viewer.end, code)
 
 
-def _badge(scope: Mapping[str, Any]) -> Badge:
-    """Read what the handshake showed. Raises RefusedError when nobody is signed in."""
+def _read_badge(scope: Mapping[str, Any]) -> SocketBadge:
+    """Read the badge of a handshake. Raises SocketRefusedError if signed out."""
     path = LIVE_PATH.fullmatch(scope["path"])
     assert path is not None
     user = scope["user"]
     if not user.is_authenticated:
-        raise RefusedError(Close.SIGNED_OUT)
+        raise SocketRefusedError(LiveCloseCode.SIGNED_OUT)
     peer = (scope.get("client") or ("",))[0]
     headers = {
         name.decode("latin-1"): value.decode("latin-1")
         for name, value in scope["headers"]
     }
-    return Badge(
+    return SocketBadge(
         session=scope["session"].session_key,
         operator=user.pk,
         project=path[1],
-        near=access.is_near(peer, host=headers.get("host", ""), headers=headers),
+        near=access.is_local_peer(peer, host=headers.get("host", ""), headers=headers),
     )
 
 

@@ -9,7 +9,7 @@ from django.http import HttpRequest, HttpResponse
 from django.views.decorators.http import require_safe
 
 from inspector.access import access
-from inspector.access.access import signed_in
+from inspector.access.access import require_signed_in
 from inspector.live.hub import hub
 from inspector.web import shell
 from memoryhub.models.server.clock import clock
@@ -24,17 +24,17 @@ from memoryhub.vault.registry import lru
 
 
 @require_safe
-@signed_in
+@require_signed_in
 def index(request: HttpRequest, project: str) -> HttpResponse:
-    """Show every check with its threshold: the same that the overview counts."""
-    visitor = access.find_visitor(request, project)
+    """Show every check that the overview counts, with its threshold."""
+    visitor = access.require_visitor(request, project)
     now = clock.now()
     found = unhealthy.get_unhealthy(visitor.project, now=now)
     context = {
         "found": found,
         "unhealthy": found.count,
         "verdicts": [(each, found.counts.get(each.flag, 0)) for each in VERDICTS],
-        "checks": [(each, *_figures(each)) for each in found.checks],
+        "checks": [(each, *_split_figures(each)) for each in found.checks],
         "model_days": model_use.list_days(visitor.project.id, now=now),
         "counts": stats.get_project_counts(visitor.project.id, now=now),
         "memory": memory_checks.get_memory_checks(visitor.project, now=now),
@@ -42,7 +42,7 @@ def index(request: HttpRequest, project: str) -> HttpResponse:
         "most_counted": retention.COUNTED,
         "caches": lru.list_caches(),
     }
-    return shell.page(
+    return shell.render_page(
         request,
         "inspector/threads/health/index.html",
         context,
@@ -51,12 +51,14 @@ def index(request: HttpRequest, project: str) -> HttpResponse:
     )
 
 
-def _figures(check: ServerCheck) -> tuple[Mapping[str, datetime], Mapping[str, Any]]:
-    """Part times from other figures, since they are drawn differently.
+def _split_figures(
+    check: ServerCheck,
+) -> tuple[Mapping[str, datetime], Mapping[str, Any]]:
+    """Split a check's figures into times and others, which are drawn differently.
 
-    What the hub does is known here alone.
+    Figures of the hub are added here, since only this process knows them.
     """
     if check.key == "live":
-        check = replace(check, figures={**check.figures, **hub.figures()})
+        check = replace(check, figures={**check.figures, **hub.count_activity()})
     times = {n: v for n, v in check.figures.items() if isinstance(v, datetime)}
     return times, {n: v for n, v in check.figures.items() if n not in times}

@@ -13,34 +13,34 @@ import structlog
 import inspector
 from inspector.live import protocol, standing
 from inspector.live.audience import Audience, Viewer
-from inspector.live.protocol import Close, RefusedError
-from inspector.live.rendered_panels import Watch
+from inspector.live.protocol import LiveCloseCode, SocketRefusedError
+from inspector.live.rendered_panels import ThreadWatch
 from inspector.live.renderer import Renderer
 from inspector.web.read_audit import PLAIN_PANELS
 from memoryhub.errors import NotFoundError, UnavailableError
 from memoryhub.queries.threads.readers import read
 from memoryhub.queries.verify import heads
-from memoryhub.queries.verify.heads import Head
+from memoryhub.queries.verify.heads import WatchedHead
 
 log = structlog.get_logger()
 
-#: A lost notice costs one look; without a doorbell, looks are all there is.
+#: Seconds between looks, with a doorbell and without one; a look finds lost notices.
 LOOK_SECONDS, POLL_SECONDS = 2.0, 1.0
 CHECK_SECONDS = 5.0
-#: How long a thread is still listened for after its last viewer.
+#: Seconds for which a thread is still watched after its last viewer left.
 LINGER_SECONDS = 30.0
 REJOIN_SECONDS = 60.0
 MAX_WATCHES = 10_000
-#: A peer that reads nothing must not hold up the end of the process.
+#: Seconds to flush at the end; a peer that reads nothing must not hold up the end.
 FAREWELL_SECONDS = 1.0
 CANCEL_SECONDS = 0.1
 
 
 class Bell(Protocol):
-    """Tell the hub of commits. It may lose notices; then `broken` says so."""
+    """Notifier of commits. It may lose notices, and tells so by `broken`."""
 
     @property
-    def broken(self) -> bool: ...
+    def is_broken(self) -> bool: ...
 
     async def listen(
         self,
@@ -54,29 +54,29 @@ class Bell(Protocol):
 
 
 class Hub:
-    """Lead from commit to bytes: one watch a thread, one render for all sockets."""
+    """Path from commit to bytes: one watch a thread, one render for all sockets."""
 
     def __init__(self) -> None:
         self.bell: Bell | None = None
         self.audience = Audience()
         self.renderer = Renderer(self.audience)
         self._newest: dict[UUID, datetime | None] = {}
-        #: Heard of since the last look, and not known whose.
+        #: Threads named by notices since the last look, of unknown project.
         self._strange: set[UUID] = set()
         self._rejoin_at = 0.0
         self._tasks: list[asyncio.Future[None]] = []
 
     @property
     def mode(self) -> str:
-        """Tell whether other processes' commits are heard of at once, or looked for."""
-        return "polling" if self.bell is None or self.bell.broken else "doorbell"
+        """Return `doorbell` if notices of commits arrive at once, else `polling`."""
+        return "polling" if self.bell is None or self.bell.is_broken else "doorbell"
 
-    def figures(self) -> dict[str, int]:
-        """Count what there is right now, and what was done since the start.
+    def count_activity(self) -> dict[str, int]:
+        """Count sockets, messages and watches now, and work since the start.
 
-        Any thread may ask.
+        Any thread may call this.
         """
-        # Copied in one go each: sockets come and go meanwhile.
+        # Copied at once, since sockets come and go meanwhile.
         viewers = list(self.audience.viewers)
         watches = list(self.audience.watches.values())
         return {
@@ -89,30 +89,30 @@ class Hub:
         }
 
     async def start(self) -> None:
-        """Begin to listen, look, serve and check, on the running loop."""
+        """Start to listen, look, serve and check, on the running loop."""
         self.renderer = Renderer(self.audience)
         self._rejoin_at = time.monotonic() + REJOIN_SECONDS
         work = [
-            _forever(self.renderer.serve, every=lambda: 0.0),
-            _forever(self.look, every=self._look_seconds),
-            _forever(self.check, every=lambda: CHECK_SECONDS),
+            _run_forever(self.renderer.serve, every=lambda: 0.0),
+            _run_forever(self.look, every=self._get_look_seconds),
+            _run_forever(self.check, every=lambda: CHECK_SECONDS),
         ]
         if self.bell is not None:
-            work.append(self.bell.listen(self.hear, self.audience.groups))
+            work.append(self.bell.listen(self.hear, self.audience.list_groups))
         self._tasks = [asyncio.ensure_future(each) for each in work]
 
     async def stop(self) -> None:
-        """Send everybody away; they come back to the process that follows."""
+        """Stop the tasks and close all sockets; pages reconnect to the next process."""
         running = set(self._tasks)
         while running:
-            # More than once: a channel layer may swallow a cancellation.
+            # Repeated, since a channel layer may swallow a cancellation.
             for task in running:
                 task.cancel()
             _, running = await asyncio.wait(running, timeout=CANCEL_SECONDS)
         self._tasks = []
         viewers = list(self.audience.viewers)
         for viewer in viewers:
-            viewer.end(Close.RESTART)
+            viewer.end(LiveCloseCode.RESTART)
             viewer.end_reading()
         self.audience.clear()
         self._newest.clear()
@@ -123,51 +123,53 @@ class Hub:
 
     # Sockets
 
-    async def greet(self, viewer: Viewer, hello: protocol.Hello) -> None:
-        """Take what a page wants. Raises RefusedError for what it may not see."""
+    async def greet(self, viewer: Viewer, hello: protocol.LiveHello) -> None:
+        """Accept a hello. Raises SocketRefusedError if it may see no wanted thread."""
         project = viewer.standing.project
         assert project is not None
         threads = {want.thread for want in hello.want}
         found = await read(heads.list_heads, threads, project=project)
-        wanted = _authorise(viewer, threads, found)
+        wanted = _select_allowed(viewer, threads, found)
         current = hello.build == inspector.BUILD
-        await _note(viewer, hello, wanted if current else {})
-        # Joined first, then read: what is committed in between is not missed.
-        await self._join(project, wanted.values(), fresh=hello.fresh)
+        await _audit_reading(viewer, hello, wanted if current else {})
+        # Join first, then read, so that no commit in between is missed.
+        await self._join_groups(project, wanted.values(), fresh=hello.fresh)
         found = await read(heads.list_heads, wanted, project=project)
         if viewer not in self.audience.viewers:
             viewer.end_reading()
             return
-        viewer.want(_shown(hello, wanted) if current else {})
+        viewer.set_shown(_map_shown(hello, wanted) if current else {})
         viewer.greeted, viewer.fresh = True, hello.fresh
         seqs = {thread: head.seq for thread, head in found.items()}
-        viewer.post(protocol.hello(mode=self.mode, heads=seqs))
+        viewer.send_soon(protocol.build_hello(mode=self.mode, heads=seqs))
         if not current:
-            viewer.post(protocol.resync("build"))
+            viewer.send_soon(protocol.build_resync("build"))
         for thread, seq in seqs.items():
             watch = self.audience.watches[thread]
             watch.head = max(watch.head, seq)
             self.audience.call_back(viewer, watch)
         self.audience.sweep()
-        self.renderer.ring()
+        self.renderer.wake()
 
     def ack(self, viewer: Viewer, n: int) -> None:
-        """Note that the page has painted push `n`: it can take the next."""
+        """Note that the page has painted push `n`, and can take the next push."""
         if n == viewer.pushes:
             viewer.credit = True
-            self.renderer.ring()
+            self.renderer.wake()
 
-    async def _join(self, project: UUID, found: Iterable[Head], *, fresh: bool) -> None:
+    async def _join_groups(
+        self, project: UUID, found: Iterable[WatchedHead], *, fresh: bool
+    ) -> None:
         watches, now = self.audience.watches, time.monotonic()
         groups = []
         for head in found:
             if watch := watches.get(head.thread):
-                # One that was about to be dropped is kept for as long as this takes.
+                # A watch that was about to be dropped stays while the page joins.
                 watch.left_at = watch.left_at and now
                 continue
             if len(watches) >= MAX_WATCHES:
-                raise RefusedError(Close.TRY_LATER)
-            watches[head.thread] = Watch(thread=head.thread, project=project)
+                raise SocketRefusedError(LiveCloseCode.TRY_LATER)
+            watches[head.thread] = ThreadWatch(thread=head.thread, project=project)
             groups.append(f"thread.{head.thread}")
         if fresh and project not in self.audience.fresh:
             self.audience.fresh[project] = 1
@@ -178,10 +180,10 @@ class Hub:
     # Notices and looks
 
     def hear(self, thread: UUID, seq: int) -> None:
-        """Take a notice. It only rings: what there is to see is read."""
+        """Take a notice of a commit. It only wakes; the renderer reads the database."""
         watch, fresh = self.audience.watches.get(thread), self.audience.fresh
-        # Of a thread that nobody watches we don't know whose it is, unless lists of one
-        # project only are open; else the next look finds out.
+        # The project of an unwatched thread is unknown, except that a single project
+        # with open lists is taken for it. Otherwise the next look reads the project.
         alone = next(iter(fresh)) if len(fresh) == 1 else None
         project = alone if watch is None else watch.project
         if project in fresh:
@@ -190,13 +192,13 @@ class Hub:
             self._strange.add(thread)
         if watch is not None and seq > watch.head:
             watch.head = seq
-            self.renderer.ring()
+            self.renderer.wake()
 
     async def look(self) -> None:
-        """See for ourselves where the watched threads are, and say that we are here.
+        """Read the heads of watched threads, and send beats to silent sockets.
 
-        One query, and one more while lists are open. Only after a look that succeeded
-        is anything said, so that pages of a server that can't read grow stale.
+        One query, and one or two more while lists are open. Beats are sent only after a
+        successful look, so that pages of a server that cannot read grow stale.
         """
         watches = self.audience.watches
         before = {
@@ -205,26 +207,28 @@ class Hub:
         found = await read(heads.list_heads, before) if before else {}
         for thread, seq in before.items():
             if watch := watches.get(thread):
-                self._seen(watch, found.get(thread), before=seq)
+                self._take_head(watch, found.get(thread), before=seq)
         await self._look_for_fresh()
-        self._beat()
+        self._send_beats()
         self.audience.sweep()
-        await self._keep_groups()
+        await self._refresh_groups()
 
-    def _seen(self, watch: Watch, head: Head | None, *, before: int) -> None:
+    def _take_head(
+        self, watch: ThreadWatch, head: WatchedHead | None, *, before: int
+    ) -> None:
         if head is None or head.erased:
             code = head.erased if head else None
             proof = head.proof.detail if head and head.proof else {}
-            self.audience.erased(watch, code or NotFoundError.code, proof)
+            self.audience.drop_erased(watch, code or NotFoundError.code, proof)
             return
         if head.restricted:
-            self.audience.restricted(watch)
+            self.audience.drop_restricted(watch)
         if head.seq < before:
-            # Less than there was before we asked.
-            self.audience.went_back(watch, head.seq)
+            # The head is older than before the query: the database was restored.
+            self.audience.reset_head(watch, head.seq)
         elif head.seq > watch.head:
             watch.head = head.seq
-            self.renderer.ring()
+            self.renderer.wake()
 
     async def _look_for_fresh(self) -> None:
         fresh = self.audience.fresh
@@ -241,69 +245,69 @@ class Hub:
                 fresh[project] += 1
         self._newest = newest
 
-    def _beat(self) -> None:
-        """Say that we are here to those who were not told lately."""
+    def _send_beats(self) -> None:
+        """Send a beat to each socket that got no message lately."""
         silent = time.monotonic() - LOOK_SECONDS * 0.9
         for viewer in self.audience.viewers:
-            if viewer.greeted and viewer.silent_since(silent):
-                beat = protocol.beat(
+            if viewer.greeted and viewer.is_silent_since(silent):
+                beat = protocol.build_beat(
                     mode=self.mode,
-                    heads=self.audience.heads(viewer),
-                    fresh=self.audience.freshness(viewer),
+                    heads=self.audience.get_heads(viewer),
+                    fresh=self.audience.get_freshness(viewer),
                 )
-                viewer.post(beat)
+                viewer.send_soon(beat)
 
-    async def _keep_groups(self) -> None:
-        """Stop listening for what was left; now and then say again what we want."""
+    async def _refresh_groups(self) -> None:
+        """Leave the groups of abandoned watches; rejoin all groups now and then."""
         now = time.monotonic()
-        left = self.audience.abandoned(now - LINGER_SECONDS)
+        left = self.audience.drop_abandoned(now - LINGER_SECONDS)
         if self.bell is None:
             return
         if left:
             await self.bell.leave(left)
         if now >= self._rejoin_at:
-            # A layer that was restarted has forgotten who listens to what.
+            # A restarted channel layer has forgotten the groups.
             self._rejoin_at = now + REJOIN_SECONDS
-            await self.bell.join(self.audience.groups())
+            await self.bell.join(self.audience.list_groups())
 
     async def check(self) -> None:
-        """Send away who has signed out or lost the role. One query for all."""
+        """Close sockets of operators who signed out or lost the role. One query."""
         badges = {viewer.badge for viewer in self.audience.viewers}
-        found = await read(standing.list_standing, badges) if badges else {}
+        found = await read(standing.list_rights, badges) if badges else {}
         for viewer in list(self.audience.viewers):
             if now := found.get(viewer.badge):
                 viewer.standing = now
                 if now.close is not None:
                     self.audience.end(viewer, now.close)
 
-    def _look_seconds(self) -> float:
+    def _get_look_seconds(self) -> float:
         return POLL_SECONDS if self.mode == "polling" else LOOK_SECONDS
 
 
-def _authorise(
-    viewer: Viewer, threads: Collection[UUID], found: Mapping[UUID, Head]
-) -> dict[UUID, Head]:
-    """Pick what the page may follow. Of a list the rest is left out.
+def _select_allowed(
+    viewer: Viewer, threads: Collection[UUID], found: Mapping[UUID, WatchedHead]
+) -> dict[UUID, WatchedHead]:
+    """Select the threads that the page may follow, and leave out the others.
 
-    Raises RefusedError, with what a page of the same thread would answer, when there is
-    nothing left.
+    Raises SocketRefusedError if a thread is unknown, or if no thread is left. The code
+    matches the answer of the thread's page.
     """
     if len(found) < len(threads):
-        raise RefusedError(Close.NOT_FOUND)
+        raise SocketRefusedError(LiveCloseCode.NOT_FOUND)
     there = {thread: head for thread, head in found.items() if not head.erased}
     if threads and not there:
-        raise RefusedError(Close.ERASED)
+        raise SocketRefusedError(LiveCloseCode.ERASED)
     officer = viewer.standing.officer
     seen = {t: head for t, head in there.items() if officer or not head.restricted}
     if threads and not seen:
-        raise RefusedError(Close.FORBIDDEN)
+        raise SocketRefusedError(LiveCloseCode.FORBIDDEN)
     return seen
 
 
-async def _note(
-    viewer: Viewer, hello: protocol.Hello, found: Mapping[UUID, Head]
+async def _audit_reading(
+    viewer: Viewer, hello: protocol.LiveHello, found: Mapping[UUID, WatchedHead]
 ) -> None:
-    """Have on disk whose content the page is shown. Raises RefusedError."""
+    """Write audit entries for the page's content. Raises SocketRefusedError."""
     wanted = {
         want.thread for want in hello.want if not PLAIN_PANELS.issuperset(want.panels)
     }
@@ -312,11 +316,11 @@ async def _note(
             [found[thread] for thread in wanted if thread in found]
         )
     except UnavailableError:
-        raise RefusedError(Close.TRY_LATER) from None
+        raise SocketRefusedError(LiveCloseCode.TRY_LATER) from None
 
 
-def _shown(
-    hello: protocol.Hello, wanted: Collection[UUID]
+def _map_shown(
+    hello: protocol.LiveHello, wanted: Collection[UUID]
 ) -> dict[tuple[UUID, str], int]:
     return {
         (want.thread, panel): want.seq
@@ -326,7 +330,7 @@ def _shown(
     }
 
 
-async def _forever(
+async def _run_forever(
     work: Callable[[], Awaitable[None]], *, every: Callable[[], float]
 ) -> None:
     while True:

@@ -26,8 +26,8 @@ HELLO_SECONDS, LIFE_SECONDS = 5.0, 3600.0
 MAX_SOCKETS, MAX_SOCKETS_PER_SESSION = 1000, 50
 
 
-class Close(IntEnum):
-    """Why the server ends a socket. A browser comes back after the 1012 and 1013."""
+class LiveCloseCode(IntEnum):
+    """Close codes of the server. A browser reconnects after 1012 and 1013."""
 
     TOO_BIG = 1009
     RESTART = 1012
@@ -41,116 +41,118 @@ class Close(IntEnum):
     TOO_MANY = 4429
 
 
-class RefusedError(Exception):
-    """The socket can't go on; `code` says why."""
+class SocketRefusedError(Exception):
+    """Refusal to go on with a socket; `code` is the close code."""
 
-    def __init__(self, code: Close) -> None:
+    def __init__(self, code: LiveCloseCode) -> None:
         self.code = code
         super().__init__(code.name)
 
 
-# What a page says
+# Messages of a page
 
 
-def _pushed(name: str) -> str:
+def _require_pushed(name: str) -> str:
     if name not in moments.PUSHED:
         raise ValueError("no such panel")
     return name
 
 
-class _Message(BaseModel):
+class _LiveMessage(BaseModel):
     model_config = ConfigDict(extra="forbid", frozen=True, strict=True)
 
 
-class Want(_Message):
-    """Want panels of a thread; `seq` is what the page shows of them."""
+class PanelWant(_LiveMessage):
+    """Panels of a thread that a page wants; `seq` is the event the page shows."""
 
     thread: UUID
     panels: Annotated[
-        list[Annotated[str, AfterValidator(_pushed)]],
+        list[Annotated[str, AfterValidator(_require_pushed)]],
         Field(min_length=1, max_length=12),
     ]
     seq: Annotated[int, Field(ge=0, lt=2**63)]
 
 
-class Hello(_Message):
-    """Say what the page wants: first of all, and whenever that has changed."""
+class LiveHello(_LiveMessage):
+    """A page's wanted panels: its first message, sent again after each change."""
 
     t: Literal["hello"]
     v: Literal[1]
     build: Annotated[str, Field(max_length=64)]
-    #: The page lists threads and would hear of new ones.
+    #: The page lists threads and wants to hear of new threads.
     fresh: bool = False
-    want: Annotated[list[Want], Field(max_length=50)]
+    want: Annotated[list[PanelWant], Field(max_length=50)]
 
 
-class Ack(_Message):
-    """Say that the page has painted push `n`."""
+class PushAck(_LiveMessage):
+    """Acknowledgement that the page has painted push `n`."""
 
     t: Literal["ack"]
     n: Annotated[int, Field(ge=0, lt=2**63)]
 
 
-_SPOKEN: TypeAdapter[Hello | Ack] = TypeAdapter(
-    Annotated[Hello | Ack, Field(discriminator="t")]
+_PAGE_MESSAGES: TypeAdapter[LiveHello | PushAck] = TypeAdapter(
+    Annotated[LiveHello | PushAck, Field(discriminator="t")]
 )
 
 
-def parse(text: str | None) -> Hello | Ack:
-    """Parse a page's message. Raises RefusedError: too big, or not one of ours."""
+def parse(text: str | None) -> LiveHello | PushAck:
+    """Parse a page's message. Raises SocketRefusedError if too big or bad."""
     if text is None:
-        raise RefusedError(Close.BAD_MESSAGE)
+        raise SocketRefusedError(LiveCloseCode.BAD_MESSAGE)
     size = len(text.encode())
     if size > HELLO_BYTES:
-        raise RefusedError(Close.TOO_BIG)
+        raise SocketRefusedError(LiveCloseCode.TOO_BIG)
     try:
-        spoken = _SPOKEN.validate_json(text)
+        spoken = _PAGE_MESSAGES.validate_json(text)
     except ValidationError:
-        # What claims to be a hello may be long, and is then judged by what it says.
+        # A text with "hello" may be long, and is refused for its content.
         too_big = size > OTHER_BYTES and '"hello"' not in text
-        raise RefusedError(Close.TOO_BIG if too_big else Close.BAD_MESSAGE) from None
-    if size > OTHER_BYTES and not isinstance(spoken, Hello):
-        raise RefusedError(Close.TOO_BIG)
+        raise SocketRefusedError(
+            LiveCloseCode.TOO_BIG if too_big else LiveCloseCode.BAD_MESSAGE
+        ) from None
+    if size > OTHER_BYTES and not isinstance(spoken, LiveHello):
+        raise SocketRefusedError(LiveCloseCode.TOO_BIG)
     return spoken
 
 
-# What the server says
+# Messages of the server
 
 
-def hello(*, mode: str, heads: Mapping[UUID, int]) -> str:
-    return _json(
+def build_hello(*, mode: str, heads: Mapping[UUID, int]) -> str:
+    return _to_json(
         {"t": "hello", "v": 1, "build": inspector.BUILD, "mode": mode}
-        | {"heads": _plain(heads)}
+        | {"heads": _to_plain(heads)}
     )
 
 
-def beat(*, mode: str, heads: Mapping[UUID, int], fresh: int) -> str:
-    """Word that the server is there, and how far the page's threads are."""
+def build_beat(*, mode: str, heads: Mapping[UUID, int], fresh: int) -> str:
+    """Build a beat: the server is there, with the heads of the page's threads."""
     at = clock.now().isoformat(timespec="seconds")
     message = {"t": "beat", "at": at, "mode": mode, "fresh": fresh}
-    return _json(message | {"heads": _plain(heads)})
+    return _to_json(message | {"heads": _to_plain(heads)})
 
 
-def resync(why: Literal["behind", "format", "build"]) -> str:
-    """Word that pushes don't lead to the truth from here: fetch it."""
-    return _json({"t": "resync", "why": why})
+def build_resync(why: Literal["behind", "format", "build"]) -> str:
+    """Build a request to fetch the page again, since pushes cannot correct it."""
+    return _to_json({"t": "resync", "why": why})
 
 
-def gone(thread: UUID, code: str, proof: Mapping[str, object]) -> str:
-    """Word that a thread's content must go; `proof` names erasure and receipt."""
-    return _json({"t": "gone", "thread": str(thread), "code": code, **proof})
+def build_gone(thread: UUID, code: str, proof: Mapping[str, object]) -> str:
+    """Build an order to remove a thread's content; `proof` has erasure and receipt."""
+    return _to_json({"t": "gone", "thread": str(thread), "code": code, **proof})
 
 
-def mark(n: int, *, fresh: int) -> str:
-    """Word what a push begins with; its number goes back in the ack."""
+def render_mark(n: int, *, fresh: int) -> str:
+    """Render the mark that starts a push; the page acks with its number."""
     return format_html(
         '<output id="live-mark" data-n="{}" data-fresh="{}" hidden></output>', n, fresh
     )
 
 
-def _plain(heads: Mapping[UUID, int]) -> dict[str, int]:
+def _to_plain(heads: Mapping[UUID, int]) -> dict[str, int]:
     return {str(thread): seq for thread, seq in heads.items()}
 
 
-def _json(message: Mapping[str, object]) -> str:
+def _to_json(message: Mapping[str, object]) -> str:
     return orjson.dumps(message).decode()

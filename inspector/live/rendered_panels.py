@@ -6,28 +6,28 @@ from collections.abc import Collection
 from dataclasses import dataclass, field
 from uuid import UUID
 
-from inspector.drawing.scenes import Scene
+from inspector.drawing.scenes import ThreadScene
 from inspector.lists import panels
 from inspector.replay import moments
 from memoryhub.queries.verify import heads
 
-#: How long a rendered text may be handed out; it holds content in the clear.
+#: Seconds for which a rendered text is sent; the text holds decrypted content.
 LIFE_SECONDS = 1.0
 PER_SECOND, BURST = 10.0, 2.0
-#: A render that took so long is followed by this many times as much rest: watching
-#: takes at most a quarter of a core.
-REST = 3.0
+#: Rest after each render, as a multiple of its duration: rendering takes at most a
+#: quarter of a core.
+REST_FACTOR = 3.0
 
 
 @dataclass(slots=True, kw_only=True)
-class Bucket:
-    """Hand out tokens that come back ten a second, at most two of them saved up."""
+class RenderBucket:
+    """Token bucket of renders: ten tokens a second, at most two saved."""
 
     tokens: float = BURST
     at: float = 0.0
 
     def wait(self, now: float) -> float:
-        """Compute the seconds until a token can be taken; 0 if one is there."""
+        """Compute the seconds until a token can be taken; 0 if a token is there."""
         tokens = min(BURST, self.tokens + (now - self.at) * PER_SECOND)
         return max(0.0, (1.0 - tokens) / PER_SECOND)
 
@@ -38,7 +38,7 @@ class Bucket:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RenderedPanel:
-    """Hold one panel as of `seq`: the same text for every socket."""
+    """The text of a panel as of `seq`, the same for every socket."""
 
     seq: int
     text: str
@@ -48,7 +48,7 @@ class RenderedPanel:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RenderedPanels:
-    """Hold panels of a thread from one read of its row."""
+    """Panels of a thread, rendered from one read of its row."""
 
     seq: int
     panels: dict[str, RenderedPanel]
@@ -56,20 +56,20 @@ class RenderedPanels:
 
 
 @dataclass(slots=True, kw_only=True)
-class Watch:
-    """Keep what is rendered of a thread that somebody watches, or lately did."""
+class ThreadWatch:
+    """A watched thread with its rendered panels; kept a while after its last viewer."""
 
     thread: UUID
     project: UUID
-    #: The newest seq that is known to be on disk.
+    #: The newest seq known to be on disk.
     head: int = -1
     panels: dict[str, RenderedPanel] = field(default_factory=dict)
-    bucket: Bucket = field(default_factory=Bucket)
-    #: When its last viewer left; None while there is one.
+    bucket: RenderBucket = field(default_factory=RenderBucket)
+    #: When the last viewer left; None while there is a viewer.
     left_at: float | None = None
 
-    def current(self, panel: str, now: float, head: int | None = None) -> bool:
-        """Tell whether the state at the head is rendered and may still be sent."""
+    def is_current(self, panel: str, now: float, head: int | None = None) -> bool:
+        """Tell whether the panel is rendered as of the head, and may still be sent."""
         rendered = self.panels.get(panel)
         return (
             rendered is not None
@@ -78,7 +78,7 @@ class Watch:
         )
 
     def forget(self, now: float) -> None:
-        """Drop texts that may not be handed out any more."""
+        """Drop texts that are too old to be sent."""
         self.panels = {
             name: panel
             for name, panel in self.panels.items()
@@ -87,15 +87,15 @@ class Watch:
 
 
 def render(thread: UUID, names: Collection[str]) -> RenderedPanels:
-    """Render panels of a thread as a push holds them. Runs in a reader thread.
+    """Render panels of a thread for a push. Runs in a reader thread.
 
-    Raises the refusal that a page of the thread would answer.
+    Raises the same refusal as a page of the thread.
     """
     began = time.perf_counter()
     row = heads.get_row(thread)
-    scene = Scene(thread=row)
+    scene = ThreadScene(thread=row)
     texts = {
-        name: panels.render(moments.PANELS[name], scene, pushed=True)
+        name: panels.render_panel(moments.PANELS[name], scene, pushed=True)
         for name in sorted(names)
     }
     now = time.monotonic()

@@ -4,7 +4,7 @@ from collections.abc import Awaitable, Callable
 from typing import Any, cast
 
 from inspector.live.consumers import LIVE_PATH, LiveConsumer
-from inspector.live.protocol import Close
+from inspector.live.protocol import LiveCloseCode
 
 Scope = dict[str, Any]
 Receive = Callable[[], Awaitable[dict[str, Any]]]
@@ -18,8 +18,8 @@ async def websocket_application(scope: Scope, receive: Receive, send: Send) -> N
         live = cast("Application", LiveConsumer.as_asgi())
         await live(scope, receive, send)
         return
-    # A router would answer an unknown path by a traceback; a refused handshake looks
-    # like a lost connection, and the browser would try again for ever.
+    # A router would log a traceback for an unknown path. A refused handshake looks like
+    # a lost connection, which the browser would retry for ever.
     await receive()
     await send({"type": "websocket.accept"})
-    await send({"type": "websocket.close", "code": Close.NOT_FOUND})
+    await send({"type": "websocket.close", "code": LiveCloseCode.NOT_FOUND})

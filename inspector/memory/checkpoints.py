@@ -1,4 +1,4 @@
-"""Checkpoints: their tree; automatic ones are folded away unless asked for."""
+"""Screens of checkpoints: a tree that folds automatic checkpoints away by default."""
 
 from __future__ import annotations
 
@@ -9,17 +9,17 @@ from django.http import HttpRequest, HttpResponse, HttpResponseRedirect
 from django.urls import reverse
 from django.views.decorators.http import require_http_methods, require_safe
 
-from inspector.access.access import signed_in
-from inspector.drawing.scenes import Scene
+from inspector.access.access import require_signed_in
+from inspector.drawing.scenes import ThreadScene
 from inspector.lists import panels, screens, visits
-from inspector.lists.screens import Context, Export, ListRequest, Screen
+from inspector.lists.screens import Context, ListRequest, Screen, ScreenExport
 from inspector.lists.visits import Visit
 from inspector.memory import editing
 from inspector.web import points, refusals, shell
 from inspector.web.records import Record
 from memoryhub.errors import InvalidError, Refusal
 from memoryhub.kernel.memory.checkpoint_events import COUNTED
-from memoryhub.queries.lists.cursors import Batch
+from memoryhub.queries.lists.cursors import ListBatch
 from memoryhub.queries.memory import checkpoint_trees, checkpoints, comparison_views
 from memoryhub.queries.memory.checkpoints import CheckpointLine
 from memoryhub.queries.memory.comparisons import HEAD
@@ -31,7 +31,7 @@ _NAME_TEXTS: refusals.Texts = {
 }
 
 
-def _lines(ask: ListRequest[Visit]) -> Context:
+def _build_list(ask: ListRequest[Visit]) -> Context:
     visit, automatic = ask.where, ask.request.GET.get("auto") == "1"
     tree = checkpoint_trees.get_tree(
         visit.row, seq=visit.moment.at_seq, automatic=automatic
@@ -44,16 +44,16 @@ def _lines(ask: ListRequest[Visit]) -> Context:
     }
 
 
-def _batch(
+def _list_batch(
     ask: ListRequest[Visit], after: str | None, limit: int
-) -> Batch[CheckpointLine]:
+) -> ListBatch[CheckpointLine]:
     visit = ask.where
     return checkpoints.list_checkpoints(
         visit.row, seq=visit.moment.at_seq, after=after, limit=limit
     )
 
 
-def _record(thread: str, line: CheckpointLine) -> Record:
+def _build_record(thread: str, line: CheckpointLine) -> Record:
     return {
         "thread": thread,
         "seq": line.seq,
@@ -72,30 +72,30 @@ SCREEN = Screen(
     folder="memory/checkpoints",
     tab="branches",
     scope=screens.THREAD,
-    lines=_lines,
-    export=Export(
+    lines=_build_list,
+    export=ScreenExport(
         fields=(
             *("thread", "seq", "name", "at", "by", "auto", "parent"),
             *COUNTED,
             *("touched", "description"),
         ),
-        record=_record,
-        batch=_batch,
+        record=_build_record,
+        batch=_list_batch,
     ),
 )
 
 
-#: Checkpoints that a form of two points offers.
+#: Checkpoints that the comparison form offers.
 OFFERED = 100
 
 
 @require_safe
-@signed_in
+@require_signed_in
 def compare(request: HttpRequest, project: str, thread: str) -> HttpResponse:
-    """Two checkpoints, or one and now: what differs from the first to the second."""
+    """Show what differs between two checkpoints, or between a checkpoint and now."""
     visit = visits.find(request, project, thread)
     at_seq = visit.moment.at_seq
-    offered = checkpoint_trees.newest(visit.row, seq=at_seq, limit=OFFERED)
+    offered = checkpoint_trees.list_newest(visit.row, seq=at_seq, limit=OFFERED)
     a, b = request.GET.get("a", ""), request.GET.get("b", "") or HEAD
     if not a and offered:
         a = str(offered[-1].seq)
@@ -121,33 +121,33 @@ def compare(request: HttpRequest, project: str, thread: str) -> HttpResponse:
         "offered": offered,
     }
     template = "inspector/memory/comparisons/show.html"
-    return visits.page(request, template, visit, context)
+    return visits.render_page(request, template, visit, context)
 
 
 @require_http_methods(["GET", "HEAD", "POST"])
-@signed_in
+@require_signed_in
 def take(request: HttpRequest, project: str, thread: str) -> HttpResponse:
-    """Keep what is now, under a name or none."""
-    visitor, row = editing.find(request, project, thread)
+    """Take a checkpoint of now, with or without a name."""
+    visitor, row = editing.require_editor(request, project, thread)
     problem: Refusal | None = None
     if request.method == "POST":
         name = request.POST.get("name", "").strip() or None
         try:
-            operator_memory.take(row, name=name, actor=visitor.actor)
+            operator_memory.take_checkpoint(row, name=name, actor=visitor.actor)
             kwargs = {"project": project, "thread": thread}
             return HttpResponseRedirect(reverse("checkpoints", kwargs=kwargs))
         except Refusal as refusal:
             problem = refusal
     context: dict[str, Any] = {
-        **panels.shared(Scene(thread=row)),
+        **panels.build_shared_context(ThreadScene(thread=row)),
         "name": request.POST.get("name", ""),
-        "problem": refusals.error_text(problem, _NAME_TEXTS, numbers=True),
+        "problem": refusals.get_error_text(problem, _NAME_TEXTS, numbers=True),
     }
-    return shell.page(
+    return shell.render_page(
         request,
         "inspector/memory/checkpoints/take.html",
         context,
         visitor=visitor,
         section="threads",
-        status=refusals.status_of(problem) if problem else 200,
+        status=refusals.get_status(problem) if problem else 200,
     )

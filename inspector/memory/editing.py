@@ -1,4 +1,4 @@
-"""What the forms of working memory share: who edits, and what an edit led to."""
+"""Shared parts of the forms of working memory: the editor, and the saved edit."""
 
 from __future__ import annotations
 
@@ -15,34 +15,36 @@ from inspector.lists.visits import Visit
 from inspector.web import asof
 from inspector.web.visitors import Visitor
 from memoryhub.errors import StaleError, ThreadClosedError
-from memoryhub.journal import Receipt
+from memoryhub.journal import OrderReceipt
 from memoryhub.models.access.operators import Membership
 from memoryhub.models.threads import Thread
 from memoryhub.queries.threads import edits
 from memoryhub.queries.threads.edits import Edit
 
 _VERSION = re.compile(r"0|-?[1-9][0-9]{0,17}")
-#: What a form has for a version where it showed that there is nothing.
+#: Version that a form sends where it showed no value.
 NONE = "none"
 
 
-def find(request: HttpRequest, project: str, thread: str) -> tuple[Visitor, Thread]:
-    """Find who edits, and which thread. Two queries.
+def require_editor(
+    request: HttpRequest, project: str, thread: str
+) -> tuple[Visitor, Thread]:
+    """Return the editor and the thread. Two queries.
 
-    Raises RoleError, and ThreadClosedError for a form that could not be sent.
+    Raises RoleError; ThreadClosedError for the form of a closed thread.
     """
-    visitor = access.find_visitor(request, project)
-    row = access.find_thread(visitor, thread)
-    visitor.require(Membership.Role.EDITOR)
+    visitor = access.require_visitor(request, project)
+    row = access.require_thread(visitor, thread)
+    visitor.require_role(Membership.Role.EDITOR)
     if request.method != "POST" and row.status == "closed":
         raise ThreadClosedError
     return visitor, row
 
 
-def version_of(sent: QueryDict) -> int | None:
-    """Read the version that the form showed; None: there was none.
+def parse_version(sent: QueryDict) -> int | None:
+    """Parse the version that the form showed; None if the form showed no value.
 
-    Raises StaleError without a word of it, for then nothing fits.
+    Raises StaleError for a missing or malformed version.
     """
     text = sent.get("version", "")
     if text == NONE:
@@ -52,8 +54,10 @@ def version_of(sent: QueryDict) -> int | None:
     return int(text)
 
 
-def show_saved(route: str, receipt: Receipt | None, **names: str) -> HttpResponse:
-    """Go to the page of what was edited, which says so and offers to undo it."""
+def redirect_to_saved(
+    route: str, receipt: OrderReceipt | None, **names: str
+) -> HttpResponse:
+    """Redirect to the page of the edited value, which offers to undo the edit."""
     where = reverse(route, kwargs=names)
     if receipt is None or not receipt.events:
         return HttpResponseRedirect(where)
@@ -66,11 +70,11 @@ def find_saved(
     visit: Visit,
     find: Callable[[Thread, int], Edit | None] = edits.find_edit,
 ) -> Edit | None:
-    """Find the edit that the URL says was just saved, by the one who looks.
+    """Find the edit that the URL names as just saved, if this visitor made the edit.
 
-    No query where it says nothing. Raises InvalidError.
+    No query without `saved` in the URL. Raises InvalidError.
     """
-    seq = asof.number(request, "saved")
+    seq = asof.read_number(request, "saved")
     if seq is None or not visit.editable:
         return None
     edit = find(visit.row, seq)

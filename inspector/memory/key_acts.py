@@ -9,16 +9,16 @@ from django.http.request import QueryDict
 from django.urls import reverse
 from django.views.decorators.http import require_http_methods
 
-from inspector.access.access import signed_in
+from inspector.access.access import require_signed_in
 from inspector.drawing import chat
-from inspector.drawing.hidden import typed
+from inspector.drawing.hidden import escape_hidden
 from inspector.lists import visits
 from inspector.memory import editing, typed_json
 from inspector.memory import keys as key_pages
 from inspector.web import refusals
 from inspector.web.visitors import Visitor
 from memoryhub.errors import InvalidError, KeyNotFoundError, Refusal, StaleError
-from memoryhub.journal import Receipt
+from memoryhub.journal import OrderReceipt
 from memoryhub.kernel.memory.keys import Expiry
 from memoryhub.kernel.text.strict_json import JsonRefusedError
 from memoryhub.models.projects import MOST_TTL_SECONDS
@@ -36,19 +36,19 @@ _TEXTS: refusals.Texts = {
 }
 _GONE = "There is nothing to change: the key went meanwhile."
 _UNITS = {"s": 1, "min": 60, "h": 3_600, "d": 86_400}
-#: A name is never longer.
+#: Characters of a key's name.
 _LONGEST = 128
-#: What a form sets for a key when it is not to expire, and how it comes.
+#: Choices of expiry in a form: none, a time to live, or the present expiry.
 _NEVER, _LASTING, _SAME = "never", "ttl", "same"
 
 
 @require_http_methods(["GET", "HEAD", "POST"])
-@signed_in
+@require_signed_in
 def act(
     request: HttpRequest, project: str, thread: str, key: str, verb: str
 ) -> HttpResponse:
-    """Set, retime or delete a key, as long as it is what the form showed."""
-    visitor, row = editing.find(request, project, thread)
+    """Set, retime or delete a key, if the key is still as the form showed it."""
+    visitor, row = editing.require_editor(request, project, thread)
     do = VERBS.get(verb)
     if do is None:
         raise Http404
@@ -57,49 +57,58 @@ def act(
         try:
             receipt = do(row, key, request.POST, visitor.actor)
         except KeyNotFoundError:
-            return _gone(request, project, thread, key)
+            return _render_gone(request, project, thread, key)
         except Refusal as refusal:
-            if refusals.status_of(refusal) in (404, 410):
+            if refusals.get_status(refusal) in (404, 410):
                 raise
             problem = refusal
         else:
             names = {"project": project, "thread": thread, "key": key}
-            return editing.show_saved("key", receipt, **names)
-        # By now the head is another one.
-        _, row = editing.find(request, project, thread)
+            return editing.redirect_to_saved("key", receipt, **names)
+        # The thread's head has moved by now.
+        _, row = editing.require_editor(request, project, thread)
     try:
-        line = _line(row, key, gone=problem is not None and verb == "set")
+        line = _find_line(row, key, gone=problem is not None and verb == "set")
     except KeyNotFoundError:
-        return _gone(request, project, thread, key)
-    return _form(request, visitor, row, verb=verb, key=key, line=line, problem=problem)
+        return _render_gone(request, project, thread, key)
+    return _render_form(
+        request, visitor, row, verb=verb, key=key, line=line, problem=problem
+    )
 
 
 @require_http_methods(["GET", "HEAD", "POST"])
-@signed_in
+@require_signed_in
 def add(request: HttpRequest, project: str, thread: str) -> HttpResponse:
-    """Set a key that is not there yet."""
-    visitor, row = editing.find(request, project, thread)
+    """Set a new key."""
+    visitor, row = editing.require_editor(request, project, thread)
     sent = request.POST if request.method == "POST" else request.GET
     key, problem = sent.get("key", "").strip()[:_LONGEST], None
     if request.method == "POST":
         text = request.POST.get("value", "").encode()
         try:
             receipt = operator_memory.set_key(
-                row, key, text, _expiry(request.POST), version=None, actor=visitor.actor
+                row,
+                key,
+                text,
+                _parse_expiry(request.POST),
+                version=None,
+                actor=visitor.actor,
             )
         except Refusal as refusal:
             problem = refusal
         else:
             names = {"project": project, "thread": thread, "key": key}
-            return editing.show_saved("key", receipt, **names)
-    return _form(request, visitor, row, verb="add", key=key, line=None, problem=problem)
+            return editing.redirect_to_saved("key", receipt, **names)
+    return _render_form(
+        request, visitor, row, verb="add", key=key, line=None, problem=problem
+    )
 
 
 @require_http_methods(["GET", "HEAD", "POST"])
-@signed_in
+@require_signed_in
 def clear(request: HttpRequest, project: str, thread: str) -> HttpResponse:
-    """Remove all keys, wherever the agent is by then; a checkpoint keeps them."""
-    visitor, row = editing.find(request, project, thread)
+    """Clear all keys, whatever the agent wrote meanwhile; a checkpoint keeps them."""
+    visitor, row = editing.require_editor(request, project, thread)
     problem: Refusal | None = None
     if request.method == "POST":
         try:
@@ -110,70 +119,76 @@ def clear(request: HttpRequest, project: str, thread: str) -> HttpResponse:
             where = reverse("keys", kwargs={"project": project, "thread": thread})
             query = f"?kept={kept.events[-1].seq}" if kept else ""
             return HttpResponseRedirect(f"{where}{query}")
-    return visits.thread_page(
+    return visits.render_thread_page(
         request,
         "inspector/memory/keys/clear.html",
         visitor,
         row,
-        {"count": keys.count_keys(row), "problem": refusals.error_text(problem)},
-        status=refusals.status_of(problem),
+        {"count": keys.count_keys(row), "problem": refusals.get_error_text(problem)},
+        status=refusals.get_status(problem),
     )
 
 
-def _set(row: Thread, key: str, sent: QueryDict, actor: str) -> Receipt:
-    """Give it the value that was typed, or the one that it had as of `from`."""
-    version, then = editing.version_of(sent), sent.get("from")
-    expiry = _kept(row, key, then) if sent.get("expiry") == _SAME else _expiry(sent)
+def _set_key(row: Thread, key: str, sent: QueryDict, actor: str) -> OrderReceipt:
+    """Set a key to the typed value, or to the value that the key had as of `from`."""
+    version, then = editing.parse_version(sent), sent.get("from")
+    expiry = (
+        _get_expiry(row, key, then)
+        if sent.get("expiry") == _SAME
+        else _parse_expiry(sent)
+    )
     if then is not None:
-        return operator_memory.set_key_back(
-            row, key, _seq(row, then), expiry, version=version, actor=actor
+        return operator_memory.revert_key(
+            row, key, _parse_seq(row, then), expiry, version=version, actor=actor
         )
     text = sent.get("value", "").encode()
     return operator_memory.set_key(row, key, text, expiry, version=version, actor=actor)
 
 
-def _retime(row: Thread, key: str, sent: QueryDict, actor: str) -> Receipt:
-    version, expiry = _version(sent), _expiry(sent)
+def _retime_key(row: Thread, key: str, sent: QueryDict, actor: str) -> OrderReceipt:
+    version, expiry = _require_version(sent), _parse_expiry(sent)
     return operator_memory.retime_key(row, key, expiry, version=version, actor=actor)
 
 
-def _delete(row: Thread, key: str, sent: QueryDict, actor: str) -> Receipt:
-    return operator_memory.delete_key(row, key, version=_version(sent), actor=actor)
+def _delete_key(row: Thread, key: str, sent: QueryDict, actor: str) -> OrderReceipt:
+    return operator_memory.delete_key(
+        row, key, version=_require_version(sent), actor=actor
+    )
 
 
-Act = Callable[[Thread, str, QueryDict, str], Receipt]
-VERBS: dict[str, Act] = {"set": _set, "retime": _retime, "delete": _delete}
+Act = Callable[[Thread, str, QueryDict, str], OrderReceipt]
+VERBS: dict[str, Act] = {"set": _set_key, "retime": _retime_key, "delete": _delete_key}
 
 
-def _version(sent: QueryDict) -> int:
-    """Read the version of a key that was there. Raises StaleError."""
-    version = editing.version_of(sent)
+def _require_version(sent: QueryDict) -> int:
+    """Parse the version of an existing key. Raises StaleError."""
+    version = editing.parse_version(sent)
     if version is None:
         raise StaleError
     return version
 
 
-def _seq(row: Thread, text: str) -> int:
-    """Read an event of the thread. Raises InvalidError."""
+def _parse_seq(row: Thread, text: str) -> int:
+    """Parse the seq of an event of the thread. Raises InvalidError."""
     plain = text.isascii() and text.isdigit() and len(text) <= 18
     if not plain or int(text) > row.head_seq:
         raise InvalidError(loc="from")
     return int(text)
 
 
-def _kept(row: Thread, key: str, then: str | None) -> Expiry:
-    """Keep the expiry that the key has; one that is not there, the one it had then."""
+def _get_expiry(row: Thread, key: str, then: str | None) -> Expiry:
+    """Return the key's present expiry, or for a missing key its expiry as of `then`."""
     try:
         line = keys.get_key(row, key, content=False)
     except KeyNotFoundError:
         if then is None:
             raise StaleError from None
-        line = keys.get_key(row, key, seq=_seq(row, then), content=False)
+        line = keys.get_key(row, key, seq=_parse_seq(row, then), content=False)
     return Expiry(given=True, at=line.expires_at)
 
 
-def _expiry(sent: QueryDict) -> Expiry:
-    """For how long, as the form says. Raises InvalidError."""
+def _parse_expiry(sent: QueryDict) -> Expiry:
+    """Parse the expiry that the form sets. Raises InvalidError."""
     word = sent.get("expiry", "")
     if word == _NEVER:
         return Expiry(given=True)
@@ -187,8 +202,8 @@ def _expiry(sent: QueryDict) -> Expiry:
     return Expiry(given=True, ttl=timedelta(seconds=seconds))
 
 
-def _line(row: Thread, key: str, *, gone: bool) -> KeyLine | None:
-    """Find the key as it is now; None where it may be `gone`."""
+def _find_line(row: Thread, key: str, *, gone: bool) -> KeyLine | None:
+    """Return the key as it is now; None if the key is missing and `gone` is set."""
     try:
         return keys.get_key(row, key)
     except KeyNotFoundError:
@@ -197,16 +212,18 @@ def _line(row: Thread, key: str, *, gone: bool) -> KeyLine | None:
         raise
 
 
-def _gone(request: HttpRequest, project: str, thread: str, key: str) -> HttpResponse:
-    """Show the page of a key that somebody took away meanwhile.
+def _render_gone(
+    request: HttpRequest, project: str, thread: str, key: str
+) -> HttpResponse:
+    """Render the page of a key that somebody deleted meanwhile.
 
-    Raises KeyNotFoundError for one that never was.
+    Raises KeyNotFoundError for a key that never existed.
     """
     visit = visits.find(request, project, thread)
-    return key_pages.page(request, visit, key, problem=_GONE, status=404)
+    return key_pages.render_page(request, visit, key, problem=_GONE, status=404)
 
 
-def _form(
+def _render_form(
     request: HttpRequest,
     visitor: Visitor,
     row: Thread,
@@ -217,17 +234,17 @@ def _form(
     problem: Refusal | None,
 ) -> HttpResponse:
     sent = request.POST if request.method == "POST" else QueryDict()
-    return visits.thread_page(
+    return visits.render_thread_page(
         request,
         "inspector/memory/keys/act.html",
         visitor,
         row,
-        _filled(sent, row, verb=verb, key=key, line=line, problem=problem),
-        status=refusals.status_of(problem),
+        _build_form(sent, row, verb=verb, key=key, line=line, problem=problem),
+        status=refusals.get_status(problem),
     )
 
 
-def _filled(
+def _build_form(
     sent: QueryDict,
     row: Thread,
     *,
@@ -236,32 +253,34 @@ def _filled(
     line: KeyLine | None,
     problem: Refusal | None,
 ) -> dict[str, Any]:
-    value = typed(chat.pretty(line.value)) if line else ""
+    value = escape_hidden(chat.render_json(line.value)) if line else ""
     moved = isinstance(problem, StaleError) and verb == "set"
     return {
-        **_lasting(sent, verb=verb, there=line is not None),
+        **_build_expiry_fields(sent, verb=verb, there=line is not None),
         "line": line,
         "name": key,
         "verb": verb,
         "version": line.version if line else editing.NONE,
-        "text": sent.get("value", _then(row, key, sent) or value),
-        # What stands there now, when somebody else wrote it meanwhile.
+        "text": sent.get("value", _render_former_value(row, key, sent) or value),
+        # The present value, if somebody else wrote the key meanwhile.
         "other": value if moved else "",
-        "problem": _error_text(problem, sent.get("value", "")),
+        "problem": _describe_error(problem, sent.get("value", "")),
         "code": problem.code if problem else "",
     }
 
 
-def _then(row: Thread, key: str, sent: QueryDict) -> str:
-    """Write the value that the key was to be set back to; empty where none was."""
+def _render_former_value(row: Thread, key: str, sent: QueryDict) -> str:
+    """Render the value as of `from`, for the form to propose; empty without `from`."""
     then = sent.get("from")
     if then is None:
         return ""
-    return typed(chat.pretty(keys.get_key(row, key, seq=_seq(row, then)).value))
+    return escape_hidden(
+        chat.render_json(keys.get_key(row, key, seq=_parse_seq(row, then)).value)
+    )
 
 
-def _lasting(sent: QueryDict, *, verb: str, there: bool) -> dict[str, Any]:
-    """The fields of an expiry as they were sent, or as they stand at first."""
+def _build_expiry_fields(sent: QueryDict, *, verb: str, there: bool) -> dict[str, Any]:
+    """Build the form's expiry fields: as sent, or their first values."""
     first = _SAME if verb == "set" else _NEVER if verb == "add" else _LASTING
     chosen = sent.get("expiry", first)
     return {
@@ -272,7 +291,7 @@ def _lasting(sent: QueryDict, *, verb: str, there: bool) -> dict[str, Any]:
     }
 
 
-def _error_text(problem: Refusal | None, text: str) -> str:
+def _describe_error(problem: Refusal | None, text: str) -> str:
     if isinstance(problem, JsonRefusedError):
-        return typed_json.error_text(problem, text)
-    return refusals.error_text(problem, _TEXTS, numbers=True)
+        return typed_json.describe_error(problem, text)
+    return refusals.get_error_text(problem, _TEXTS, numbers=True)

@@ -1,4 +1,4 @@
-"""What happened to a key, in words, with what each event made of its value. Pure."""
+"""History of a key in words, with each event's change of its value. Pure."""
 
 from __future__ import annotations
 
@@ -11,51 +11,54 @@ from typing import Any
 from inspector.memory import values
 from inspector.memory.values import DiffLine, Glimpse
 from memoryhub.queries.memory.key_views import KeyStep, KeyView
-from memoryhub.queries.paging.page_views import Step
+from memoryhub.queries.paging.page_views import PageStep
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ShownStep:
-    """An event of a key, in words."""
+    """Event of a key, in words."""
 
-    step: Step
+    step: PageStep
     words: str
-    #: The value that it left, where it can't be compared with the one before.
+    #: Value after the event, where there is no former value to compare with.
     value: Glimpse | None
     difference: tuple[DiffLine, ...]
-    #: The value that it left is gone for good.
+    #: Whether the value after the event was erased.
     erased: bool
-    #: The key can be set back to it: it is another than that of now and of newer ones.
+    #: Whether the page offers to set the key back to this value: it differs from the
+    #: present value and from those of newer events.
     back: bool
-    #: The key was there after it.
+    #: Whether the key existed after the event.
     left: bool
 
 
 def list_steps(view: KeyView) -> list[ShownStep]:
-    """Word each event of the key, newest first."""
-    # What stands there now is the value that the newest of them left.
+    """Describe each event of the key, newest first."""
+    # The present value is the value that the newest event left.
     now = view.history[0].wrote if view.line and view.history else None
     pairs = zip_longest(view.history, view.history[1:])
     shown, offered, room = [], {now}, values.ON_A_PAGE
     for step, older in pairs:
-        # Of several events that left the same value, the newest offers it.
+        # Of several events that left equal values, only the newest offers the value.
         back = step.opened and step.wrote not in offered
-        shown.append(_shown(step, older, back=back, room=room))
+        shown.append(_build_step(step, older, back=back, room=room))
         room -= len(shown[-1].difference)
         offered.add(step.wrote)
     return shown
 
 
-def _shown(step: KeyStep, older: KeyStep | None, *, back: bool, room: int) -> ShownStep:
+def _build_step(
+    step: KeyStep, older: KeyStep | None, *, back: bool, room: int
+) -> ShownStep:
     moved = step.opened and (older is None or step.wrote != older.wrote)
     lines: tuple[DiffLine, ...] = ()
     if moved and older is not None and older.opened and room > 0:
         most = min(room, values.SHOWN)
-        lines = values.difference(older.value, step.value, most=most)
+        lines = values.diff_values(older.value, step.value, most=most)
     return ShownStep(
         step=step.step,
-        words=_words(step.step, left=step.wrote != 0),
-        value=values.glimpse(step.value) if moved and not lines else None,
+        words=_describe_step(step.step, left=step.wrote != 0),
+        value=values.build_glimpse(step.value) if moved and not lines else None,
         difference=lines,
         erased=step.erased,
         back=back,
@@ -63,13 +66,13 @@ def _shown(step: KeyStep, older: KeyStep | None, *, back: bool, room: int) -> Sh
     )
 
 
-def _words(step: Step, *, left: bool) -> str:
+def _describe_step(step: PageStep, *, left: bool) -> str:
     body = step.body
     if step.type == "key.set":
         verb = "added" if body.get("created") else "set"
-        return f"{verb}, {body['bytes']:,} bytes, {_until(body)}"
+        return f"{verb}, {body['bytes']:,} bytes, {_describe_expiry(body)}"
     if step.type == "key.retimed":
-        return f"kept on, {_until(body)}"
+        return f"kept on, {_describe_expiry(body)}"
     if step.type == "checkpoint.restored":
         return f"{'brought' if left else 'taken'} back to a checkpoint"
     return _GONE[step.type]
@@ -82,7 +85,7 @@ _GONE = {
 }
 
 
-def _until(body: Mapping[str, Any]) -> str:
+def _describe_expiry(body: Mapping[str, Any]) -> str:
     until = body.get("expires_at")
     if not until:
         return "for ever"

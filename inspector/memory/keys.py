@@ -1,4 +1,4 @@
-"""Keys: the first by name as they change, or what a search finds."""
+"""Screens of keys: a live panel of the first by name, a search, and one key."""
 
 from __future__ import annotations
 
@@ -8,11 +8,11 @@ from typing import Any
 from django.http import HttpRequest, HttpResponse
 from django.views.decorators.http import require_safe
 
-from inspector.access.access import signed_in
+from inspector.access.access import require_signed_in
 from inspector.drawing import chat, trees
-from inspector.drawing.scenes import Context, Panel, Scene
+from inspector.drawing.scenes import Context, Panel, ThreadScene
 from inspector.lists import screens, visits
-from inspector.lists.screens import Count, Export, ListRequest, Screen
+from inspector.lists.screens import LineCount, ListRequest, Screen, ScreenExport
 from inspector.lists.visits import Visit
 from inspector.memory import editing, key_story
 from inspector.web import asof, search
@@ -21,15 +21,15 @@ from inspector.web.search import ParsedSearch, SearchError
 from memoryhub.errors import InvalidError
 from memoryhub.kernel.text import globs
 from memoryhub.queries.forget import erasure_views
-from memoryhub.queries.lists.cursors import Batch
+from memoryhub.queries.lists.cursors import ListBatch
 from memoryhub.queries.memory import key_views, keys
 from memoryhub.queries.memory.keys import KeyLine, Sort
 from memoryhub.queries.replay import states
 from memoryhub.queries.threads.edits import Edit
 
-#: Keys of a panel.
+#: Keys that the panel shows.
 LISTED = 50
-#: The URL's words for an order, and the list's.
+#: Orders of the list, by the URL's word.
 SORTS: dict[str, Sort] = {"name": "name", "expiry": "expiry", "size": "bytes"}
 _COMPLEX = SearchError(
     f"A glob has at most {globs.MAX_CHARS} characters and {globs.MAX_WILDCARDS} "
@@ -37,49 +37,51 @@ _COMPLEX = SearchError(
 )
 
 
-def _panel(scene: Scene) -> Context:
-    """The first keys by name, and how full it is. Four queries."""
+def _build_panel(scene: ThreadScene) -> Context:
+    """Build the panel: the first keys by name, and the memory's fill. Four queries."""
     found = keys.list_keys(scene.thread, values=True, seq=scene.at_seq, limit=LISTED)
-    state = states.state_of(scene.thread, scene.at_seq)
+    state = states.load_state(scene.thread, scene.at_seq)
     return {"listed": found.items, "more": found.next is not None, "held": state}
 
 
-def _read(request: HttpRequest) -> ParsedSearch:
-    """A search, a glob of whole names (`*`, `?`, `[abc]`) and an order."""
+def _read_search(request: HttpRequest) -> ParsedSearch:
+    """Read the search, the glob of whole names (`*`, `?`, `[abc]`) and the order."""
     text, glob = request.GET.get("q", ""), request.GET.get("glob", "").strip()
     sort = request.GET.get("sort", "")
     options = {"glob": glob, "sort": sort if sort in SORTS and sort != "name" else ""}
     parsed = replace(search.parse_search(text, search.MEMORY_KEYS), options=options)
     try:
-        globs.compiled(glob)
+        globs.compile_glob(glob)
     except InvalidError:
         return replace(parsed, error=_COMPLEX)
     return parsed
 
 
-def _around(ask: ListRequest[Visit]) -> Context:
-    """The forms around the list; `kept` is the checkpoint of keys just cleared."""
+def _build_surroundings(ask: ListRequest[Visit]) -> Context:
+    """Build the forms around the list; `kept` is the checkpoint of cleared keys."""
     editable = ask.where.editable
-    kept = asof.number(ask.request, "kept") if editable else None
+    kept = asof.read_number(ask.request, "kept") if editable else None
     return {"sorts": SORTS, "editing": editable, "kept": kept}
 
 
-def _lines(ask: ListRequest[Visit]) -> Context:
-    found = _find(ask, ask.after, ask.limit, content=True)
+def _build_list(ask: ListRequest[Visit]) -> Context:
+    found = _list_keys(ask, ask.after, ask.limit, content=True)
     return {
         "listed": found.items,
-        "count": Count(shown=len(found.items), more=found.next is not None),
+        "count": LineCount(shown=len(found.items), more=found.next is not None),
         "following": ask.query(after=found.next) if found.next else "",
     }
 
 
-def _batch(ask: ListRequest[Visit], after: str | None, limit: int) -> Batch[KeyLine]:
-    return _find(ask, after, limit, content=ask.content)
+def _list_batch(
+    ask: ListRequest[Visit], after: str | None, limit: int
+) -> ListBatch[KeyLine]:
+    return _list_keys(ask, after, limit, content=ask.content)
 
 
-def _find(
+def _list_keys(
     ask: ListRequest[Visit], after: str | None, limit: int, *, content: bool
-) -> Batch[KeyLine]:
+) -> ListBatch[KeyLine]:
     options = ask.parsed.options
     return keys.list_keys(
         ask.where.row,
@@ -93,7 +95,7 @@ def _find(
     )
 
 
-def _record(thread: str, line: KeyLine) -> Record:
+def _build_record(thread: str, line: KeyLine) -> Record:
     return {
         "thread": thread,
         "key": line.name,
@@ -112,34 +114,34 @@ SCREEN = Screen(
     folder="memory/keys",
     tab="memory",
     scope=screens.THREAD,
-    panel=Panel(template="inspector/memory/keys/_panel.html", context=_panel),
+    panel=Panel(template="inspector/memory/keys/_panel.html", context=_build_panel),
     difference="inspector/memory/keys/_difference.html",
     beyond=("after", "limit", "all"),
-    read=_read,
+    read=_read_search,
     examples=("ttl:<1h", "ttl:never", "size:>10k", "type:object"),
-    lines=_lines,
-    around=_around,
-    export=Export(
+    lines=_build_list,
+    around=_build_surroundings,
+    export=ScreenExport(
         fields=(
             "thread", "key", "bytes", "version", "expires_at", "set_at", "set_by",
             "inherited",
         ),
         content_fields=("value", "erased"),
-        record=_record,
-        batch=_batch,
+        record=_build_record,
+        batch=_list_batch,
     ),
 )  # fmt: skip
 
 
 @require_safe
-@signed_in
+@require_signed_in
 def show(request: HttpRequest, project: str, thread: str, key: str) -> HttpResponse:
-    """One key: its value, its time, and all that happened to it."""
+    """Show a key: its value, its expiry and its history."""
     visit = visits.find(request, project, thread)
-    return page(request, visit, key, saved=editing.find_saved(request, visit))
+    return render_page(request, visit, key, saved=editing.find_saved(request, visit))
 
 
-def page(
+def render_page(
     request: HttpRequest,
     visit: Visit,
     key: str,
@@ -148,19 +150,19 @@ def page(
     problem: str = "",
     status: int = 200,
 ) -> HttpResponse:
-    """Show a key, with what was just saved or could not be. 410 once it is erased."""
+    """Render a key's page with the saved edit or its problem. 410 once it is erased."""
     view = key_views.get_view(visit.row, key, seq=visit.moment.at_seq)
     whole = request.GET.get("content") == "all"
-    room = chat.Room.boundless() if whole else chat.Room()
+    room = chat.PageRoom.build_unlimited() if whole else chat.PageRoom()
     shown = view.line is not None and not view.erased
     value = view.line.value if view.line else None
     context: dict[str, Any] = {
         "view": view,
-        "tree": trees.tree(value) if shown else None,
-        "raw": room.raw(chat.pretty(value)) if shown else None,
+        "tree": trees.build_tree(value) if shown else None,
+        "raw": room.build_json_block(chat.render_json(value)) if shown else None,
         "story": key_story.list_steps(view),
         "reach": key_views.REACH,
-        "proof": erasure_views.get_mark(visit.row.id, view.line.version)
+        "proof": erasure_views.find_record_proof(visit.row.id, view.line.version)
         if view.erased and view.line
         else None,
         "editing": visit.editable,
@@ -169,4 +171,4 @@ def page(
     }
     template = "inspector/memory/keys/show.html"
     status = 410 if view.erased else status
-    return visits.page(request, template, visit, context, status=status)
+    return visits.render_page(request, template, visit, context, status=status)

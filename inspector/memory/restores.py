@@ -8,9 +8,9 @@ from django.http.request import QueryDict
 from django.urls import reverse
 from django.views.decorators.http import require_http_methods
 
-from inspector.access.access import signed_in
+from inspector.access.access import require_signed_in
 from inspector.drawing import outcomes
-from inspector.drawing.scenes import Scene
+from inspector.drawing.scenes import ThreadScene
 from inspector.lists import panels
 from inspector.memory import editing
 from inspector.web import refusals, shell
@@ -23,33 +23,33 @@ from memoryhub.queries.memory import checkpoints, restorations
 from memoryhub.queries.memory.restorations import Restoration
 from memoryhub.services.memory import operator_memory
 
-#: A seq is never longer.
+#: Digits of a seq.
 _LONGEST = 18
 
 
 @require_http_methods(["GET", "HEAD", "POST"])
-@signed_in
+@require_signed_in
 def restore(
     request: HttpRequest, project: str, thread: str, number: int
 ) -> HttpResponse:
-    """What restoring would change, in the parts chosen; a POST restores them.
+    """Show what restoring the chosen parts would change; a POST restores them.
 
-    What is confirmed is the checkpoint: an agent that writes meanwhile holds nothing
-    up. Whatever differed from what was shown is told with the event.
+    The operator confirms the checkpoint, so an agent that writes meanwhile does not
+    block the restore. The event's page tells what differed from the preview.
     """
-    visitor, row = editing.find(request, project, thread)
+    visitor, row = editing.require_editor(request, project, thread)
     posted = request.method == "POST"
-    parts = _parts(request.POST if posted else request.GET)
+    parts = _parse_parts(request.POST if posted else request.GET)
     problem: Refusal | None = None
     if posted:
         try:
-            return _done(request, visitor, row, number, parts)
+            return _restore_parts(request, visitor, row, number, parts)
         except CheckpointUnknownError:
             raise
         except Refusal as refusal:
             problem = refusal
-        # By now the head is another one.
-        _, row = editing.find(request, project, thread)
+        # The thread's head has moved by now.
+        _, row = editing.require_editor(request, project, thread)
     found = None
     try:
         found = restorations.get_restoration(row, number, parts)
@@ -57,25 +57,25 @@ def restore(
         raise
     except Refusal as refusal:
         problem = problem or refusal
-    return _form(
+    return _render_form(
         request, visitor, row, number, parts=parts, found=found, problem=problem
     )
 
 
 @require_http_methods(["GET", "HEAD", "POST"])
-@signed_in
+@require_signed_in
 def delete(
     request: HttpRequest, project: str, thread: str, number: int
 ) -> HttpResponse:
-    """Delete a checkpoint and nothing else, once it is confirmed; twice is once."""
-    visitor, row = editing.find(request, project, thread)
+    """Delete a checkpoint and nothing else, once confirmed. Idempotent."""
+    visitor, row = editing.require_editor(request, project, thread)
     if request.method == "POST":
         operator_memory.delete_checkpoint(row, number, actor=visitor.actor)
         kwargs = {"project": project, "thread": thread}
         return HttpResponseRedirect(reverse("checkpoints", kwargs=kwargs))
     line = checkpoints.get_checkpoint(row, number)
-    context = {**panels.shared(Scene(thread=row)), "line": line}
-    return shell.page(
+    context = {**panels.build_shared_context(ThreadScene(thread=row)), "line": line}
+    return shell.render_page(
         request,
         "inspector/memory/checkpoints/delete.html",
         context,
@@ -84,14 +84,16 @@ def delete(
     )
 
 
-def _done(
+def _restore_parts(
     request: HttpRequest,
     visitor: Visitor,
     row: Thread,
     number: int,
     parts: tuple[str, ...],
 ) -> HttpResponse:
-    receipt = operator_memory.restore(row, number, parts, actor=visitor.actor)
+    receipt = operator_memory.restore_checkpoint(
+        row, number, parts, actor=visitor.actor
+    )
     kwargs: dict[str, Any] = {"project": visitor.project.slug, "thread": row.name}
     restored = [e for e in receipt.events if isinstance(e.event, CheckpointRestored)]
     if not restored:
@@ -101,8 +103,8 @@ def _done(
     return HttpResponseRedirect(f"{where}?{seen}")
 
 
-def _parts(sent: QueryDict) -> tuple[str, ...]:
-    """The parts ticked; without any word of them, those that are so by default."""
+def _parse_parts(sent: QueryDict) -> tuple[str, ...]:
+    """Parse the ticked parts; without any, the parts restored by default."""
     words = sent.getlist("part")
     if unknown := {*words} - {*RESTORABLE}:
         raise InvalidError(loc="part", count=len(unknown))
@@ -110,7 +112,7 @@ def _parts(sent: QueryDict) -> tuple[str, ...]:
     return chosen or RESTORED
 
 
-def _form(
+def _render_form(
     request: HttpRequest,
     visitor: Visitor,
     row: Thread,
@@ -121,21 +123,25 @@ def _form(
     problem: Refusal | None,
 ) -> HttpResponse:
     context: dict[str, Any] = {
-        **panels.shared(Scene(thread=row)),
+        **panels.build_shared_context(ThreadScene(thread=row)),
         "number": number,
         "choices": [(part, part in parts) for part in RESTORABLE],
         "parts": parts,
         "found": found,
         "problem": problem.sentence if problem else "",
-        **(outcomes.preview_context(found.preview) if found and found.preview else {}),
+        **(
+            outcomes.build_preview_context(found.preview)
+            if found and found.preview
+            else {}
+        ),
     }
-    # A look is no command: that it would be refused is what it shows.
+    # A GET is no command: the page shows the refusal, with status 200.
     refused = problem is not None and request.method == "POST"
-    return shell.page(
+    return shell.render_page(
         request,
         "inspector/memory/checkpoints/restore.html",
         context,
         visitor=visitor,
         section="threads",
-        status=refusals.status_of(problem) if problem and refused else 200,
+        status=refusals.get_status(problem) if problem and refused else 200,
     )

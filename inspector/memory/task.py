@@ -1,11 +1,11 @@
-"""The task: its fields, how far it came, and each turn that it took."""
+"""Screen of the task: its fields, its progress, and each change of it."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 
 from inspector.drawing import trees
-from inspector.drawing.scenes import Context, Panel, Scene
+from inspector.drawing.scenes import Context, Panel, ThreadScene
 from inspector.lists import screens
 from inspector.lists.screens import ListRequest, Screen
 from inspector.lists.visits import Visit
@@ -16,19 +16,19 @@ from memoryhub.queries.memory.task_views import TaskStep
 _WIDE, _HIGH = 600, 100
 
 
-def _panel(scene: Scene) -> Context:
-    """The task, and how it went. At most five queries."""
+def _build_panel(scene: ThreadScene) -> Context:
+    """Build the panel of the task and its history. At most five queries."""
     history = task_views.get_history(scene.thread, seq=scene.at_seq)
     data = history.task.data if history.task else None
     return {
         "history": history,
-        "line": path(history.steps, end=scene.at_seq or scene.thread.head_seq),
-        "data": None if data is None else trees.tree(data),
+        "line": draw_path(history.steps, end=scene.at_seq or scene.thread.head_seq),
+        "data": None if data is None else trees.build_tree(data),
     }
 
 
-def path(steps: Sequence[TaskStep], *, end: int) -> str:
-    """Progress as the path of an SVG, 600 wide and 100 high; empty without any."""
+def draw_path(steps: Sequence[TaskStep], *, end: int) -> str:
+    """Draw progress as an SVG path, 600 wide and 100 high; empty without progress."""
     if not any(step.progress_percent is not None for step in steps):
         return ""
     first = steps[0].seq
@@ -46,7 +46,7 @@ def path(steps: Sequence[TaskStep], *, end: int) -> str:
     return "".join(drawn) + (f"H{_WIDE}" if high is not None else "")
 
 
-def _around(ask: ListRequest[Visit]) -> Context:
+def _build_surroundings(ask: ListRequest[Visit]) -> Context:
     visit = ask.where
     return {
         "editing": visit.editable,
@@ -59,7 +59,7 @@ SCREEN = Screen(
     folder="memory/task",
     tab="memory",
     scope=screens.THREAD,
-    around=_around,
-    panel=Panel(template="inspector/memory/task/_panel.html", context=_panel),
+    around=_build_surroundings,
+    panel=Panel(template="inspector/memory/task/_panel.html", context=_build_panel),
     difference="inspector/memory/task/_difference.html",
 )

@@ -1,4 +1,4 @@
-"""The task by hand: a form of all its fields, and one that clears it."""
+"""Edits of the task by an operator: a form of all fields, and a button to clear."""
 
 from __future__ import annotations
 
@@ -13,15 +13,15 @@ from django.http.request import QueryDict
 from django.utils.dateparse import parse_datetime
 from django.views.decorators.http import require_http_methods
 
-from inspector.access.access import signed_in
+from inspector.access.access import require_signed_in
 from inspector.drawing import chat
-from inspector.drawing.hidden import typed
+from inspector.drawing.hidden import escape_hidden
 from inspector.lists import visits
 from inspector.memory import editing, typed_json
 from inspector.web import refusals
 from inspector.web.visitors import Visitor
 from memoryhub.errors import InvalidError, Refusal, StaleError, TaskNotFoundError
-from memoryhub.journal import Receipt
+from memoryhub.journal import OrderReceipt
 from memoryhub.kernel.memory.tasks import MAX_STEP, TASK_STATUSES, TaskStatus
 from memoryhub.kernel.text import strict_json
 from memoryhub.kernel.text.strict_json import JsonRefusedError
@@ -42,16 +42,16 @@ _TEXTS: refusals.Texts = {
     "data": "Data is a JSON object of at most 64 KiB.",
 }
 _PERCENT = re.compile(r"[0-9]{1,3}(\.[0-9]{1,12})?", re.ASCII)
-#: Of a text that is sent; what may be kept is shorter.
+#: Characters read of a sent field; the limits of the task are smaller.
 _LONGEST = 1_048_576
 _SECONDS = "%Y-%m-%dT%H:%M:%S"
-#: What a button says that clears the task.
+#: Value of the button that clears the task.
 _CLEAR = "clear"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Form:
-    """Hold the fields as they are typed; an empty one is to hold nothing."""
+class TaskForm:
+    """Fields of the task as the operator typed them; an empty field means no value."""
 
     status: str = "pending"
     description: str = ""
@@ -61,7 +61,7 @@ class Form:
     data: str = ""
 
     @classmethod
-    def of_task(cls, task: TaskView) -> Form:
+    def from_task(cls, task: TaskView) -> TaskForm:
         percent, begun = task.progress_percent, task.started_at
         return cls(
             status=task.status,
@@ -69,76 +69,82 @@ class Form:
             current_step="" if task.current_step is None else str(task.current_step),
             progress_percent="" if percent is None else f"{percent:g}",
             started_at=begun.astimezone(UTC).strftime(_SECONDS) if begun else "",
-            data="" if task.data is None else typed(chat.pretty(task.data)),
+            data=""
+            if task.data is None
+            else escape_hidden(chat.render_json(task.data)),
         )
 
     @classmethod
-    def of_sent(cls, sent: QueryDict) -> Form:
+    def from_query(cls, sent: QueryDict) -> TaskForm:
         texts = {name: sent.get(name, "")[:_LONGEST] for name in cls.__slots__}
-        return cls(**{name: _plain(text) for name, text in texts.items()})
+        return cls(**{name: _normalize_line_ends(text) for name, text in texts.items()})
 
-    def values(self, seen: TaskView | None) -> TaskValues:
-        """Read what is wanted; a field that shows what is there wants just that.
+    def to_values(self, seen: TaskView | None) -> TaskValues:
+        """Parse the fields; a field left as shown keeps the task's exact value.
 
         Raises InvalidError with the field, JsonRefusedError.
         """
-        shown = asdict(Form.of_task(seen)) if seen else {}
+        shown = asdict(TaskForm.from_task(seen)) if seen else {}
         wanted: dict[str, Any] = {}
         for name, read in _READERS.items():
             text = getattr(self, name)
-            same = name in shown and _plain(shown[name]) == text
+            same = name in shown and _normalize_line_ends(shown[name]) == text
             wanted[name] = getattr(seen, name) if same else read(text)
         return TaskValues(status=cast("TaskStatus", self.status), **wanted)
 
 
 @require_http_methods(["GET", "HEAD", "POST"])
-@signed_in
+@require_signed_in
 def edit(request: HttpRequest, project: str, thread: str) -> HttpResponse:
-    """Edit the task, or clear it, as long as it is what the form showed."""
-    visitor, row = editing.find(request, project, thread)
+    """Edit or clear the task, if the task is still as the form showed it."""
+    visitor, row = editing.require_editor(request, project, thread)
     if request.method != "POST":
-        seen = _seen(row)
-        form = Form.of_task(seen) if seen else Form()
-        return _form(request, visitor, row, form=form, seen=seen)
-    form = Form.of_sent(request.POST)
+        seen = _find_task(row)
+        form = TaskForm.from_task(seen) if seen else TaskForm()
+        return _render_form(request, visitor, row, form=form, seen=seen)
+    form = TaskForm.from_query(request.POST)
     try:
-        receipt = _perform(row, form, request.POST, actor=visitor.actor)
+        receipt = _perform_edit(row, form, request.POST, actor=visitor.actor)
     except Refusal as problem:
-        # By now the head is another one.
-        _, row = editing.find(request, project, thread)
-        seen = _seen(row)
+        # The thread's head has moved by now.
+        _, row = editing.require_editor(request, project, thread)
+        seen = _find_task(row)
         if request.POST.get("act") == _CLEAR:
-            form = Form.of_task(seen) if seen else Form()
-        return _form(request, visitor, row, form=form, seen=seen, problem=problem)
-    return editing.show_saved("task", receipt, project=project, thread=thread)
+            form = TaskForm.from_task(seen) if seen else TaskForm()
+        return _render_form(
+            request, visitor, row, form=form, seen=seen, problem=problem
+        )
+    return editing.redirect_to_saved("task", receipt, project=project, thread=thread)
 
 
-def _perform(row: Thread, form: Form, sent: QueryDict, *, actor: str) -> Receipt | None:
-    version = editing.version_of(sent)
+def _perform_edit(
+    row: Thread, form: TaskForm, sent: QueryDict, *, actor: str
+) -> OrderReceipt | None:
+    version = editing.parse_version(sent)
     if sent.get("act") == _CLEAR:
         if version is None:
             return None
         return operator_tasks.clear_task(row, version=version, actor=actor)
-    seen = _seen(row)
+    seen = _find_task(row)
     if (seen and seen.version) != version:
         raise StaleError
-    wanted = form.values(seen)
+    wanted = form.to_values(seen)
     return operator_tasks.set_task(row, wanted, version=version, actor=actor)
 
 
-def _seen(row: Thread) -> TaskView | None:
+def _find_task(row: Thread) -> TaskView | None:
     try:
         return tasks.get_task(row)
     except TaskNotFoundError:
         return None
 
 
-def _form(
+def _render_form(
     request: HttpRequest,
     visitor: Visitor,
     row: Thread,
     *,
-    form: Form,
+    form: TaskForm,
     seen: TaskView | None,
     problem: Refusal | None = None,
 ) -> HttpResponse:
@@ -148,32 +154,32 @@ def _form(
         "version": seen.version if seen else editing.NONE,
         "statuses": TASK_STATUSES,
         "most": MAX_STEP,
-        # What stands there now, when somebody else wrote it meanwhile.
+        # Somebody else wrote the task meanwhile: the page shows the present values.
         "moved": isinstance(problem, StaleError),
-        "problem": _error_text(problem, form),
+        "problem": _describe_error(problem, form),
     }
-    return visits.thread_page(
+    return visits.render_thread_page(
         request,
         "inspector/memory/task/edit.html",
         visitor,
         row,
         context,
-        status=refusals.status_of(problem),
+        status=refusals.get_status(problem),
     )
 
 
-def _error_text(problem: Refusal | None, form: Form) -> str:
+def _describe_error(problem: Refusal | None, form: TaskForm) -> str:
     if isinstance(problem, JsonRefusedError):
-        return f"Data: {typed_json.error_text(problem, form.data)}"
-    return refusals.error_text(problem, _TEXTS, numbers=True)
+        return f"Data: {typed_json.describe_error(problem, form.data)}"
+    return refusals.get_error_text(problem, _TEXTS, numbers=True)
 
 
-def _plain(text: str) -> str:
-    """Undo what browsers do to the ends of lines."""
+def _normalize_line_ends(text: str) -> str:
+    """Convert a browser's CRLF line ends to LF."""
     return text.replace("\r\n", "\n")
 
 
-def _step(text: str) -> int | None:
+def _parse_step(text: str) -> int | None:
     text = text.strip()
     if not text:
         return None
@@ -182,7 +188,7 @@ def _step(text: str) -> int | None:
     return int(text)
 
 
-def _percent(text: str) -> float | None:
+def _parse_percent(text: str) -> float | None:
     text = text.strip()
     if not text:
         return None
@@ -191,8 +197,8 @@ def _percent(text: str) -> float | None:
     return float(text)
 
 
-def _time(text: str) -> datetime | None:
-    """Read a time as a browser's field has it, in UTC. Raises InvalidError."""
+def _parse_time(text: str) -> datetime | None:
+    """Parse a time from a browser's field, in UTC. Raises InvalidError."""
     if not text.strip():
         return None
     try:
@@ -204,7 +210,7 @@ def _time(text: str) -> datetime | None:
     raise InvalidError(loc="started_at")
 
 
-def _data(text: str) -> dict[str, Any] | None:
+def _parse_data(text: str) -> dict[str, Any] | None:
     if not text.strip():
         return None
     value = strict_json.parse(text.encode(errors="replace"), strict_json.CONTENT)
@@ -215,8 +221,8 @@ def _data(text: str) -> dict[str, Any] | None:
 
 _READERS: dict[str, Callable[[str], object]] = {
     "description": lambda text: text or None,
-    "current_step": _step,
-    "progress_percent": _percent,
-    "started_at": _time,
-    "data": _data,
+    "current_step": _parse_step,
+    "progress_percent": _parse_percent,
+    "started_at": _parse_time,
+    "data": _parse_data,
 }

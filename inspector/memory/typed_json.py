@@ -1,4 +1,4 @@
-"""JSON that somebody typed: what is wrong with it, in words. Pure."""
+"""Error texts for JSON that an operator typed. Pure."""
 
 from __future__ import annotations
 
@@ -17,15 +17,16 @@ _TEXTS = {
 }
 
 
-def error_text(problem: JsonRefusedError, text: str) -> str:
-    """Say why a text is no value, and where it goes wrong if that is known."""
+def describe_error(problem: JsonRefusedError, text: str) -> str:
+    """Describe why a text is no JSON value, with the place of the error if known."""
     if problem.code == "invalid_json":
-        return f"This is no JSON{_place(problem.offset, text)}. Texts stand in quotes."
+        place = _describe_place(problem.offset, text)
+        return f"This is no JSON{place}. Texts stand in quotes."
     return _TEXTS.get(problem.code, "It holds a character that can't be kept.")
 
 
-def _place(offset: int | None, text: str) -> str:
-    """Name the line and the character that a byte of the text is in."""
+def _describe_place(offset: int | None, text: str) -> str:
+    """Describe the line and the character of a byte offset; empty without an offset."""
     if offset is None:
         return ""
     before = text.encode(errors="replace")[:offset].decode(errors="ignore")

@@ -1,1 +1,1 @@
-"""How older messages of a thread are observed, as people look at it."""
+"""Screens of the observer, which condenses a thread's older messages."""

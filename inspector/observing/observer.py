@@ -1,4 +1,4 @@
-"""The observer: what stands for older messages, what waits, and who was asked."""
+"""Screen of the observer: its log, waiting observations, and runs of the model."""
 
 from __future__ import annotations
 
@@ -7,23 +7,23 @@ from datetime import datetime
 
 from django.conf import settings
 
-from inspector.drawing.scenes import Context, Panel, Scene
+from inspector.drawing.scenes import Context, Panel, ThreadScene
 from inspector.lists import screens
 from inspector.lists.screens import ListRequest, Screen
 from inspector.lists.visits import Visit
 from inspector.observing import rulers
 from inspector.observing.observer_acts import TITLES
 from memoryhub.kernel.observing import formulas
-from memoryhub.kernel.observing.lines import Line
+from memoryhub.kernel.observing.lines import ObservationLine
 from memoryhub.models.threads import Thread
 from memoryhub.queries.observing import observers, ranges
 from memoryhub.queries.observing.observers import ObservationView, Observer
 from memoryhub.queries.replay import states
 from memoryhub.queries.threads import forks
 
-#: Entries of the table beneath the ruler; and generations.
+#: Entries of the table below the ruler, and generations of reflections.
 LISTED, GENERATIONS = 50, 20
-#: Words for where an observation stands, who made it, or why nothing came of asking.
+#: Words for an observation's place, for its maker, or for why a run yielded nothing.
 WORDS = {
     "log": "stands in requests",
     "waiting": "waits",
@@ -43,8 +43,8 @@ WORDS = {
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class ShownLine:
-    """A line of an observation as it is shown."""
+class ShownObservationLine:
+    """Line of an observation as the screen shows it."""
 
     mark: str
     at: datetime | None
@@ -53,7 +53,7 @@ class ShownLine:
     last: int
 
     @classmethod
-    def of_line(cls, line: Line) -> ShownLine:
+    def from_line(cls, line: ObservationLine) -> ShownObservationLine:
         return cls(
             mark=line.mark,
             at=line.at,
@@ -63,20 +63,20 @@ class ShownLine:
         )
 
 
-def _panel(scene: Scene) -> Context:
-    """All but lines. Those queries of a state, and three more; four where it is due."""
+def _build_panel(scene: ThreadScene) -> Context:
+    """Build the panel, without lines. Queries of one state plus three; four if due."""
     thread, seq = scene.thread, scene.at_seq
-    state = states.state_of(thread, seq)
-    observer = Observer.from_state(state, now=states.now_of(state, seq))
+    state = states.load_state(thread, seq)
+    observer = Observer.from_state(state, now=states.compute_instant(state, seq))
     seen = state.observing
     due = None
     if seq is None and observer.due and settings.MODEL is not None:
         due = ranges.find_next(thread, state, model=settings.MODEL.window_tokens)
-    strip = rulers.stretches(seen, state.slot_count, due)
+    strip = rulers.list_stretches(seen, state.slot_count, due)
     entries = [each for each in strip if each.page_id]
     return {
         "observer": observer,
-        "bars": [rulers.window_bar(observer), rulers.log_bar(observer, seen)],
+        "bars": [rulers.draw_window_bar(observer), rulers.draw_log_bar(observer, seen)],
         "around": formulas.LINE,
         "strip": strip,
         "labels": rulers.LABELS,
@@ -90,33 +90,33 @@ def _panel(scene: Scene) -> Context:
     }
 
 
-def _opened(ask: ListRequest[Visit]) -> Context:
-    """The same, beside the lines of the observation that the address names."""
+def _build_opened(ask: ListRequest[Visit]) -> Context:
+    """Build the panel with the lines of the observation that the address names."""
     visit = ask.where
     chosen = ask.request.GET.get("observation", "")
     seq = visit.moment.at_seq
     view = observers.get_observation(visit.row, chosen, seq=seq)
     dropped = observers.list_dropped(visit.row, chosen, seq=seq)
     return {
-        **_panel(visit.scene),
+        **_build_panel(visit.scene),
         "chosen": chosen,
         "view": view,
-        "lines": [*map(ShownLine.of_line, (view and view.lines) or ())],
-        "dropped": [*map(ShownLine.of_line, dropped)],
-        "home": _home(visit.row, view),
+        "lines": [*map(ShownObservationLine.from_line, (view and view.lines) or ())],
+        "dropped": [*map(ShownObservationLine.from_line, dropped)],
+        "home": _find_home_name(visit.row, view),
     }
 
 
-def _home(thread: Thread, view: ObservationView | None) -> str:
-    """Name the thread whose event made it."""
+def _find_home_name(thread: Thread, view: ObservationView | None) -> str:
+    """Return the name of the thread whose event made the observation."""
     name: str = thread.name
     if view is None or view.home == thread.id:
         return name
     return forks.get_names(thread)[view.home]
 
 
-def _around(ask: ListRequest[Visit]) -> Context:
-    """What an editor may do; whether to pause or to resume, the panel's class says."""
+def _build_surroundings(ask: ListRequest[Visit]) -> Context:
+    """Build an editor's acts; the panel's CSS class shows either pause or resume."""
     visit = ask.where
     able = visit.editable and observers.get_observer(visit.row).observe
     return {"acts": TITLES if able else {}}
@@ -127,8 +127,10 @@ SCREEN = Screen(
     label="Observing",
     tab="memory",
     scope=screens.THREAD,
-    panel=Panel(template="inspector/observing/observer/_panel.html", context=_panel),
-    around=_around,
-    lines=_opened,
+    panel=Panel(
+        template="inspector/observing/observer/_panel.html", context=_build_panel
+    ),
+    around=_build_surroundings,
+    lines=_build_opened,
     beyond=("observation",),
 )

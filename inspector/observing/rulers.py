@@ -1,4 +1,4 @@
-"""How a thread is observed, as bars and a ruler of its messages. Pure."""
+"""Bars and a ruler of messages that draw a thread's observing. Pure."""
 
 from __future__ import annotations
 
@@ -7,13 +7,13 @@ from dataclasses import dataclass
 from typing import Literal
 
 from inspector.drawing import bars
-from inspector.drawing.bars import Segment
+from inspector.drawing.bars import BarSegment
 from memoryhub.kernel.state.observing import Observation, Observing
 from memoryhub.queries.observing.observers import Observer
 
-#: What stands for messages in requests, will, or does not.
+#: Kinds of a stretch: what stands for its messages in requests, now or later.
 Kind = Literal["reflection", "log", "waiting", "ahead", "gap", "unobserved", "next"]
-#: Words for them.
+#: Words for the kinds.
 LABELS: dict[Kind, str] = {
     "reflection": "reflection",
     "log": "in the log",
@@ -21,14 +21,14 @@ LABELS: dict[Kind, str] = {
     "ahead": "reflection that waits",
     "gap": "gap: erased",
     "unobserved": "not observed",
-    # What is in flight is saved nowhere; this is what it is of, or will be.
+    # A run in flight is stored nowhere; this is the range that it covers, or will.
     "next": "due: asked of the model",
 }
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Mark:
-    """A line across a bar, with its words."""
+class BarMark:
+    """Line across a bar, with its text."""
 
     x: float
     text: str
@@ -36,24 +36,24 @@ class Mark:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class MarkedBar:
-    """Parts side by side, and lines across them; the second's words stand beneath."""
+    """Bar of parts with two lines across, one labelled above and one below."""
 
     label: str
-    parts: tuple[Segment, ...]
-    above: Mark
-    below: Mark
+    parts: tuple[BarSegment, ...]
+    above: BarMark
+    below: BarMark
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Stretch:
-    """Messages [begin, end) of the ruler."""
+class RulerStretch:
+    """Stretch of the ruler: messages [begin, end)."""
 
     kind: Kind
     begin: int
     end: int
     x: float
     width: float
-    #: What stands for them; empty for a gap and what is not observed.
+    #: Page that stands for the messages; empty for a gap and for unobserved messages.
     page_id: str = ""
     tokens: int = 0
     raw: int = 0
@@ -67,11 +67,11 @@ class Stretch:
         return self.end - 1
 
 
-def window_bar(observer: Observer) -> MarkedBar:
-    """Draw what a request would hold that shows all there is."""
+def draw_window_bar(observer: Observer) -> MarkedBar:
+    """Draw the contents of a request that shows every message."""
     held = observer.pins + observer.log
     whole = max(observer.window, observer.need, 1)
-    keep_x = bars.share(held + observer.keep, whole)
+    keep_x = bars.compute_share(held + observer.keep, whole)
     raw = observer.uncovered - observer.waiting
     sizes = (
         ("pinned", "pinned", observer.pins, ""),
@@ -84,14 +84,16 @@ def window_bar(observer: Observer) -> MarkedBar:
     return MarkedBar(
         label=f"A request that shows all: {observer.need:,} of {observer.window:,} "
         "tokens",
-        parts=bars.stacked(sizes, whole),
-        above=Mark(x=bars.share(at, whole), text=f"what waits comes in at {at:,}"),
-        below=Mark(x=keep_x, text=f"{observer.keep:,} tokens of messages stay"),
+        parts=bars.stack_segments(sizes, whole),
+        above=BarMark(
+            x=bars.compute_share(at, whole), text=f"what waits comes in at {at:,}"
+        ),
+        below=BarMark(x=keep_x, text=f"{observer.keep:,} tokens of messages stay"),
     )
 
 
-def log_bar(observer: Observer, seen: Observing) -> MarkedBar:
-    """Draw how long the log is, beside the length at which it is condensed."""
+def draw_log_bar(observer: Observer, seen: Observing) -> MarkedBar:
+    """Draw the log's length in tokens against the length at which it is condensed."""
     limit = observer.reflect_at
     whole = max(observer.log, limit * 5 // 4, 1)
     reflected = sum(each.tokens for each in seen.log if each.covers)
@@ -101,56 +103,57 @@ def log_bar(observer: Observer, seen: Observing) -> MarkedBar:
     )
     return MarkedBar(
         label=f"The log: {observer.log:,} tokens, condensed at {limit:,}",
-        parts=bars.stacked(sizes, whole),
-        above=Mark(x=bars.share(limit, whole), text=f"condensed at {limit:,}"),
-        below=Mark(
-            x=bars.share(limit // 2, whole), text=f"begun ahead at {limit // 2:,}"
+        parts=bars.stack_segments(sizes, whole),
+        above=BarMark(
+            x=bars.compute_share(limit, whole), text=f"condensed at {limit:,}"
+        ),
+        below=BarMark(
+            x=bars.compute_share(limit // 2, whole),
+            text=f"begun ahead at {limit // 2:,}",
         ),
     )
 
 
-def stretches(
+def list_stretches(
     seen: Observing, slots: int, due: tuple[int, int] | None = None
-) -> list[Stretch]:
-    """Return all messages as stretches, in their order; a reflection that waits last.
+) -> list[RulerStretch]:
+    """List the stretches of messages: log, chunks, gaps and the unobserved, in order.
 
-    After that those that are `due`.
-
-    What the log and chunks stand for, gaps between, and what comes after.
+    A waiting reflection follows these stretches, then the messages that are `due`.
     """
     ends = [(seen.watermark, slots)] if seen.watermark < slots else []
     found = [
         *(
-            _drawn("reflection" if each.covers else "log", each, slots)
+            _draw_stretch("reflection" if each.covers else "log", each, slots)
             for each in seen.log
         ),
-        *(_drawn("waiting", each, slots) for each in seen.chunks),
-        *_bare("gap", seen.gaps(), slots),
-        *_bare("unobserved", ends, slots),
+        *(_draw_stretch("waiting", each, slots) for each in seen.chunks),
+        *_iter_bare_stretches("gap", seen.list_gaps(), slots),
+        *_iter_bare_stretches("unobserved", ends, slots),
     ]
     found.sort(key=lambda each: each.begin)
-    ahead = [_drawn("ahead", seen.ahead, slots)] if seen.ahead else []
-    return [*found, *ahead, *_bare("next", [due] if due else [], slots)]
+    ahead = [_draw_stretch("ahead", seen.ahead, slots)] if seen.ahead else []
+    return [*found, *ahead, *_iter_bare_stretches("next", [due] if due else [], slots)]
 
 
-def _drawn(kind: Kind, each: Observation, slots: int) -> Stretch:
-    x = bars.share(each.begin, slots)
-    return Stretch(
+def _draw_stretch(kind: Kind, each: Observation, slots: int) -> RulerStretch:
+    x = bars.compute_share(each.begin, slots)
+    return RulerStretch(
         kind=kind,
         begin=each.begin,
         end=each.end,
         x=x,
-        width=round(bars.share(each.end, slots) - x, 2),
+        width=round(bars.compute_share(each.end, slots) - x, 2),
         page_id=each.page_id,
         tokens=each.tokens,
         raw=each.raw,
     )
 
 
-def _bare(
+def _iter_bare_stretches(
     kind: Kind, ranges: Iterable[tuple[int, int]], slots: int
-) -> Iterator[Stretch]:
+) -> Iterator[RulerStretch]:
     for begin, end in ranges:
-        x, to = bars.share(begin, slots), bars.share(end, slots)
+        x, to = bars.compute_share(begin, slots), bars.compute_share(end, slots)
         width = round(to - x, 2)
-        yield Stretch(kind=kind, begin=begin, end=end, x=x, width=width)
+        yield RulerStretch(kind=kind, begin=begin, end=end, x=x, width=width)

@@ -1,1 +1,1 @@
-"""The overview of a project: what needs a look, since when, and what it does."""
+"""Overview of a project: what needs attention, since when, and its activity."""

@@ -1,4 +1,4 @@
-"""Charts of the overview: a series and the moments of the list, as plots. Pure."""
+"""Charts of the overview: a series, and the onsets of the list, as plots. Pure."""
 
 from __future__ import annotations
 
@@ -8,16 +8,21 @@ from datetime import datetime, timedelta
 from operator import attrgetter
 
 from inspector.overview import time_plots
-from inspector.overview.time_plots import Drawn, Onset, Plot, Scale
-from memoryhub.queries.overview.series import Bin, Series
-from memoryhub.queries.overview.unhealthy import UnhealthyThing
+from inspector.overview.time_plots import (
+    OnsetPoint,
+    PlotScale,
+    TimePlot,
+    TimePlotSeries,
+)
+from memoryhub.queries.overview.series import ActivityBin, ActivitySeries
+from memoryhub.queries.overview.unhealthy import UnhealthyItem
 from memoryhub.queries.threads.verdicts import LEAST_RESIDENT_RATE
 from memoryhub.queries.turns import prefixes
 
-Figure = Callable[[Bin], float | None]
-#: Heights of the one that leads, and of the others.
+Figure = Callable[[ActivityBin], float | None]
+#: Heights in pixels of the leading chart and of the small charts.
 LEAD, SMALL = 326, 104
-#: Codes of refusals that have a hue of their own; all others share the last.
+#: Hues of the most frequent refusal codes; all other codes share the last hue.
 HUES = ("b1", "b2", "b3")
 _WORDS = {
     "fault_budget": "no faults left",
@@ -39,24 +44,24 @@ _BEGINS = {
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CodeKey:
-    """A code in the legend of refusals."""
+    """Code in the legend of refusals."""
 
     hue: str
-    #: Empty for all that have no hue of their own.
+    #: Empty for the entry of all other codes.
     code: str
     word: str
     count: int
 
 
-def word_of(code: str) -> str:
-    """Say a code of ours in words."""
+def describe_code(code: str) -> str:
+    """Describe a refusal code in words."""
     return _WORDS.get(code, code.replace("_", " "))
 
 
-def onsets(
-    series: Series, things: Sequence[UnhealthyThing], threads: str
-) -> list[Onset]:
-    """Return the moments of the list that lie in the range, numbered as there.
+def list_onsets(
+    series: ActivitySeries, things: Sequence[UnhealthyItem], threads: str
+) -> list[OnsetPoint]:
+    """List the onsets of the list that lie in the range, with the list's numbers.
 
     `threads` is the address of the list of threads.
     """
@@ -64,164 +69,173 @@ def onsets(
     for number, thing in enumerate(things, start=1):
         if thing.thread is None or thing.onset.at is None:
             continue
-        place = series.place(thing.onset.at)
+        place = series.find_position(thing.onset.at)
         if place is not None:
             found.append(
-                Onset(
+                OnsetPoint(
                     place=place,
                     tone=thing.tone,
                     number=number,
                     word=f"{thing.thread.name} {_BEGINS[thing.verdicts[0].flag]}",
-                    href=f"{threads}/{thing.thread.name}/{moment_of(thing)}",
+                    href=f"{threads}/{thing.thread.name}/{build_moment_path(thing)}",
                 )
             )
     if found:
-        # One of them is said: the worst, which the list begins with.
+        # Only the worst, which the list begins with, is labelled.
         found = [found[0], *(replace(each, word="") for each in found[1:])]
     return found
 
 
-def moment_of(thing: UnhealthyThing) -> str:
-    """Word the moment behind a thread's address: its turn, or else the charts."""
+def build_moment_path(thing: UnhealthyItem) -> str:
+    """Build the path of the onset below a thread's address: its turn, or the charts."""
     turn = thing.onset.turn
     return f"turns/{turn}?at_turn={turn}" if turn else "paging"
 
 
-def resident(series: Series, moments: Sequence[Onset]) -> Plot:
-    """Draw the resident rate, large, with its goal and the flags of the list."""
-    values = _drawn(series, attrgetter("resident_rate"))
-    scale = time_plots.shares(values, goal=LEAST_RESIDENT_RATE)
+def draw_resident(series: ActivitySeries, moments: Sequence[OnsetPoint]) -> TimePlot:
+    """Draw the leading chart: the resident rate with its goal and the list's flags."""
+    values = _compute_values(series, attrgetter("resident_rate"))
+    scale = time_plots.build_share_scale(values, goal=LEAST_RESIDENT_RATE)
     goal = f"goal {LEAST_RESIDENT_RATE:.2f}"
-    return Plot(
+    return TimePlot(
         height=LEAD,
-        label=f"Resident rate by {_step(series)}, {goal}",
+        label=f"Resident rate by {_describe_step(series)}, {goal}",
         scale=scale,
-        x=_seconds(series),
-        series=(Drawn(label="resident rate", hue="c1", values=values),),
+        x=_list_seconds(series),
+        series=(TimePlotSeries(label="resident rate", hue="c1", values=values),),
         steps=max(1, len(values) - 1),
-        ticks=time_plots.heights(scale, LEAD),
-        lines=(("c1", time_plots.line(values, scale, LEAD)),),
-        area=time_plots.area(values, scale, LEAD),
-        goal=(scale.height_of(LEAST_RESIDENT_RATE, LEAD), goal),
-        marks=time_plots.marks(moments),
-        times=_times(series, moments),
+        ticks=time_plots.list_heights(scale, LEAD),
+        lines=(("c1", time_plots.draw_line(values, scale, LEAD)),),
+        area=time_plots.draw_area(values, scale, LEAD),
+        goal=(scale.to_height(LEAST_RESIDENT_RATE, LEAD), goal),
+        marks=time_plots.draw_flags(moments),
+        times=_list_times(series, moments),
     )
 
 
-def small(series: Series, moments: Sequence[Onset], *, spent: str) -> dict[str, Plot]:
-    """Draw the small charts by their names; `spent` chooses tokens, calls or cost."""
-    keys = code_keys(series.whole.refusals)
+def draw_small(
+    series: ActivitySeries, moments: Sequence[OnsetPoint], *, spent: str
+) -> dict[str, TimePlot]:
+    """Draw the small charts, by name; `spent` chooses tokens, calls or cost."""
+    keys = list_code_keys(series.whole.refusals)
     return {
-        "events": _lines(
+        "events": _draw_lines(
             series, moments, "Events", c1=attrgetter("events"), filled=True
         ),
-        "spent": _lines(series, moments, *_SPENT[spent], filled=True),
-        "faults": _lines(
+        "spent": _draw_lines(series, moments, *_SPENT[spent], filled=True),
+        "faults": _draw_lines(
             series,
             moments,
             "Faults and refaults",
             c1=attrgetter("faults"),
             c2=attrgetter("refaults"),
         ),
-        "refusals": _bars(series, moments, keys),
-        "latency": _lines(
+        "refusals": _draw_bars(series, moments, keys),
+        "latency": _draw_lines(
             series,
             moments,
             "Append latency in milliseconds, p99 and p50,",
-            c1=lambda each: each.waited(0.99),
-            c3=lambda each: each.waited(0.5),
+            c1=lambda each: each.compute_wait(0.99),
+            c3=lambda each: each.compute_wait(0.5),
         ),
     }
 
 
-def time_of(series: Series, at: datetime) -> str:
-    """Say a moment as the axis of times does."""
-    return time_plots.clock(at, dated=series.range.bin_width >= timedelta(hours=1))
+def render_time(series: ActivitySeries, at: datetime) -> str:
+    """Render an instant as the time axis does."""
+    return time_plots.render_clock(
+        at, dated=series.range.bin_width >= timedelta(hours=1)
+    )
 
 
-def _cost(each: Bin) -> float:
-    """By the first row of the price table."""
-    costs = prefixes.costs(each.tokens, each.count("prefix_tokens"))
+def _compute_cost(each: ActivityBin) -> float:
+    """Compute a bin's cost by the first row of the price table."""
+    costs = prefixes.list_costs(each.tokens, each.count("prefix_tokens"))
     return costs[0].amount if costs else 0.0
 
 
 _SPENT: dict[str, tuple[str, Figure]] = {
     "tokens": ("Tokens packed", attrgetter("tokens")),
     "calls": ("Model calls", attrgetter("turns")),
-    "cost": ("Cost", _cost),
+    "cost": ("Cost", _compute_cost),
 }
 
 
-#: What the lines of a chart are called, if not as it is.
+#: Names of a chart's lines, by label and hue, where they differ from the label.
 _NAMES: dict[str, dict[str, str]] = {
     "Faults and refaults": {"c1": "faults", "c2": "refaults"},
     "Append latency in milliseconds, p99 and p50,": {"c1": "p99 ms", "c3": "p50 ms"},
 }
 
 
-def _lines(
-    series: Series,
-    moments: Sequence[Onset],
+def _draw_lines(
+    series: ActivitySeries,
+    moments: Sequence[OnsetPoint],
     label: str,
     c1: Figure,
     *,
     filled: bool = False,
     **others: Figure,
-) -> Plot:
-    """Draw figures of each bin, by hue; what lies below the first may be filled."""
+) -> TimePlot:
+    """Draw a line per hue from each bin's figures; `filled` fills below the first."""
     figures, names = {"c1": c1, **others}, _NAMES.get(label, {})
-    drawn = {hue: _drawn(series, figure) for hue, figure in figures.items()}
-    scale = time_plots.counting(value for values in drawn.values() for value in values)
-    return _small(
+    drawn = {hue: _compute_values(series, figure) for hue, figure in figures.items()}
+    scale = time_plots.build_count_scale(
+        value for values in drawn.values() for value in values
+    )
+    return _build_small_plot(
         series,
         moments,
-        f"{label} by {_step(series)}",
+        f"{label} by {_describe_step(series)}",
         scale,
         drawn=tuple(
-            Drawn(label=names.get(hue, label.lower()), hue=hue, values=values)
+            TimePlotSeries(label=names.get(hue, label.lower()), hue=hue, values=values)
             for hue, values in drawn.items()
         ),
         lines=tuple(
-            (hue, time_plots.line(each, scale, SMALL)) for hue, each in drawn.items()
+            (hue, time_plots.draw_line(each, scale, SMALL))
+            for hue, each in drawn.items()
         ),
-        area=time_plots.area(drawn["c1"], scale, SMALL) if filled else "",
+        area=time_plots.draw_area(drawn["c1"], scale, SMALL) if filled else "",
     )
 
 
-def _drawn(series: Series, figure: Figure) -> list[float | None]:
-    """Return a figure of each bin; of the one that goes on only if it is all there is.
+def _compute_values(series: ActivitySeries, figure: Figure) -> list[float | None]:
+    """Compute a figure of each bin; None for the last bin if an earlier one has any.
 
-    It is less than it will be, which would look like a fall.
+    The last bin is not complete yet, so its value would look like a fall.
     """
     *over, last = (figure(each) for each in series.bins)
     return [*over, None if any(over) else last]
 
 
-def _bars(series: Series, moments: Sequence[Onset], keys: Sequence[CodeKey]) -> Plot:
-    """Draw what was refused, a bar a bin, by code."""
+def _draw_bars(
+    series: ActivitySeries, moments: Sequence[OnsetPoint], keys: Sequence[CodeKey]
+) -> TimePlot:
+    """Draw the refusals by code, one stacked bar per bin."""
     named = {key.code for key in keys}
     parts = [
-        (key.hue, [_refused(each, key.code, named) for each in series.bins])
+        (key.hue, [_count_refused(each, key.code, named) for each in series.bins])
         for key in keys
     ] or [(HUES[0], [0] * len(series.bins))]
-    scale = time_plots.counting(float(each.refused) for each in series.bins)
-    label = f"Refusals by {_step(series)} and code"
-    bars = time_plots.stacks(parts, scale, SMALL)
+    scale = time_plots.build_count_scale(float(each.refused) for each in series.bins)
+    label = f"Refusals by {_describe_step(series)} and code"
+    bars = time_plots.draw_stacks(parts, scale, SMALL)
     words = {key.hue: key.word for key in keys}
     drawn = tuple(
-        Drawn(label=words.get(hue, "refusals"), hue=hue, values=counts)
+        TimePlotSeries(label=words.get(hue, "refusals"), hue=hue, values=counts)
         for hue, counts in parts
     )
-    return _small(series, moments, label, scale, drawn=drawn, bars=bars)
+    return _build_small_plot(series, moments, label, scale, drawn=drawn, bars=bars)
 
 
-def code_keys(counts: Mapping[str, int]) -> tuple[CodeKey, ...]:
-    """Return what the hues of refusals stand for, the most frequent code first."""
+def list_code_keys(counts: Mapping[str, int]) -> tuple[CodeKey, ...]:
+    """List the legend of refusals, the most frequent code first."""
     ranked = sorted(counts.items(), key=lambda each: (-each[1], each[0]))
     whole = len(ranked) <= len(HUES)
     shown = ranked if whole else ranked[: len(HUES) - 1]
     keys = [
-        CodeKey(hue=hue, code=code, word=word_of(code), count=count)
+        CodeKey(hue=hue, code=code, word=describe_code(code), count=count)
         for hue, (code, count) in zip(HUES, shown, strict=False)
     ]
     if not whole:
@@ -230,55 +244,55 @@ def code_keys(counts: Mapping[str, int]) -> tuple[CodeKey, ...]:
     return tuple(keys)
 
 
-def _refused(each: Bin, code: str, named: set[str]) -> int:
+def _count_refused(each: ActivityBin, code: str, named: set[str]) -> int:
     if code:
         return each.refusals.get(code, 0)
     return sum(n for word, n in each.refusals.items() if word not in named)
 
 
-def _small(
-    series: Series,
-    moments: Sequence[Onset],
+def _build_small_plot(
+    series: ActivitySeries,
+    moments: Sequence[OnsetPoint],
     label: str,
-    scale: Scale,
+    scale: PlotScale,
     *,
-    drawn: tuple[Drawn, ...],
+    drawn: tuple[TimePlotSeries, ...],
     lines: tuple[tuple[str, str], ...] = (),
     area: str = "",
-    bars: tuple[time_plots.Bar, ...] = (),
-) -> Plot:
-    return Plot(
+    bars: tuple[time_plots.StackBar, ...] = (),
+) -> TimePlot:
+    return TimePlot(
         height=SMALL,
         label=label,
         scale=scale,
-        x=_seconds(series),
+        x=_list_seconds(series),
         series=drawn,
         steps=max(1, len(series.bins) - 1),
-        ticks=time_plots.heights(scale, SMALL),
+        ticks=time_plots.list_heights(scale, SMALL),
         lines=lines,
         area=area,
         bars=bars,
-        # The first alone: what it is stands beside the chart that leads.
-        marks=time_plots.marks(
-            Onset(place=each.place, tone=each.tone) for each in moments[:1]
+        # Only the first onset; its label stands in the leading chart.
+        marks=time_plots.draw_flags(
+            OnsetPoint(place=each.place, tone=each.tone) for each in moments[:1]
         ),
-        times=time_plots.times(series.bins[0].at, series.end),
+        times=time_plots.list_times(series.bins[0].at, series.end),
     )
 
 
-def _times(
-    series: Series, moments: Sequence[Onset]
+def _list_times(
+    series: ActivitySeries, moments: Sequence[OnsetPoint]
 ) -> tuple[tuple[str, str, str], ...]:
     first, last = series.bins[0].at, series.end
     between = [(each.place, first + each.place * (last - first)) for each in moments]
-    return time_plots.times(first, last, between)
+    return time_plots.list_times(first, last, between)
 
 
-def _seconds(series: Series) -> list[int]:
+def _list_seconds(series: ActivitySeries) -> list[int]:
     return [int(each.at.timestamp()) for each in series.bins]
 
 
-def _step(series: Series) -> str:
+def _describe_step(series: ActivitySeries) -> str:
     minutes = series.range.minutes * series.range.rows
     if minutes == 1:
         return "minute"

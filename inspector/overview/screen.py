@@ -12,51 +12,51 @@ from django.urls import reverse
 from django.views.decorators.http import require_safe
 
 from inspector.access import access
-from inspector.access.access import signed_in, signed_in_panel
+from inspector.access.access import require_signed_in, require_signed_in_panel
 from inspector.drawing import thread_table
 from inspector.drawing.thread_table import ThreadRow
 from inspector.overview import charts, time_plots
-from inspector.overview.time_plots import Onset
+from inspector.overview.time_plots import OnsetPoint
 from inspector.web import shell
 from inspector.web.visitors import Visitor
 from memoryhub.models.server.clock import clock
 from memoryhub.queries.memory import stats
 from memoryhub.queries.overview import series, unhealthy
-from memoryhub.queries.overview.series import Bin, Series
+from memoryhub.queries.overview.series import ActivityBin, ActivitySeries
 from memoryhub.queries.overview.unhealthy import Unhealthy
 from memoryhub.queries.threads import catalogue
 from memoryhub.queries.threads.threads import ThreadLine
 from memoryhub.queries.threads.verdicts import LEAST_RESIDENT_RATE, VERDICTS
 
-#: Threads that moved last, and things to look at, that are shown.
+#: Recently active threads, and unhealthy things, that the screen shows.
 RECENT, SHOWN = 8, 5
-#: What the chart of tokens may show instead.
+#: Figures that the chart of tokens may show.
 SPENT = ("tokens", "calls", "cost")
-#: Exchanges before and after a moment, and the difference, that make it worth a word.
+#: Least exchanges on each side of an onset, and least fall of the rate, to report it.
 _COMPARED, _FELL = 20, 0.05
-#: Bins at the end of a range that are now: five minutes, an hour, a day.
+#: Bins at the end of a range that count as now: five minutes, an hour, a day.
 _NOW_BINS = {"15m": 5, "1h": 5, "24h": 4, "30d": 4}
 _NOW_WORDS = {"15m": "5 min", "1h": "5 min", "24h": "hour", "30d": "day"}
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Fall:
-    """Hold how the resident rate went down at the first moment of the list."""
+class ResidentRateFall:
+    """Fall of the resident rate at the earliest onset of the list."""
 
-    before: Bin
-    after: Bin
+    before: ActivityBin
+    after: ActivityBin
     at: str
 
 
 @require_safe
-@signed_in
+@require_signed_in
 def show(request: HttpRequest, project: str) -> HttpResponse:
-    """Show what needs a look, since when, and what the project does."""
-    visitor = access.find_visitor(request, project)
-    return shell.page(
+    """Show what needs attention, since when, and the project's activity."""
+    visitor = access.require_visitor(request, project)
+    return shell.render_page(
         request,
         "inspector/overview/show.html",
-        _context(request, visitor),
+        _build_context(request, visitor),
         visitor=visitor,
         section="overview",
         live=True,
@@ -64,27 +64,27 @@ def show(request: HttpRequest, project: str) -> HttpResponse:
 
 
 @require_safe
-@signed_in_panel
-def panel(request: HttpRequest, project: str) -> HttpResponse:
-    """Show what the page follows by: all of it, for what moves moves all."""
-    visitor = access.find_visitor(request, project)
-    context = _context(request, visitor) | {"visitor": visitor, "refreshed": True}
+@require_signed_in_panel
+def show_panel(request: HttpRequest, project: str) -> HttpResponse:
+    """Show the live panel, the whole page, since any event may change every part."""
+    visitor = access.require_visitor(request, project)
+    context = _build_context(request, visitor) | {"visitor": visitor, "refreshed": True}
     answer = render(request, "inspector/overview/_panel.html", context)
     answer.headers["MH-Panel"] = "1"
     return answer
 
 
 def read_range(request: HttpRequest) -> str:
-    """Read which range of time is wanted; what is none of ours is the hour."""
+    """Read the range of time from the URL; an unknown range is the default."""
     chosen = request.GET.get("range", "")
     return chosen if chosen in series.RANGES else series.DEFAULT_RANGE
 
 
-def _context(request: HttpRequest, visitor: Visitor) -> dict[str, Any]:
-    """About fifty small queries, whatever there is of threads."""
+def _build_context(request: HttpRequest, visitor: Visitor) -> dict[str, Any]:
+    """Build the page's context. About fifty small queries for any number of threads."""
     now, chosen = clock.now(), read_range(request)
     project = visitor.project
-    recent = _recent(visitor)
+    recent = _list_recent(visitor)
     found = unhealthy.get_unhealthy(project, now=now)
     spent = request.GET.get("chart", "")
     context: dict[str, Any] = {
@@ -109,46 +109,49 @@ def _context(request: HttpRequest, visitor: Visitor) -> dict[str, Any]:
     }
     counted = series.get_series(project.id, series.RANGES[chosen], now=now)
     threads = reverse("threads", kwargs={"project": project.slug})
-    moments = charts.onsets(counted, found.things[:SHOWN], threads)
-    return context | _drawn(counted, found, moments, chosen, context["spent"])
+    moments = charts.list_onsets(counted, found.things[:SHOWN], threads)
+    return context | _build_charts(counted, found, moments, chosen, context["spent"])
 
 
-def _drawn(
-    counted: Series,
+def _build_charts(
+    counted: ActivitySeries,
     found: Unhealthy,
-    moments: Sequence[Onset],
+    moments: Sequence[OnsetPoint],
     chosen: str,
     spent: str,
 ) -> dict[str, Any]:
     whole = counted.whole
-    lead = charts.resident(counted, moments)
-    small = charts.small(counted, moments, spent=spent)
+    lead = charts.draw_resident(counted, moments)
+    small = charts.draw_small(counted, moments, spent=spent)
     named = {"lead": lead, **small}
     return {
         "whole": whole,
-        "lately": series.summed(counted.bins[-_NOW_BINS[chosen] :]),
+        "lately": series.sum_bins(counted.bins[-_NOW_BINS[chosen] :]),
         "lately_word": _NOW_WORDS[chosen],
-        "fall": _fall(counted, found),
-        "worst": _worst(found),
+        "fall": _find_fall(counted, found),
+        "worst": _find_worst(found),
         "enough": whole.exchanges >= series.ENOUGH_EXCHANGES,
         "costs": counted.costs,
-        "codes": charts.code_keys(whole.refusals),
+        "codes": charts.list_code_keys(whole.refusals),
         "lead": lead,
         "small": small,
         "drawn": orjson.dumps(
-            [time_plots.data(name, plot) for name, plot in named.items()]
+            [time_plots.build_data(name, plot) for name, plot in named.items()]
         ).decode(),
-        "median": whole.waited(0.5),
-        "slowest": whole.waited(0.99),
+        "median": whole.compute_wait(0.5),
+        "slowest": whole.compute_wait(0.99),
     }
 
 
-def _fall(counted: Series, found: Unhealthy) -> Fall | None:
-    """Tell how the rate fell where the first thread of the list became unhealthy."""
+def _find_fall(counted: ActivitySeries, found: Unhealthy) -> ResidentRateFall | None:
+    """Find the fall of the resident rate at the earliest onset of the list."""
     starts = [each.onset.at for each in found.things if each.thread and each.onset.at]
-    at = min((each for each in starts if counted.place(each) is not None), default=None)
-    before = counted.before(at) if at else None
-    after = counted.since(at) if at else None
+    at = min(
+        (each for each in starts if counted.find_position(each) is not None),
+        default=None,
+    )
+    before = counted.sum_before(at) if at else None
+    after = counted.sum_since(at) if at else None
     if at is None or before is None or after is None:
         return None
     one, other = before.resident_rate, after.resident_rate
@@ -156,11 +159,13 @@ def _fall(counted: Series, found: Unhealthy) -> Fall | None:
         return None
     if one is None or other is None or one - other < _FELL:
         return None
-    return Fall(before=before, after=after, at=charts.time_of(counted, at))
+    return ResidentRateFall(
+        before=before, after=after, at=charts.render_time(counted, at)
+    )
 
 
-def _worst(found: Unhealthy) -> ThreadLine | None:
-    """Find the thread of the list that had to fetch most, if that is below the goal."""
+def _find_worst(found: Unhealthy) -> ThreadLine | None:
+    """Find the listed thread with the lowest resident rate, if below the goal."""
     below = [
         (rate, each.thread)
         for each in found.things
@@ -170,8 +175,8 @@ def _worst(found: Unhealthy) -> ThreadLine | None:
     return line if rate < LEAST_RESIDENT_RATE else None
 
 
-def _recent(visitor: Visitor) -> tuple[ThreadRow, ...]:
-    """List the threads that moved last. Who looks is noted to have read their ends."""
+def _list_recent(visitor: Visitor) -> tuple[ThreadRow, ...]:
+    """List the latest active threads. The visitor is noted to have read their ends."""
     listed = catalogue.list_threads(
         visitor.project,
         terms=(),
@@ -179,6 +184,6 @@ def _recent(visitor: Visitor) -> tuple[ThreadRow, ...]:
         limit=RECENT,
         restricted=visitor.officer,
     )
-    table = thread_table.make(listed.items)
-    visitor.note(table.read)
+    table = thread_table.build_table(listed.items)
+    visitor.note_threads(table.read)
     return table.rows

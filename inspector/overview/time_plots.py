@@ -1,7 +1,7 @@
-"""Plots over time: what a chart is drawn of, as attributes of SVG. Pure.
+"""Plots over time, as attributes of SVG elements. Pure.
 
 Places along the time are in percent, heights in pixels, so that text is never
-stretched; lines alone are, in a picture of their own.
+stretched. Only the lines are stretched, in a picture of their own.
 """
 
 from __future__ import annotations
@@ -14,34 +14,34 @@ from typing import Any
 
 #: Pixels above the highest line, and below the base for the times.
 TOP, FOOT = 8, 18
-#: Flags that stand nearer than this to each other get a row of their own: each is a
-#: link that a finger has to meet.
+#: Least distance of two flags in a row, in percent, and height of a row, in pixels.
+#: Each flag is a link that a finger must be able to hit.
 _NEAR, _ROW = 7.0, 25
-#: A time scale of so many days is told in dates.
+#: Range from which on the time axis shows dates.
 _DATED = timedelta(days=2)
 
-#: Of each bin; None where there is nothing to tell.
+#: Value of each bin; None where a bin has none.
 Values = Sequence[float | None]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Scale:
-    """From which value at the base to which at the top, and the lines between."""
+class PlotScale:
+    """Scale from the value at the base to the value at the top, with lines between."""
 
     low: float
     high: float
     ticks: tuple[tuple[float, str], ...]
 
-    def height_of(self, value: float, height: int) -> float:
-        """Return where a value lies, in pixels from above."""
+    def to_height(self, value: float, height: int) -> float:
+        """Convert a value to its place in pixels from the top."""
         bottom = height - FOOT
         share = (value - self.low) / (self.high - self.low)
         return round(bottom - min(1.0, max(0.0, share)) * (bottom - TOP), 1)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Bar:
-    """A bar of a stack in one bin."""
+class StackBar:
+    """Bar of a stack in one bin."""
 
     hue: str
     x: str
@@ -51,37 +51,37 @@ class Bar:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Onset:
-    """A moment at which something began, where it lies from 0 to 1."""
+class OnsetPoint:
+    """Moment at which a thread became unhealthy; `place` is from 0 to 1."""
 
     place: float
     tone: str
-    #: By which the list knows it; 0 for a line alone.
+    #: Number in the list; 0 draws a line without a flag.
     number: int = 0
     word: str = ""
-    #: Where the moment is seen.
+    #: Address of the page that shows the moment.
     href: str = ""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Mark:
-    """An onset as it is drawn."""
+class OnsetFlag:
+    """Drawn line and flag of an onset."""
 
     x: str
-    #: Of the flag.
+    #: Place of the flag, in pixels from the top.
     y: int
     tone: str
     number: int
     word: str
     href: str
     place: float
-    #: The word ends at the mark, for there is no room behind it.
+    #: Whether the word ends at the line, since there is no room after it.
     ends: bool
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Drawn:
-    """A series with its hue, in numbers."""
+class TimePlotSeries:
+    """Series of a plot: its values and its hue."""
 
     label: str
     hue: str
@@ -89,23 +89,23 @@ class Drawn:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Plot:
-    """A chart, ready to be written down."""
+class TimePlot:
+    """Chart, ready to be rendered."""
 
     height: int
     label: str
-    scale: Scale
-    #: When each bin begins, in seconds of Unix time.
+    scale: PlotScale
+    #: Beginning of each bin, in seconds of Unix time.
     x: Sequence[int]
-    series: tuple[Drawn, ...]
-    #: How wide the picture is that holds the lines: a step a bin.
+    series: tuple[TimePlotSeries, ...]
+    #: Width of the picture that holds the lines: one step per bin.
     steps: int
     ticks: tuple[tuple[float, str], ...]
     lines: tuple[tuple[str, str], ...] = ()
     area: str = ""
-    bars: tuple[Bar, ...] = ()
+    bars: tuple[StackBar, ...] = ()
     goal: tuple[float, str] | None = None
-    marks: tuple[Mark, ...] = ()
+    marks: tuple[OnsetFlag, ...] = ()
     times: tuple[tuple[str, str, str], ...] = ()
 
     @property
@@ -113,8 +113,8 @@ class Plot:
         return self.height - FOOT
 
 
-def data(name: str, plot: Plot) -> dict[str, Any]:
-    """What charts.js draws anew where one can point at it."""
+def build_data(name: str, plot: TimePlot) -> dict[str, Any]:
+    """Build the data from which charts.js draws the interactive chart."""
     first, last = plot.x[0], plot.x[-1]
     return {
         "name": name,
@@ -144,10 +144,10 @@ def data(name: str, plot: Plot) -> dict[str, Any]:
     }
 
 
-def counting(values: Iterable[float | None]) -> Scale:
-    """Return a scale from 0 that holds the values, with a line in the middle."""
+def build_count_scale(values: Iterable[float | None]) -> PlotScale:
+    """Build a scale from 0 that holds the values, with a line in the middle."""
     most = max((value for value in values if value is not None), default=0.0)
-    # Costs are small; counts have whole numbers at their lines.
+    # Costs may be below 1; counts have whole numbers at their lines.
     least = -4 if 0 < most < 1 else 0
     high = next(
         step * 10.0**power
@@ -155,34 +155,34 @@ def counting(values: Iterable[float | None]) -> Scale:
         for step in (2, 4, 6, 8, 10)
         if step * 10.0**power >= most
     )
-    ticks = tuple((each, _short(each)) for each in (0, high / 2, high))
-    return Scale(low=0.0, high=high, ticks=ticks)
+    ticks = tuple((each, _shorten_value(each)) for each in (0, high / 2, high))
+    return PlotScale(low=0.0, high=high, ticks=ticks)
 
 
-def shares(values: Values, *, goal: float) -> Scale:
-    """Return a scale up to 1 that holds the values and leaves room below the goal."""
+def build_share_scale(values: Values, *, goal: float) -> PlotScale:
+    """Build a scale up to 1 that holds the values and leaves room below the goal."""
     least = min([goal, *(value for value in values if value is not None)])
     low = 4 if least >= 0.4 else 0
     lines = range(low, 11, 1 if low else 2)
     ticks = tuple((each / 10, f"{each / 10:.1f}") for each in lines)
-    return Scale(low=low / 10, high=1.0, ticks=ticks)
+    return PlotScale(low=low / 10, high=1.0, ticks=ticks)
 
 
-def line(values: Values, scale: Scale, height: int) -> str:
-    """Return the path through the values; what is unknown is passed over."""
+def draw_line(values: Values, scale: PlotScale, height: int) -> str:
+    """Draw the path through the values; None values are skipped."""
     points_at: list[tuple[float, float]]
     points_at = [(n, value) for n, value in enumerate(values) if value is not None]
     if len(points_at) == 1:
-        # A point alone would not be seen.
+        # A single point would be invisible.
         ((place, value),) = points_at
         points_at = [(place - 0.5, value), (place + 0.5, value)]
-    points = [f"{n:g} {scale.height_of(value, height)}" for n, value in points_at]
+    points = [f"{n:g} {scale.to_height(value, height)}" for n, value in points_at]
     return f"M{' L'.join(points)}" if points else ""
 
 
-def area(values: Values, scale: Scale, height: int) -> str:
-    """Return the path around what lies below the line."""
-    path = line(values, scale, height)
+def draw_area(values: Values, scale: PlotScale, height: int) -> str:
+    """Draw the path around the area below the line."""
+    path = draw_line(values, scale, height)
     if not path:
         return ""
     first, last = (path[1:].split(" L")[end].split()[0] for end in (0, -1))
@@ -190,41 +190,41 @@ def area(values: Values, scale: Scale, height: int) -> str:
     return f"{path} L{last} {bottom} L{first} {bottom}Z"
 
 
-def stacks(
-    parts: Sequence[tuple[str, Sequence[int]]], scale: Scale, height: int
-) -> tuple[Bar, ...]:
-    """Return the bars of each bin, one above the other; parts are (hue, counts)."""
+def draw_stacks(
+    parts: Sequence[tuple[str, Sequence[int]]], scale: PlotScale, height: int
+) -> tuple[StackBar, ...]:
+    """Draw the stacked bars of each bin; parts are (hue, counts)."""
     bars = []
     for place, counts in enumerate(zip(*(part for _, part in parts), strict=True)):
         below, bins = 0, len(parts[0][1])
         for (hue, _), number in zip(parts, counts, strict=True):
             if not number:
                 continue
-            y = scale.height_of(below + number, height)
+            y = scale.to_height(below + number, height)
             bars.append(
-                Bar(
+                StackBar(
                     hue=hue,
-                    x=percent((place + 0.12) / bins),
-                    width=percent(0.76 / bins),
+                    x=render_percent((place + 0.12) / bins),
+                    width=render_percent(0.76 / bins),
                     y=y,
-                    height=round(scale.height_of(below, height) - y, 1),
+                    height=round(scale.to_height(below, height) - y, 1),
                 )
             )
             below += number
     return tuple(bars)
 
 
-def marks(onsets: Iterable[Onset]) -> tuple[Mark, ...]:
-    """Return where the flags stand: beside each other in rows, none upon another."""
-    found: list[Mark] = []
+def draw_flags(onsets: Iterable[OnsetPoint]) -> tuple[OnsetFlag, ...]:
+    """Draw the flags of onsets, in as many rows as keep flags apart."""
+    found: list[OnsetFlag] = []
     rows: list[float] = []
     for each in sorted(onsets, key=lambda onset: onset.place):
         x = each.place * 100
         row = next((n for n, last in enumerate(rows) if x - last >= _NEAR), len(rows))
         rows[row : row + 1] = [x]
         found.append(
-            Mark(
-                x=percent(each.place),
+            OnsetFlag(
+                x=render_percent(each.place),
                 y=4 + _ROW * row,
                 tone=each.tone,
                 number=each.number,
@@ -237,36 +237,40 @@ def marks(onsets: Iterable[Onset]) -> tuple[Mark, ...]:
     return tuple(found)
 
 
-def times(
+def list_times(
     first: datetime, last: datetime, between: Iterable[tuple[float, datetime]] = ()
 ) -> tuple[tuple[str, str, str], ...]:
-    """Return (place, anchor, text) of the times below: both ends, and some between."""
+    """List (place, anchor, text) of the axis's times: both ends, and one between."""
     dated = last - first > _DATED
     middle = [
-        (percent(place), "middle", clock(at, dated=dated))
+        (render_percent(place), "middle", render_clock(at, dated=dated))
         for place, at in between
         if 0.15 < place < 0.85
     ]
-    begins = (percent(0), "start", clock(first, dated=dated))
-    return (begins, *middle[:1], (percent(1), "end", clock(last, dated=dated)))
+    begins = (render_percent(0), "start", render_clock(first, dated=dated))
+    return (
+        begins,
+        *middle[:1],
+        (render_percent(1), "end", render_clock(last, dated=dated)),
+    )
 
 
-def clock(at: datetime, *, dated: bool = False) -> str:
-    """Return a time of the day, or a day, in UTC."""
+def render_clock(at: datetime, *, dated: bool = False) -> str:
+    """Render a time of the day, or a day if `dated`, in UTC."""
     moment = at.astimezone(UTC)
     return f"{moment.day} {moment:%b}" if dated else f"{moment:%H:%M}"
 
 
-def heights(scale: Scale, height: int) -> tuple[tuple[float, str], ...]:
-    """Return the scale's lines as they are drawn."""
-    return tuple((scale.height_of(value, height), text) for value, text in scale.ticks)
+def list_heights(scale: PlotScale, height: int) -> tuple[tuple[float, str], ...]:
+    """List the scale's lines as (pixels from the top, text)."""
+    return tuple((scale.to_height(value, height), text) for value, text in scale.ticks)
 
 
-def percent(share: float) -> str:
+def render_percent(share: float) -> str:
     return f"{share * 100:.2f}%"
 
 
-def _short(value: float) -> str:
+def _shorten_value(value: float) -> str:
     for unit, size in (("M", 1_000_000), ("k", 1_000)):
         if value >= size:
             return f"{value / size:g}{unit}"

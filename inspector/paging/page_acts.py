@@ -7,7 +7,7 @@ from django.urls import reverse
 from django.views.decorators.http import require_http_methods
 
 from inspector.access import access
-from inspector.access.access import signed_in
+from inspector.access.access import require_signed_in
 from inspector.drawing import outcomes
 from inspector.lists import visits
 from inspector.web import refusals
@@ -16,7 +16,7 @@ from memoryhub.errors import InvalidError, Refusal, StaleError
 from memoryhub.models.access.operators import Membership
 from memoryhub.models.threads import Thread
 from memoryhub.queries.paging import previews
-from memoryhub.queries.paging.previews import Preview
+from memoryhub.queries.paging.previews import CommandPreview
 from memoryhub.services.paging import operator_pages
 from memoryhub.services.paging.operator_pages import Act, Verb
 
@@ -27,76 +27,80 @@ _PROBLEMS: refusals.Texts = {
 
 
 @require_http_methods(["GET", "HEAD", "POST"])
-@signed_in
+@require_signed_in
 def act(
     request: HttpRequest, project: str, thread: str, page: str, verb: str
 ) -> HttpResponse:
-    """Pin, unpin, map or evict a page: a GET shows what would happen, a POST does it.
+    """Pin, unpin, map or evict a page: a GET shows a preview, a POST performs the act.
 
-    Done is only what was shown; once it would come out differently it is shown anew.
+    If the outcome would differ from the preview, the POST shows a new preview instead.
     """
-    visitor = access.find_visitor(request, project)
-    row = access.find_thread(visitor, thread)
+    visitor = access.require_visitor(request, project)
+    row = access.require_thread(visitor, thread)
     chosen = next((each for each in VERBS if each == verb), None)
     if chosen is None:
         raise Http404
-    visitor.require(Membership.Role.EDITOR)
-    level = _level(request)
-    command = operator_pages.command_of(row, chosen, page, level=level)
+    visitor.require_role(Membership.Role.EDITOR)
+    level = _parse_level(request)
+    command = operator_pages.build_command(row, chosen, page, level=level)
     around = {"page": page, "verb": chosen, "level": level}
     try:
         found = previews.get_preview(row, command, page_id=page)
         if request.method == "POST":
             if request.POST.get("seen") != found.digest:
                 raise StaleError
-            return _done(request, visitor, row, command, found)
+            return _perform_act(request, visitor, row, command, found)
     except StaleError:
         found = previews.get_preview(row, command, page_id=page)
-        return _page(request, visitor, row, around, found, problem=StaleError())
+        return _render_page(request, visitor, row, around, found, problem=StaleError())
     except Refusal as refusal:
-        if refusals.status_of(refusal) in (404, 410):
+        if refusals.get_status(refusal) in (404, 410):
             raise
-        return _page(request, visitor, row, around, problem=refusal)
-    return _page(request, visitor, row, around, found)
+        return _render_page(request, visitor, row, around, problem=refusal)
+    return _render_page(request, visitor, row, around, found)
 
 
-def _done(
-    request: HttpRequest, visitor: Visitor, row: Thread, command: Act, found: Preview
+def _perform_act(
+    request: HttpRequest,
+    visitor: Visitor,
+    row: Thread,
+    command: Act,
+    found: CommandPreview,
 ) -> HttpResponse:
-    operator_pages.act(row, command, actor=visitor.actor, if_match=found.seq)
+    operator_pages.perform_act(row, command, actor=visitor.actor, if_match=found.seq)
     names = {"project": visitor.project.slug, "thread": row.name}
     url = reverse("page", kwargs={**names, "page": command.page_id})
     return HttpResponseRedirect(url)
 
 
-def _page(
+def _render_page(
     request: HttpRequest,
     visitor: Visitor,
     row: Thread,
     around: dict[str, Any],
-    found: Preview | None = None,
+    found: CommandPreview | None = None,
     *,
     problem: Refusal | None = None,
 ) -> HttpResponse:
     context: dict[str, Any] = {
         **around,
-        **(outcomes.preview_context(found) if found else {}),
-        "problem": refusals.error_text(problem, _PROBLEMS, numbers=True),
+        **(outcomes.build_preview_context(found) if found else {}),
+        "problem": refusals.get_error_text(problem, _PROBLEMS, numbers=True),
     }
-    # A look is no command: that it would be refused is what it shows.
+    # A GET is no command: the page shows the refusal, with status 200.
     refused = problem is not None and request.method == "POST"
-    return visits.thread_page(
+    return visits.render_thread_page(
         request,
         "inspector/paging/pages/act.html",
         visitor,
         row,
         context,
-        status=refusals.status_of(problem) if problem and refused else 200,
+        status=refusals.get_status(problem) if problem and refused else 200,
     )
 
 
-def _level(request: HttpRequest) -> int:
-    """Read the level to map at from the form or the URL. Raises InvalidError."""
+def _parse_level(request: HttpRequest) -> int:
+    """Parse the level to map at from the form or the URL. Raises InvalidError."""
     sent = request.POST if request.method == "POST" else request.GET
     text = sent.get("level", "0")
     if text not in ("0", "1", "2", "3"):

@@ -11,7 +11,7 @@ from django.views.decorators.http import (
 )
 
 from inspector.access import access
-from inspector.access.access import signed_in
+from inspector.access.access import require_signed_in
 from inspector.drawing import charts, outcomes
 from inspector.lists import visits
 from inspector.paging import settings_form
@@ -22,10 +22,10 @@ from memoryhub.errors import InvalidError, Refusal
 from memoryhub.kernel.text import names
 from memoryhub.models.access.operators import Membership
 from memoryhub.models.threads import Thread
-from memoryhub.queries.lists.cursors import Batch
+from memoryhub.queries.lists.cursors import ListBatch
 from memoryhub.queries.paging import paging_charts, previews
-from memoryhub.queries.paging.paging_charts import Bucket
-from memoryhub.queries.paging.previews import Preview
+from memoryhub.queries.paging.paging_charts import ChartBucket
+from memoryhub.queries.paging.previews import CommandPreview
 from memoryhub.services.paging import operator_pages
 
 #: Columns of the table and of the exports, in order.
@@ -36,28 +36,28 @@ COLUMNS = (
 
 
 @require_safe
-@signed_in
+@require_signed_in
 def show(request: HttpRequest, project: str, thread: str) -> HttpResponse:
-    """Show how look-ups, faults and evictions went, over the thread or a part of it."""
-    visitor = access.find_visitor(request, project)
-    row = access.find_thread(visitor, thread)
-    first, last = _stretch(request)
+    """Show charts of look-ups, faults and evictions, over all or part of the thread."""
+    visitor = access.require_visitor(request, project)
+    row = access.require_thread(visitor, thread)
+    first, last = _parse_stretch(request)
     narrowed = first is not None or last is not None
     context: dict[str, Any] = {
-        **charts.picture(row, first=first, last=last, by=_by(request)),
-        # A stretch is over: nothing of it moves.
+        **charts.build_context(row, first=first, last=last, by=_parse_axis(request)),
+        # A part of the thread is complete, so its charts never change.
         "live": not narrowed,
         "narrowed": narrowed,
         "stretch": f"from={first or ''}&to={last or ''}",
         "editing": visitor.editor and row.status == Thread.Status.OPEN,
     }
-    return visits.thread_page(
+    return visits.render_thread_page(
         request, "inspector/paging/show.html", visitor, row, context, live=not narrowed
     )
 
 
 @require_safe
-@signed_in
+@require_signed_in
 def export(
     request: HttpRequest,
     project: str,
@@ -65,9 +65,9 @@ def export(
     kind: str,  # the URL's word
 ) -> HttpResponseBase:
     """Send the buckets of the charts as data."""
-    visitor = access.find_visitor(request, project)
-    row = access.find_thread(visitor, thread)
-    first, last = _stretch(request)
+    visitor = access.require_visitor(request, project)
+    row = access.require_thread(visitor, thread)
+    first, last = _parse_stretch(request)
     found = paging_charts.get_charts(row, first=first, last=last)
     causes = paging_charts.CAUSES
     return exports.answer(
@@ -75,117 +75,117 @@ def export(
         kind,
         f"{thread}-paging",
         heading=(*COLUMNS, *(f"evicted_{cause}" for cause in causes)),
-        record=lambda bucket: _record(bucket, causes),
-        part=lambda: Batch(items=found.buckets, next=None),
+        record=lambda bucket: _build_record(bucket, causes),
+        part=lambda: ListBatch(items=found.buckets, next=None),
         parts=lambda: [found.buckets],
     )
 
 
 @require_http_methods(["GET", "HEAD", "POST"])
-@signed_in
-def settings(request: HttpRequest, project: str, thread: str) -> HttpResponse:
+@require_signed_in
+def edit_settings(request: HttpRequest, project: str, thread: str) -> HttpResponse:
     """Show or set the thread's paging; an empty field leaves the default.
 
-    What moves pages is shown before it is saved, and again once it would come out
-    differently.
+    A change that moves pages shows a preview before it is saved, and again if the
+    outcome would differ from the preview.
     """
-    visitor = access.find_visitor(request, project)
-    row = access.find_thread(visitor, thread)
-    visitor.require(Membership.Role.EDITOR)
+    visitor = access.require_visitor(request, project)
+    row = access.require_thread(visitor, thread)
+    visitor.require_role(Membership.Role.EDITOR)
     if request.method != "POST":
-        return _form(request, visitor, row)
+        return _render_form(request, visitor, row)
     try:
-        config = settings_form.read(request.POST)
-        found = previews.get_preview(row, operator_pages.configuring(config))
-        if found.moves and request.POST.get("seen") != found.digest:
-            return _form(request, visitor, row, preview=found)
-        operator_pages.configure(
+        config = settings_form.parse_config(request.POST)
+        found = previews.get_preview(row, operator_pages.build_configuration(config))
+        if found.has_moves and request.POST.get("seen") != found.digest:
+            return _render_form(request, visitor, row, preview=found)
+        operator_pages.configure_paging(
             row,
             actor=visitor.actor,
             config=config,
-            if_match=found.seq if found.moves else None,
+            if_match=found.seq if found.has_moves else None,
         )
     except Refusal as refusal:
-        return _form(request, visitor, row, refusal=refusal)
-    return HttpResponseRedirect(_url("paging-settings", project, thread))
+        return _render_form(request, visitor, row, refusal=refusal)
+    return HttpResponseRedirect(_build_url("paging-settings", project, thread))
 
 
 @require_post
-@signed_in
+@require_signed_in
 def flush(request: HttpRequest, project: str, thread: str) -> HttpResponse:
-    """Drop the TLB's entries: all, those of one tier, or that of one page."""
-    visitor = access.find_visitor(request, project)
-    row = access.find_thread(visitor, thread)
-    visitor.require(Membership.Role.EDITOR)
+    """Drop TLB entries: all, the entries of one tier, or the entry of one page."""
+    visitor = access.require_visitor(request, project)
+    row = access.require_thread(visitor, thread)
+    visitor.require_role(Membership.Role.EDITOR)
     if page := request.POST.get("page", "").strip():
-        operator_pages.invalidate(row, actor=visitor.actor, page_id=page)
-        return HttpResponseRedirect(_back(request, project, thread, page))
+        operator_pages.invalidate_tlb(row, actor=visitor.actor, page_id=page)
+        return HttpResponseRedirect(_build_back_url(request, project, thread, page))
     tier = request.POST.get("tier", "")
     if tier not in ("", "L0", "L1", "L2"):
         raise InvalidError(loc="tier")
     if tier:
-        operator_pages.invalidate(row, actor=visitor.actor, tier=tier)  # type: ignore[arg-type]  # checked above
+        operator_pages.invalidate_tlb(row, actor=visitor.actor, tier=tier)  # type: ignore[arg-type]  # checked above
     else:
-        operator_pages.flush(row, actor=visitor.actor)
-    return HttpResponseRedirect(_url("paging", project, thread))
+        operator_pages.flush_tlb(row, actor=visitor.actor)
+    return HttpResponseRedirect(_build_url("paging", project, thread))
 
 
-def _by(request: HttpRequest) -> str:
-    """Read what the charts go along: turns, unless events are asked for."""
+def _parse_axis(request: HttpRequest) -> str:
+    """Parse the charts' axis: turns, or events if the URL asks for them."""
     return "event" if request.GET.get("by") == "event" else "turn"
 
 
-def _back(request: HttpRequest, project: str, thread: str, page: str) -> str:
-    """Find where the form stood: on the page's own screen, or with the charts."""
-    if request.POST.get("back") != "page" or not names.valid(page):
-        return _url("paging", project, thread)
+def _build_back_url(request: HttpRequest, project: str, thread: str, page: str) -> str:
+    """Build the address of the form: the page's own screen, or the charts."""
+    if request.POST.get("back") != "page" or not names.is_valid(page):
+        return _build_url("paging", project, thread)
     address = {"project": project, "thread": thread, "page": page}
     return reverse("page", kwargs=address)
 
 
-def _form(
+def _render_form(
     request: HttpRequest,
     visitor: Visitor,
     row: Thread,
     *,
-    preview: Preview | None = None,
+    preview: CommandPreview | None = None,
     refusal: Refusal | None = None,
 ) -> HttpResponse:
     sent = request.POST if request.method == "POST" else None
     wrong = refusal.loc if isinstance(refusal, InvalidError) else ""
-    texts: refusals.Texts = {wrong: _out_of_range(wrong)} if wrong else {}
+    texts: refusals.Texts = {wrong: _describe_out_of_range(wrong)} if wrong else {}
     context = {
-        "fields": settings_form.fields(row, sent=sent, wrong=wrong),
-        "problem": refusals.error_text(refusal, texts, numbers=True),
-        **(outcomes.preview_context(preview) if preview else {}),
+        "fields": settings_form.list_fields(row, sent=sent, wrong=wrong),
+        "problem": refusals.get_error_text(refusal, texts, numbers=True),
+        **(outcomes.build_preview_context(preview) if preview else {}),
     }
-    return visits.thread_page(
+    return visits.render_thread_page(
         request,
         "inspector/paging/settings.html",
         visitor,
         row,
         context,
-        status=refusals.status_of(refusal),
+        status=refusals.get_status(refusal),
     )
 
 
-def _out_of_range(field: str) -> str:
+def _describe_out_of_range(field: str) -> str:
     name = field.removeprefix("config.").replace("_", " ")
     return f"What is set for {name} does not fit: it is out of its range."
 
 
-def _stretch(request: HttpRequest) -> tuple[int | None, int | None]:
-    first, last = asof.number(request, "from"), asof.number(request, "to")
+def _parse_stretch(request: HttpRequest) -> tuple[int | None, int | None]:
+    first, last = asof.read_number(request, "from"), asof.read_number(request, "to")
     if first is not None and last is not None and first > last:
         raise InvalidError(loc="from")
     return first, last
 
 
-def _record(bucket: Bucket, causes: tuple[str, ...]) -> dict[str, Any]:
+def _build_record(bucket: ChartBucket, causes: tuple[str, ...]) -> dict[str, Any]:
     record = {name: getattr(bucket, name) for name in COLUMNS}
     evicted = {f"evicted_{each}": bucket.count(f"evicted.{each}") for each in causes}
     return record | evicted
 
 
-def _url(name: str, project: str, thread: str) -> str:
+def _build_url(name: str, project: str, thread: str) -> str:
     return reverse(name, kwargs={"project": project, "thread": thread})

@@ -1,4 +1,4 @@
-"""The settings of paging as a form: text in, a thread's config out, and back. Pure."""
+"""Form of the paging settings: converts text to a thread's config and back. Pure."""
 
 from __future__ import annotations
 
@@ -19,11 +19,11 @@ from memoryhub.kernel.state.paging_config import (
     POLICY_NAMES,
     RANGES,
     RECALL_SCOPES,
-    Settings,
+    PagingSettings,
 )
 from memoryhub.models.threads import Thread
 
-#: Fields that take one of some words.
+#: Fields that take one of a few words.
 WORDS: dict[str, tuple[str, ...]] = {
     "policy": POLICY_NAMES,
     "mode": MODES,
@@ -33,15 +33,15 @@ WORDS: dict[str, tuple[str, ...]] = {
     "fault_confidence_threshold": CONFIDENCES,
 }
 NAMES = tuple(name for name in CHOICES if name not in FIXED)
-_DEFAULTS = Settings()
+_DEFAULTS = PagingSettings()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Field:
-    """Hold a setting in the form."""
+class SettingField:
+    """Setting in the form."""
 
     name: str
-    #: What is set, as text; empty for the default.
+    #: Value that is set, as text; empty for the default.
     text: str
     default: str
     #: The words to choose from; empty for a number.
@@ -55,46 +55,46 @@ class Field:
         return self.name.replace("_", " ")
 
 
-def fields(
+def list_fields(
     thread: Thread, *, sent: Mapping[str, str] | None = None, wrong: str = ""
-) -> list[Field]:
-    """List all settings of a thread, or what was sent for them."""
+) -> list[SettingField]:
+    """List all settings of a thread, with the sent values if `sent` is given."""
     own = orjson.loads(thread.config)
     return [
-        _field(
+        _build_field(
             name,
-            _text(own.get(name)) if sent is None else sent.get(name, ""),
+            _render_text(own.get(name)) if sent is None else sent.get(name, ""),
             wrong=wrong == f"config.{name}",
         )
         for name in NAMES
     ]
 
 
-def read(sent: Mapping[str, str]) -> dict[str, Any]:
-    """Read what was sent as a config; None for what is empty. Raises InvalidError."""
-    return {name: _value(name, sent.get(name, "").strip()) for name in NAMES}
+def parse_config(sent: Mapping[str, str]) -> dict[str, Any]:
+    """Parse the sent fields as a config, empty ones as None. Raises InvalidError."""
+    return {name: _parse_value(name, sent.get(name, "").strip()) for name in NAMES}
 
 
-def _field(name: str, text: str, *, wrong: bool) -> Field:
+def _build_field(name: str, text: str, *, wrong: bool) -> SettingField:
     least, most = RANGES.get(name, (None, None))
-    return Field(
+    return SettingField(
         name=name,
         text=text,
-        default=_text(getattr(_DEFAULTS, name)),
-        words=_words(name),
+        default=_render_text(getattr(_DEFAULTS, name)),
+        words=_list_words(name),
         least=least,
         most=most,
         wrong=wrong,
     )
 
 
-def _words(name: str) -> tuple[str, ...]:
+def _list_words(name: str) -> tuple[str, ...]:
     if isinstance(getattr(_DEFAULTS, name), bool):
         return ("yes", "no")
     return WORDS.get(name, ())
 
 
-def _text(value: Any) -> str:
+def _render_text(value: Any) -> str:
     if value is None:
         return ""
     if isinstance(value, bool):
@@ -102,23 +102,23 @@ def _text(value: Any) -> str:
     return str(value)
 
 
-def _value(name: str, text: str) -> Any:
+def _parse_value(name: str, text: str) -> Any:
     if not text:
         return None
-    words, default = _words(name), getattr(_DEFAULTS, name)
+    words, default = _list_words(name), getattr(_DEFAULTS, name)
     if words:
         if text not in words:
             raise InvalidError(loc=f"config.{name}")
         return text == "yes" if isinstance(default, bool) else text
     try:
-        return _finite(text) if isinstance(default, float) else int(text)
+        return _parse_finite(text) if isinstance(default, float) else int(text)
     except ValueError:
         raise InvalidError(loc=f"config.{name}") from None
 
 
-def _finite(text: str) -> float:
+def _parse_finite(text: str) -> float:
     number = float(text)
-    # What is not a number, or without end, is out of any range.
+    # NaN and infinity are out of any range.
     if number != number or abs(number) > 1e12:  # noqa: PLR0124
         raise ValueError
     return number

@@ -1,1 +1,1 @@
-"""The palette: where one goes and what one does, by typing a little of it."""
+"""The palette: search for content, pages and actions by typing a few letters."""

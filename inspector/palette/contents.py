@@ -1,6 +1,6 @@
-"""Contents: what was said, found in a thread, or in a project a few threads at a time.
+"""Search of contents: in a thread, or in a project a few threads at a time.
 
-Nothing runs between two answers: a search of a project goes on when it is asked to.
+Nothing runs between two responses: the page asks a project's search to go on.
 """
 
 from __future__ import annotations
@@ -21,19 +21,19 @@ from inspector.web.visitors import Visitor
 from memoryhub.errors import BadCursorError
 from memoryhub.models.projects import Project
 from memoryhub.models.threads import Thread
-from memoryhub.queries.lists.cursors import Listing
+from memoryhub.queries.lists.cursors import ListScope
 from memoryhub.queries.paging import standings
-from memoryhub.queries.paging.standings import Standing, StandingKind
+from memoryhub.queries.paging.standings import PageStanding, StandingKind
 from memoryhub.queries.search import project_search, searching
-from memoryhub.queries.search.hits import Hit
-from memoryhub.queries.search.project_search import Place
+from memoryhub.queries.search.hits import SearchHit
+from memoryhub.queries.search.project_search import SearchPosition
 from memoryhub.queries.search.searching import SearchRequest, SearchResult
 
-#: Hits of a thread that are shown, and of each thread where there are several.
+#: Most hits shown of a single thread, and of each of several threads.
 SHOWN, EACH = 8, 3
-#: One answer of a project takes so many seconds, or so many threads with something.
+#: One response for a project ends after so many seconds, or threads with hits.
 SECONDS, FOUND_IN = 0.4, 5
-#: Hits after which the search of a project waits to be sent on.
+#: Hits after which a project's search waits for the operator.
 REST = 40
 #: Roles and kinds with a colour of their own.
 _HUES = ("user", "assistant", "tool", "system")
@@ -47,76 +47,76 @@ _CHIPS: Mapping[StandingKind, tuple[str, str]] = {
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Line:
-    """Hold a hit as it is shown."""
+class HitLine:
+    """A search hit as the palette shows it."""
 
-    hit: Hit
-    #: Turns that its thread has begun: a message may come for the next.
+    hit: SearchHit
+    #: Turns that the thread has begun; a message may belong to the next turn.
     turns: int
-    #: The thread in which it was found, if its record lies with an ancestor.
+    #: The thread in which the hit was found, even if an ancestor has the record.
     thread: str
-    #: What it is: a role, or a kind; and what colours it.
+    #: Role or kind of the record, and the colour.
     who: str
     hue: str
     marked: Pieces
-    #: Where it is shown now; and the event it came with, if that is its thread's own.
+    #: URL of the record now; its event, if the event is the thread's own.
     now: str
     then_seq: int | None
-    #: What of it no longer holds, and where the facts are that say so.
+    #: Notes that the record no longer holds, each with the URL of the fact.
     marks: tuple[tuple[str, str], ...]
-    #: How it stands in the working set: a class and words; None for what is no page.
+    #: Standing in the working set as class and words; None unless a page.
     chip: tuple[str, str] | None
-    #: As of when it was looked for; None is now.
+    #: The moment of the search; None is now.
     at_seq: int | None
 
     @property
     def then(self) -> str:
-        """Give where it is shown as of then."""
+        """Return the URL of the record as of its event."""
         return (
             self.now if self.then_seq is None else f"{self.now}?at_seq={self.then_seq}"
         )
 
     @property
     def name(self) -> str:
-        """Name the record: by its page, its key, or what it is."""
+        """Return the record's name: its page, its key, or its kind."""
         return self.hit.page or self.hit.key or self.hit.kind
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Scan:
-    """Hold how far the search of a project is, as the page hands it back.
+class ProjectScan:
+    """Progress of a project's search, which the page posts back.
 
-    None of its fields is called as something that a form element has by itself.
+    No field may have the name of a built-in property of a form element.
     """
 
-    #: Where it goes on; empty at the beginning.
+    #: Cursor of the next thread; empty at the beginning.
     cursor: str = ""
-    #: Threads that were looked through, and those with something.
+    #: Threads searched, and threads with hits.
     looked: int = 0
     found_in: int = 0
-    #: Matches in all, those that are shown, and the milliseconds that they took.
+    #: Matches in total, hits shown, and milliseconds spent.
     total: int = 0
     shown: int = 0
     spent: int = 0
-    #: It goes on by itself, waits until it is sent on, or has come to the end.
+    #: `running`: the page asks for more by itself. `ended`: no threads are left.
     running: bool = True
     ended: bool = False
 
     @property
     def rate(self) -> int:
-        """Give the matches per second."""
+        """Return the matches per second."""
         return round(1_000 * self.total / max(self.spent, 1))
 
     @classmethod
-    def read(cls, sent: Mapping[str, str]) -> Scan:
-        """Read what a page hands back; what is no number is 0."""
+    def from_post(cls, sent: Mapping[str, str]) -> ProjectScan:
+        """Read the progress that a page posts back; an invalid number is 0."""
         return cls(
             cursor=sent.get("cursor", ""),
-            looked=_count(sent.get("looked", "")),
-            found_in=_count(sent.get("found_in", "")),
-            total=_count(sent.get("total", "")),
-            shown=_count(sent.get("shown", "")),
-            spent=_count(sent.get("spent", "")),
+            looked=_parse_count(sent.get("looked", "")),
+            found_in=_parse_count(sent.get("found_in", "")),
+            total=_parse_count(sent.get("total", "")),
+            shown=_parse_count(sent.get("shown", "")),
+            spent=_parse_count(sent.get("spent", "")),
             running="stop" not in sent,
         )
 
@@ -127,38 +127,40 @@ def search_threads(
     request: SearchRequest,
     *,
     at_seq: int | None = None,
-) -> tuple[list[Line], SearchResult]:
-    """Search threads one by one; what is asked of them is noted, found or not.
+) -> tuple[list[HitLine], SearchResult]:
+    """Search threads one by one; each thread is audited as read, with hits or not.
 
-    The result is that of the last. About ten queries for each.
+    Returns the last thread's result, with the total of all. About ten queries a thread.
     """
-    lines, result = list[Line](), SearchResult(reason="no_match")
+    lines, result = list[HitLine](), SearchResult(reason="no_match")
     for row in rows:
-        visitor.note([row])
+        visitor.note_threads([row])
         found = searching.search_thread(row, request, seq=at_seq)
-        lines += _lines(visitor.project, row, found, at_seq)
+        lines += _build_lines(visitor.project, row, found, at_seq)
         result = replace(found, total=found.total + result.total)
     return lines, result
 
 
 def search_project(
-    visitor: Visitor, request: SearchRequest, scan: Scan
-) -> tuple[list[Line], Scan]:
-    """Look through the next threads of a project; those that are shown are noted.
+    visitor: Visitor, request: SearchRequest, scan: ProjectScan
+) -> tuple[list[HitLine], ProjectScan]:
+    """Search the next threads of a project; threads with hits are audited as read.
 
-    About ten queries for each thread with something, of which there are five at most.
+    About ten queries for each thread with hits, of which there are at most five.
     Raises BadCursorError.
     """
     if not scan.running:
         return [], scan
-    began, lines, before = time.monotonic(), list[Line](), scan
-    place = _opened(visitor.project, scan.cursor)
+    began, lines, before = time.monotonic(), list[HitLine](), scan
+    place = _open_cursor(visitor.project, scan.cursor)
     for found in project_search.iter_project(visitor.project.id, request, after=place):
-        scan = _counted(scan, found.result, _sealed(visitor.project, found.place))
+        scan = _add_result(
+            scan, found.result, _seal_cursor(visitor.project, found.place)
+        )
         if found.result.items:
             found.thread.project = visitor.project
-            visitor.note([found.thread])
-            lines += _lines(visitor.project, found.thread, found.result, None)
+            visitor.note_threads([found.thread])
+            lines += _build_lines(visitor.project, found.thread, found.result, None)
         enough = scan.found_in - before.found_in == FOUND_IN
         if enough or time.monotonic() - began > SECONDS:
             break
@@ -173,22 +175,22 @@ def search_project(
     )
 
 
-def list_recalled(visitor: Visitor, result: SearchResult) -> list[Line]:
-    """Word what was recalled of a subject; the threads that it is of are noted.
+def list_recalled_hits(visitor: Visitor, result: SearchResult) -> list[HitLine]:
+    """List the hits recalled of a subject; their threads are audited as read.
 
-    About five queries for each of those.
+    About five queries for each thread.
     """
-    found = dict[UUID, Iterator[Line]]()
+    found = dict[UUID, Iterator[HitLine]]()
     for hit in result.items:
         if hit.thread not in found:
-            row = access.find_thread(visitor, hit.thread_name)
+            row = access.require_thread(visitor, hit.thread_name)
             own = tuple(each for each in result.items if each.thread == hit.thread)
             part = replace(result, items=own)
-            found[hit.thread] = iter(_lines(visitor.project, row, part, None))
+            found[hit.thread] = iter(_build_lines(visitor.project, row, part, None))
     return [next(found[hit.thread]) for hit in result.items]
 
 
-def _counted(scan: Scan, result: SearchResult, cursor: str) -> Scan:
+def _add_result(scan: ProjectScan, result: SearchResult, cursor: str) -> ProjectScan:
     return replace(
         scan,
         cursor=cursor,
@@ -198,78 +200,87 @@ def _counted(scan: Scan, result: SearchResult, cursor: str) -> Scan:
     )
 
 
-def _lines(
+def _build_lines(
     project: Project, row: Thread, result: SearchResult, at_seq: int | None
-) -> list[Line]:
+) -> list[HitLine]:
     pages = {hit.page for hit in result.items if hit.page}
     found = standings.get_standings(row, pages, seq=at_seq)
     base = reverse("thread", kwargs={"project": project.slug, "thread": row.name})
     return [
-        _line(row, base, hit, found.get(hit.page or ""), at_seq) for hit in result.items
+        _build_line(row, base, hit, found.get(hit.page or ""), at_seq)
+        for hit in result.items
     ]
 
 
-def _line(
-    row: Thread, base: str, hit: Hit, standing: Standing | None, at_seq: int | None
-) -> Line:
+def _build_line(
+    row: Thread,
+    base: str,
+    hit: SearchHit,
+    standing: PageStanding | None,
+    at_seq: int | None,
+) -> HitLine:
     fact = hit.kind == "fact"
     if hit.page:
         now = f"{base}/pages/{hit.page}"
     elif fact:
-        now = _fact(base, hit.seq)
+        now = _build_fact_url(base, hit.seq)
     else:
-        now = f"{base}/{f'keys/{hit.key}' if hit.key else _screen(hit.kind)}"
-    return Line(
+        now = f"{base}/{f'keys/{hit.key}' if hit.key else _find_screen(hit.kind)}"
+    return HitLine(
         hit=hit,
         turns=row.turn_count,
         thread=row.name,
         who=hit.role or hit.kind,
         hue=hit.role if hit.role in _HUES else "system",
-        marked=first_words.excerpt_pieces(hit.excerpt),
+        marked=first_words.split_excerpt(hit.excerpt),
         now=now,
-        # Facts are as of clocks of their own.
+        # A fact has a clock of its own, so it has no moment of the thread.
         then_seq=hit.seq if hit.thread == row.id and not fact else None,
-        marks=tuple((each.words, _fact(base, each.by)) for each in hit.marked),
-        chip=_chip(standing, live=at_seq is None) if standing else None,
+        marks=tuple(
+            (each.words, _build_fact_url(base, each.by)) for each in hit.marked
+        ),
+        chip=_build_chip(standing, live=at_seq is None) if standing else None,
         at_seq=at_seq,
     )
 
 
-def _fact(base: str, seq: int | None) -> str:
-    """Give where a fact is shown; all are, where none rests on it any more."""
+def _build_fact_url(base: str, seq: int | None) -> str:
+    """Build the URL of a fact; without a seq, of all facts."""
     return f"{base}/facts" if seq is None else f"{base}/facts?fact={seq}"
 
 
-def _screen(kind: str) -> str:
-    """Find where what is no page is shown, behind its thread's address."""
+def _find_screen(kind: str) -> str:
+    """Find the screen that lists records of a kind other than pages."""
     return next(each.name for each in NOUNS if each.name in (kind, f"{kind}s"))
 
 
-def _chip(standing: Standing, *, live: bool) -> tuple[str, str]:
+def _build_chip(standing: PageStanding, *, live: bool) -> tuple[str, str]:
     kind, words = _CHIPS[standing.kind]
     if standing.kind == "in":
         return kind, "in now" if live else "in then"
-    # Turn 0 is before the first, or not told.
+    # Turn 0 is before the first turn, or unknown.
     return kind, f"{words} at turn {standing.turn:,}" if standing.turn else words
 
 
-def _sealed(project: Project, place: Place) -> str:
-    return _listing(project).seal([place.listed_at.isoformat(), str(place.thread)])
+def _seal_cursor(project: Project, place: SearchPosition) -> str:
+    return _build_listing(project).seal(
+        [place.listed_at.isoformat(), str(place.thread)]
+    )
 
 
-def _opened(project: Project, cursor: str) -> Place | None:
+def _open_cursor(project: Project, cursor: str) -> SearchPosition | None:
     if not cursor:
         return None
     try:
-        at, thread = _listing(project).open(cursor)
-        return Place(datetime.fromisoformat(at), UUID(thread))
+        at, thread = _build_listing(project).open(cursor)
+        return SearchPosition(datetime.fromisoformat(at), UUID(thread))
     except (TypeError, ValueError):
         raise BadCursorError from None
 
 
-def _listing(project: Project) -> Listing:
-    return Listing(name="said", project=project.id)
+def _build_listing(project: Project) -> ListScope:
+    return ListScope(name="said", project=project.id)
 
 
-def _count(text: str) -> int:
+def _parse_count(text: str) -> int:
     return int(text) if text.isascii() and text.isdigit() and len(text) < 10 else 0

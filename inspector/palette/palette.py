@@ -1,6 +1,6 @@
-"""The palette: what was said, and threads, turns, pages, keys, things to do by name.
+"""The palette: contents, and threads, turns, pages, keys and actions by name.
 
-What is typed comes in the body of a request, so that it is in no address and no log.
+The typed text comes in a request's body, so that it is in no URL and no log.
 """
 
 from __future__ import annotations
@@ -17,11 +17,11 @@ from django.urls import reverse
 from django.views.decorators.http import require_http_methods
 
 from inspector.access import access
-from inspector.access.access import signed_in, signed_in_panel
+from inspector.access.access import require_signed_in, require_signed_in_panel
 from inspector.palette import contents, previews, targets, typed
-from inspector.palette.contents import Line, Scan
-from inspector.palette.targets import Target
-from inspector.palette.typed import Typed
+from inspector.palette.contents import HitLine, ProjectScan
+from inspector.palette.targets import PaletteTarget
+from inspector.palette.typed import TypedSearch
 from inspector.web import shell
 from inspector.web.visitors import RoleError, Visitor
 from memoryhub.errors import Refusal
@@ -33,27 +33,27 @@ from memoryhub.queries.search.searching import SearchRequest, SearchResult
 from memoryhub.queries.threads import name_search
 from memoryhub.queries.threads.threads import ThreadLine
 
-#: Lines of a group.
-SHOWN = 6
-#: Words before a number that say what it counts.
+#: Most lines of a group.
+MAX_LINES = 6
+#: Words before a number that tell what the number counts.
 _TURN, _EVENT, _SLOT = ("turn",), ("event", "seq"), ("slot", "message")
-_NUMBERED = {*_TURN, *_EVENT, *_SLOT}
+_NUMBER_WORDS = {*_TURN, *_EVENT, *_SLOT}
 PANELS = ("palette", "found", "said", "preview")
-#: Threads that `in:` may name at once.
-_NAMED = 5
+#: Most threads that `in:` may name at once.
+_MAX_THREADS = 5
 
 Context = dict[str, object]
-Group = tuple[str, Sequence[Target]]
+TargetGroup = tuple[str, Sequence[PaletteTarget]]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Place:
-    """Hold from where somebody searches: perhaps a thread, perhaps as of an event."""
+class SearchOrigin:
+    """The place of a search: a project, or a thread, perhaps as of an event."""
 
     visitor: Visitor
     thread: Thread | None = None
     at_seq: int | None = None
-    #: What was said is looked for in all of the project.
+    #: Contents are searched in the whole project.
     wide: bool = True
     order: Order = ORDERS[0]
 
@@ -65,101 +65,105 @@ class Place:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Heard:
-    """Hold what was found of what was said."""
+class ContentMatches:
+    """Hits of a search of contents."""
 
-    lines: Sequence[Line]
-    #: Of threads; None where all of a project is looked through.
+    lines: Sequence[HitLine]
+    #: Result for threads; None while the whole project is searched.
     result: SearchResult | None = None
-    scan: Scan | None = None
+    scan: ProjectScan | None = None
 
 
 @require_http_methods(["GET", "HEAD", "POST"])
-@signed_in
+@require_signed_in
 def show(request: HttpRequest, project: str) -> HttpResponse:
     """Show the palette as a page of its own."""
-    visitor = access.find_visitor(request, project)
-    context = _context(request, visitor, at_once=True)
-    context["preview"] = _first(visitor, context["heard"], str(context["contents"]))
+    visitor = access.require_visitor(request, project)
+    context = _build_context(request, visitor, at_once=True)
+    context["preview"] = _render_first_preview(
+        visitor, context["heard"], str(context["contents"])
+    )
     template = "inspector/palette/show.html"
-    return shell.page(request, template, context, visitor=visitor, section="search")
+    return shell.render_page(
+        request, template, context, visitor=visitor, section="search"
+    )
 
 
 @require_http_methods(["GET", "HEAD", "POST"])
-@signed_in_panel
-def panel(request: HttpRequest, project: str, panel: str) -> HttpResponse:
-    """Show the palette in a dialog, what it has found, more of it, or one page."""
-    visitor = access.find_visitor(request, project)
+@require_signed_in_panel
+def show_panel(request: HttpRequest, project: str, panel: str) -> HttpResponse:
+    """Show the palette's dialog, its results, more results, or one preview."""
+    visitor = access.require_visitor(request, project)
     if panel not in PANELS:
         raise Http404
     if panel == "preview":
-        context = _preview(request.POST, visitor)
+        context = _build_preview(request.POST, visitor)
     else:
-        context = _context(request, visitor, at_once=panel == "said")
+        context = _build_context(request, visitor, at_once=panel == "said")
     context["visitor"] = visitor
     answer = render(request, f"inspector/palette/_{panel}.html", context)
     answer.headers["MH-Panel"] = "1"
     return answer
 
 
-def _context(request: HttpRequest, visitor: Visitor, *, at_once: bool) -> Context:
-    """Find what was typed.
+def _build_context(request: HttpRequest, visitor: Visitor, *, at_once: bool) -> Context:
+    """Build the context of the typed text's results.
 
-    At most four queries for names, five where a thread is at hand, and those of what
-    was said. All of a project is looked through `at_once`, or else bit by bit later.
+    At most four queries for names, or five in a thread, and the queries for contents.
+    With `at_once` a project's contents are searched now, else by later requests.
     """
-    place = _place(request, visitor)
-    read = typed.read(request.POST.get("q", ""))
-    groups = [] if read.error else [*_groups(place, read)]
+    place = _read_origin(request, visitor)
+    read = typed.parse_typed(request.POST.get("q", ""))
+    groups = [] if read.error else [*_iter_groups(place, read)]
     return {
         "typed": read,
         "contents": read.contents,
         "groups": groups,
-        "heard": _heard(place, read, request.POST, at_once=at_once),
+        "heard": _search_contents(place, read, request.POST, at_once=at_once),
         "count": sum(len(found) for _, found in groups),
         "place": place,
         "preview": "",
-        "onward": _onward(request),
+        "onward": _find_return_page(request),
     }
 
 
-def _place(request: HttpRequest, visitor: Visitor) -> Place:
-    """Read where somebody stands; a thread that they may not see is none."""
+def _read_origin(request: HttpRequest, visitor: Visitor) -> SearchOrigin:
+    """Read the place of the search; a thread that the visitor may not see is none."""
     sent = request.POST if request.method == "POST" else request.GET
-    place = Place(visitor=visitor, order=_order(sent.get("order", "")))
+    place = SearchOrigin(visitor=visitor, order=_parse_order(sent.get("order", "")))
     if name := sent.get("thread", ""):
-        # Names are no content: nobody is noted to have read the thread.
+        # Names are no content, so no read of the thread is audited.
         looking = replace(visitor, reading=None)
         with suppress(Refusal, RoleError):
-            thread = access.find_thread(looking, name)
+            thread = access.require_thread(looking, name)
             wide = sent.get("scope") == "project"
             place = replace(place, thread=thread, wide=wide)
-    seq = _number(sent.get("at_seq", ""))
+    seq = _parse_number(sent.get("at_seq", ""))
     if place.thread is None or seq is None:
         return place
     return replace(place, at_seq=min(seq, place.thread.head_seq))
 
 
-def _order(word: str) -> Order:
+def _parse_order(word: str) -> Order:
     return next((order for order in ORDERS if order == word), ORDERS[0])
 
 
-def _number(text: str) -> int | None:
+def _parse_number(text: str) -> int | None:
     plain = text.isascii() and text.isdigit() and len(text) <= 18
     return int(text) if plain else None
 
 
-def _onward(request: HttpRequest) -> str:
-    """Read the page that lies below the dialog: a theme leads back to it."""
+def _find_return_page(request: HttpRequest) -> str:
+    """Return the page below the dialog, to which the choice of a theme returns."""
     below = urlsplit(request.headers.get("HX-Current-URL", request.get_full_path()))
     return f"{below.path}?{below.query}" if below.query else below.path
 
 
-def _heard(
-    place: Place, read: Typed, sent: Mapping[str, str], *, at_once: bool
-) -> Heard | None:
-    """Find what was said; None where nothing of it is looked for."""
-    if not read.contents or _numbers(read.words):
+def _search_contents(
+    place: SearchOrigin, read: TypedSearch, sent: Mapping[str, str], *, at_once: bool
+) -> ContentMatches | None:
+    """Search contents; None if the typed text does not search contents."""
+    if not read.contents or _is_numbered(read.words):
         return None
     limit = contents.EACH if place.wide else contents.SHOWN
     wanted = SearchRequest.parse(
@@ -169,58 +173,58 @@ def _heard(
     if place.thread is not None and not place.wide:
         rows = [place.thread]
     elif names := wanted.query.filters.threads:
-        rows = [*_named(place.visitor, names)]
+        rows = [*_iter_named_threads(place.visitor, names)]
     else:
-        lines, scan = list[Line](), Scan.read(sent)
+        lines, scan = list[HitLine](), ProjectScan.from_post(sent)
         if at_once:
             lines, scan = contents.search_project(place.visitor, wanted, scan)
-        return Heard(lines=lines, scan=scan)
+        return ContentMatches(lines=lines, scan=scan)
     at_seq = None if place.wide else place.at_seq
     lines, result = contents.search_threads(place.visitor, rows, wanted, at_seq=at_seq)
-    return Heard(lines=lines, result=result)
+    return ContentMatches(lines=lines, result=result)
 
 
-def _numbers(words: Sequence[str]) -> bool:
-    """Tell whether something is called by its number: `turn 31`."""
+def _is_numbered(words: Sequence[str]) -> bool:
+    """Tell whether the words name something by its number: `turn 31`."""
     kind, number = words if len(words) == 2 else ("", "")
-    return kind.lower() in _NUMBERED and number.isdigit()
+    return kind.lower() in _NUMBER_WORDS and number.isdigit()
 
 
-def _named(visitor: Visitor, names: Iterable[str]) -> Iterator[Thread]:
-    """Yield the threads of these names that the visitor may see."""
-    for name in sorted(names)[:_NAMED]:
+def _iter_named_threads(visitor: Visitor, names: Iterable[str]) -> Iterator[Thread]:
+    """Iterate over the threads of these names that the visitor may see."""
+    for name in sorted(names)[:_MAX_THREADS]:
         with suppress(Refusal, RoleError):
-            yield access.find_thread(visitor, name)
+            yield access.require_thread(visitor, name)
 
 
-def _first(visitor: Visitor, heard: object, words: str) -> str:
-    """Draw the page of the first hit, for where no script asks for it."""
-    line = heard.lines[0] if isinstance(heard, Heard) and heard.lines else None
+def _render_first_preview(visitor: Visitor, heard: object, words: str) -> str:
+    """Render the first hit's preview, for browsers without scripts."""
+    line = heard.lines[0] if isinstance(heard, ContentMatches) and heard.lines else None
     if line is None or not line.hit.page:
         return ""
-    row = access.find_thread(visitor, line.thread)
-    found = previews.preview(
+    row = access.require_thread(visitor, line.thread)
+    found = previews.build_preview(
         row, line.hit.page, words, at_seq=line.at_seq, then=line.then_seq
     )
     return render_to_string("inspector/palette/_preview.html", found)
 
 
-def _preview(sent: Mapping[str, str], visitor: Visitor) -> Context:
-    """Gather what is shown of a hit: of the page that is named."""
-    row = access.find_thread(visitor, sent.get("thread", ""))
-    return previews.preview(
+def _build_preview(sent: Mapping[str, str], visitor: Visitor) -> Context:
+    """Build the context of the preview of the page that the request names."""
+    row = access.require_thread(visitor, sent.get("thread", ""))
+    return previews.build_preview(
         row,
         sent.get("page", ""),
-        typed.read(sent.get("q", "")).contents,
-        at_seq=_number(sent.get("at_seq", "")),
-        then=_number(sent.get("seq", "")),
+        typed.parse_typed(sent.get("q", "")).contents,
+        at_seq=_parse_number(sent.get("at_seq", "")),
+        then=_parse_number(sent.get("seq", "")),
     )
 
 
-def _groups(place: Place, read: Typed) -> Iterator[Group]:
-    """Yield what was found, by what it is; empty groups are left out."""
+def _iter_groups(place: SearchOrigin, read: TypedSearch) -> Iterator[TargetGroup]:
+    """Iterate over results in groups by kind; empty groups are left out."""
     if read.text and not (read.words or read.terms):
-        # A phrase, or a role, is nothing that anything is called by.
+        # Nothing has a phrase or a role as its name.
         return
     words = tuple(word.lower() for word in read.words)
     threads = name_search.list_threads(
@@ -228,30 +232,33 @@ def _groups(place: Place, read: Typed) -> Iterator[Group]:
         read.words,
         terms=read.terms,
         now=clock.now(),
-        limit=SHOWN,
+        limit=MAX_LINES,
         restricted=place.visitor.officer,
     )
-    found: list[Group] = [
+    found: list[TargetGroup] = [
         (
             "Threads" if read.text else "Recent threads",
-            [_thread(place.visitor, line, words) for line in threads],
+            [_build_thread_target(place.visitor, line, words) for line in threads],
         )
     ]
     if not read.terms:
-        found += _inside(place, read.words, words)
+        found += _iter_target_groups(place, read.words, words)
     yield from ((title, lines) for title, lines in found if lines)
 
 
-def _inside(
-    place: Place, typed: tuple[str, ...], words: tuple[str, ...]
-) -> Iterator[Group]:
-    """Yield what the thread at hand has, and what one may do or open."""
+def _iter_target_groups(
+    place: SearchOrigin, typed: tuple[str, ...], words: tuple[str, ...]
+) -> Iterator[TargetGroup]:
+    """Iterate over groups of the thread's parts, of actions, and of pages to open."""
     thread = place.thread
     if thread is not None and words:
-        yield "Turns, pages and keys", [*_parts(place, thread, typed, words)]
+        yield (
+            "Turns, pages and keys",
+            [*_iter_thread_parts(place, thread, typed, words)],
+        )
     offered = [*targets.iter_pages(place.visitor)]
     if not words:
-        # A theme is offered to those who type of it.
+        # Themes are offered only for typed words.
         offered = [each for each in offered if not each.theme]
     if thread is not None:
         of_thread = targets.iter_thread_targets(
@@ -260,17 +267,17 @@ def _inside(
         offered = [*of_thread, *offered]
     for title, kind in (("Do", "do"), ("Go to", "go")):
         lines = (each for each in offered if each.kind == kind)
-        yield title, targets.fitting(lines, words, SHOWN)
+        yield title, targets.list_matching(lines, words, MAX_LINES)
 
 
-def _parts(
-    place: Place, thread: Thread, typed: Sequence[str], words: tuple[str, ...]
-) -> Iterator[Target]:
-    """Yield numbered things of a thread, then its pages and keys by name."""
-    yield from _numbered(place, thread, words)
+def _iter_thread_parts(
+    place: SearchOrigin, thread: Thread, typed: Sequence[str], words: tuple[str, ...]
+) -> Iterator[PaletteTarget]:
+    """Iterate over numbered parts of a thread, then its pages and keys by name."""
+    yield from _iter_numbered(place, thread, words)
     base = place.base
-    for page in name_search.list_pages(thread, typed, limit=SHOWN):
-        yield Target(
+    for page in name_search.list_pages(thread, typed, limit=MAX_LINES):
+        yield PaletteTarget(
             title=page.page_id,
             kind="page",
             href=f"{base}/pages/{page.page_id}",
@@ -278,13 +285,15 @@ def _parts(
             words=words,
         )
     now = clock.now()
-    for key in name_search.list_keys(thread, typed, now=now, limit=SHOWN):
+    for key in name_search.list_keys(thread, typed, now=now, limit=MAX_LINES):
         href, about = f"{base}/keys/{key}", "key"
-        yield Target(title=key, kind="key", href=href, about=about, words=words)
+        yield PaletteTarget(title=key, kind="key", href=href, about=about, words=words)
 
 
-def _numbered(place: Place, thread: Thread, words: Sequence[str]) -> Iterator[Target]:
-    """Yield the turn, the event and the message of each number that was typed."""
+def _iter_numbered(
+    place: SearchOrigin, thread: Thread, words: Sequence[str]
+) -> Iterator[PaletteTarget]:
+    """Iterate over the turn, event and message of each typed number."""
     kinds = (
         (_TURN, 1, thread.turn_count, "Turn", "turns"),
         (_EVENT, 1, thread.head_seq, "Event", "events"),
@@ -299,7 +308,7 @@ def _numbered(place: Place, thread: Thread, words: Sequence[str]) -> Iterator[Ta
             if before in called and before not in names:
                 continue
             if least <= n <= most:
-                yield Target(
+                yield PaletteTarget(
                     title=f"{title} {n:,}",
                     kind="turn",
                     href=f"{place.base}/{path}/{n}",
@@ -307,9 +316,11 @@ def _numbered(place: Place, thread: Thread, words: Sequence[str]) -> Iterator[Ta
                 )
 
 
-def _thread(visitor: Visitor, line: ThreadLine, words: tuple[str, ...]) -> Target:
+def _build_thread_target(
+    visitor: Visitor, line: ThreadLine, words: tuple[str, ...]
+) -> PaletteTarget:
     where = {"project": visitor.project.slug, "thread": line.name}
-    return Target(
+    return PaletteTarget(
         title=line.name,
         kind="thread",
         href=reverse("thread", kwargs=where),

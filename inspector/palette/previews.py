@@ -1,4 +1,4 @@
-"""Previews: a page that was found, when it was first seen and when it left."""
+"""Previews of a page that a search found, with its life and last eviction."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from inspector.lists.screens import Context
 from inspector.turns import turn_words
 from memoryhub.errors import Refusal
 from memoryhub.kernel.messages.reading import read
-from memoryhub.kernel.messages.words import words as all_words
+from memoryhub.kernel.messages.words import render_words as all_words
 from memoryhub.kernel.search import excerpts, terms
 from memoryhub.models.threads import Thread
 from memoryhub.queries.paging import newcomers, page_views
@@ -20,19 +20,19 @@ from memoryhub.queries.threads.forks import get_segments
 from memoryhub.queries.threads.threads import ThreadLine
 
 
-def preview(
+def build_preview(
     row: Thread, page: str, words: str, *, at_seq: int | None, then: int | None
 ) -> Context:
-    """Gather what is shown of a page beside what was found, by these words.
+    """Build the context of a page's preview beside search hits for `words`.
 
-    `at_seq` is as of when it is looked at, `then` when it was said. As many queries as
-    its own screen takes. `row` comes with its subject and project. Of a page that is
-    gone, and of what is none, there is no `view`.
+    `at_seq` is the moment of the search, `then` the event of the hit. As many queries
+    as the page's own screen. `row` must be loaded with its subject and project. The
+    context has no `view` if the page was erased or never existed.
     """
     names = {"project": row.project.slug, "thread": row.name}
     around: Context = {
         "base": reverse("thread", kwargs=names),
-        "thread": ThreadLine.of(row),
+        "thread": ThreadLine.from_row(row),
         "then": "" if then is None else f"?at_seq={then}",
     }
     seq = row.head_seq if at_seq is None else min(at_seq, row.head_seq)
@@ -42,37 +42,39 @@ def preview(
         return around
     return {
         **around,
-        **_leaving(row, view),
+        **_build_leaving(row, view),
         "view": view,
-        "marked": _marked(view, words),
+        "marked": _build_excerpt(view, words),
         "line": lifelines.draw(
             view.life, head=view.head, here=None if at_seq is None else view.clock
         ),
-        "axis": lifelines.axis(view.ticks, head=view.head),
+        "axis": lifelines.place_ticks(view.ticks, head=view.head),
         "carried": [each.turn for each in reversed(view.uses.carried)],
-        "made": view.life.first("made", after=0),
+        "made": view.life.find_first("made", after=0),
     }
 
 
-def _leaving(row: Thread, view: PageView) -> Context:
-    """Gather when it last left, for what, and whether it was wanted since."""
-    left = view.life.last("left", up_to=view.clock)
+def _build_leaving(row: Thread, view: PageView) -> Context:
+    """Build the context of the page's last eviction: cause, newcomer, later fetch."""
+    left = view.life.find_last("left", up_to=view.clock)
     came = newcomers.get_newcomers(get_segments(row), [left]) if left else {}
     newcomer = came.get((left.thread, left.seq)) if left else None
     return {
         "left": left,
-        "why": turn_words.leaving(left, newcomer),
+        "why": turn_words.describe_leaving(left, newcomer),
         "newcomer": newcomer,
-        "wanted": left and view.life.first("fetched", "refused", after=left.clock),
+        "wanted": left and view.life.find_first("fetched", "refused", after=left.clock),
     }
 
 
-def _marked(view: PageView, query: str) -> Pieces:
-    """The part of its whole text that has most of what was looked for."""
+def _build_excerpt(view: PageView, query: str) -> Pieces:
+    """Build the excerpt of the page's full text with the most search words."""
     content = view.levels[0].content
     if content is None:
         return []
     text = content if isinstance(content, str) else all_words(read(content))
     looked_for = SearchRequest.parse(query, can_exclude=True).query.wanted
     wanted = {term for word in looked_for for term in word.terms}
-    return first_words.excerpt_pieces(excerpts.excerpt(text, wanted, terms.stemmer()))
+    return first_words.split_excerpt(
+        excerpts.build_excerpt(text, wanted, terms.build_stemmer())
+    )

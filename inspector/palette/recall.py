@@ -1,4 +1,4 @@
-"""Recall: what an agent is told that asks a subject's memory, with its own query."""
+"""Recall: the answer that an agent's query to a subject's memory would get."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from django.http import HttpRequest, HttpResponse
 from django.http.request import QueryDict
 from django.views.decorators.http import require_http_methods
 
-from inspector.access.access import signed_in
+from inspector.access.access import require_signed_in
 from inspector.lists import visits
 from inspector.palette import contents
 from inspector.web import asof, refusals
@@ -22,8 +22,8 @@ from memoryhub.queries.knowledge.facts import FactFilter
 from memoryhub.queries.search import searching
 from memoryhub.queries.search.searching import KINDS, SearchRequest
 
-#: Hits that are shown.
-SHOWN = 20
+#: Most hits shown.
+MAX_HITS = 20
 _TEXTS: refusals.Texts = {
     "query": f"Type what is looked for, in at most {MOST_CHARACTERS:,} characters.",
     "kinds": "Choose kinds from the list.",
@@ -33,8 +33,8 @@ _TEXTS: refusals.Texts = {
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class _Form:
-    """The query as it was typed."""
+class _RecallForm:
+    """The recall form as submitted."""
 
     query: str = ""
     kinds: tuple[str, ...] = ()
@@ -43,7 +43,7 @@ class _Form:
     ended: bool = False
 
     @classmethod
-    def of_sent(cls, sent: QueryDict) -> _Form:
+    def from_post(cls, sent: QueryDict) -> _RecallForm:
         return cls(
             query=sent.get("query", "").strip(),
             kinds=tuple(sent.getlist("kinds")),
@@ -52,62 +52,62 @@ class _Form:
             ended="ended" in sent,
         )
 
-    def request(self, now: datetime) -> SearchRequest:
-        """Read it. Raises InvalidError, which names the field."""
+    def build_request(self, now: datetime) -> SearchRequest:
+        """Build the search request. Raises InvalidError, which names the field."""
         if not self.query:
             raise InvalidError(loc="query")
         if not {*self.kinds} <= {*KINDS}:
             raise InvalidError(loc="kinds")
         filters = Filters(kinds=frozenset(self.kinds))
-        found = SearchRequest.parse(self.query, filters=filters, limit=SHOWN)
+        found = SearchRequest.parse(self.query, filters=filters, limit=MAX_HITS)
         where = FactFilter(
-            valid_at=self._instant("valid_at") or now,
-            known_at=self._instant("known_at"),
+            valid_at=self._parse_instant("valid_at") or now,
+            known_at=self._parse_instant("known_at"),
             ended=self.ended,
         )
         return replace(found, where=where)
 
-    def call(self) -> str:
-        """Word the body of the call that asks for the same, within single quotes."""
+    def render_call(self) -> str:
+        """Render the JSON body of the same API call, for use in single quotes."""
         given: dict[str, Any] = {
             "query": self.query or "…",
             "kinds": [*self.kinds],
-            "valid_at": _stamp(self._instant("valid_at")),
-            "known_at": _stamp(self._instant("known_at")),
+            "valid_at": _format_instant(self._parse_instant("valid_at")),
+            "known_at": _format_instant(self._parse_instant("known_at")),
             "ended": self.ended,
-            "limit": SHOWN,
+            "limit": MAX_HITS,
         }
         plain = {name: value for name, value in given.items() if value}
-        return strict_json.as_sent(plain).decode().replace("'", r"\u0027")
+        return strict_json.dump_stored(plain).decode().replace("'", r"\u0027")
 
-    def _instant(self, name: str) -> datetime | None:
+    def _parse_instant(self, name: str) -> datetime | None:
         text: str = getattr(self, name)
-        return asof.instant(text, name) if text else None
+        return asof.parse_instant(text, name) if text else None
 
 
-def _stamp(at: datetime | None) -> str | None:
+def _format_instant(at: datetime | None) -> str | None:
     return at.isoformat() if at else None
 
 
 @require_http_methods(["GET", "HEAD", "POST"])
-@signed_in
+@require_signed_in
 def show(request: HttpRequest, project: str, thread: str) -> HttpResponse:
-    """Show the form, and what was found; it is posted, so that no log has the words."""
+    """Show the form and the hits; the form is posted, so that no log has the words."""
     visit = visits.find(request, project, thread)
     posted = request.method == "POST"
-    form = _Form.of_sent(request.POST) if posted else _Form()
+    form = _RecallForm.from_post(request.POST) if posted else _RecallForm()
     problem: Refusal | None = None
-    context: dict[str, Any] = {"result": None, "call": _Form().call()}
+    context: dict[str, Any] = {"result": None, "call": _RecallForm().render_call()}
     if posted:
         try:
-            wanted = form.request(clock.now())
+            wanted = form.build_request(clock.now())
             result = searching.recall(visit.row.subject, wanted)
         except InvalidError as refusal:
             problem = refusal
         else:
-            lines = contents.list_recalled(visit.visitor, result)
-            context = {"result": result, "lines": lines, "call": form.call()}
-    return visits.page(
+            lines = contents.list_recalled_hits(visit.visitor, result)
+            context = {"result": result, "lines": lines, "call": form.render_call()}
+    return visits.render_page(
         request,
         "inspector/palette/recall/show.html",
         visit,
@@ -116,7 +116,7 @@ def show(request: HttpRequest, project: str, thread: str) -> HttpResponse:
             "form": form,
             "kinds": KINDS,
             "longest": MOST_CHARACTERS,
-            "problem": refusals.error_text(problem, _TEXTS),
+            "problem": refusals.get_error_text(problem, _TEXTS),
         },
-        status=refusals.status_of(problem),
+        status=refusals.get_status(problem),
     )

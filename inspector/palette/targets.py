@@ -1,4 +1,4 @@
-"""Targets: pages one may go to and things one may do, by role and place. Pure."""
+"""Targets: pages to open and actions to do, by role and place. Pure."""
 
 from __future__ import annotations
 
@@ -12,39 +12,41 @@ from inspector.web.visitors import Visitor
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Target:
-    """Hold what a line of the palette is called and where it leads."""
+class PaletteTarget:
+    """A line of the palette: title, link, and words that find it."""
 
     title: str
-    #: What kind of thing it is; names its picture.
+    #: Kind of target; names its icon.
     kind: str
     href: str = ""
-    #: What is said beside the title.
+    #: Text beside the title.
     about: str = ""
-    #: A theme that is chosen, instead of a link that is followed.
+    #: A theme to choose, instead of a link to follow.
     theme: str = ""
-    #: What else it is found by.
+    #: Further words that find the target.
     also: str = ""
-    #: Words of which the title shows where they stand in it.
+    #: Searched words that are marked in the title.
     words: tuple[str, ...] = ()
 
     @property
     def pieces(self) -> list[tuple[bool, str]]:
-        """Cut the title into pieces; of each tell whether it is one of the words."""
+        """Split the title into pieces, each with whether it is a searched word."""
         folded, pieces, at = self.title.lower(), list[tuple[bool, str]](), 0
-        while found := _next_word(folded, self.words, at):
+        while found := _find_next_word(folded, self.words, at):
             begin, end = found
             pieces += [(False, self.title[at:begin]), (True, self.title[begin:end])]
             at = end
         return [piece for piece in [*pieces, (False, self.title[at:])] if piece[1]]
 
-    def fits(self, words: tuple[str, ...]) -> bool:
-        """Tell whether each of the words stands in what it is called."""
+    def has_words(self, words: tuple[str, ...]) -> bool:
+        """Tell whether title and further words contain all of `words`."""
         called = f"{self.title} {self.also}".lower()
         return all(word in called for word in words)
 
 
-def _next_word(text: str, words: tuple[str, ...], at: int) -> tuple[int, int] | None:
+def _find_next_word(
+    text: str, words: tuple[str, ...], at: int
+) -> tuple[int, int] | None:
     found = [(text.find(word, at), -len(word)) for word in words]
     there = [(begin, length) for begin, length in found if begin >= 0]
     if not there:
@@ -53,7 +55,7 @@ def _next_word(text: str, words: tuple[str, ...], at: int) -> tuple[int, int] | 
     return begin, begin - length
 
 
-#: By the role they need: route, title, and other words for it.
+#: Required role, route, title, and further words.
 _PAGES = (
     ("viewer", "overview", "Overview", "home project health figures"),
     ("viewer", "threads", "Threads", "conversations list"),
@@ -70,15 +72,15 @@ _PAGES = (
     ("owner", "members", "Members", "operators roles people"),
     ("owner", "settings", "Settings", "retention limits"),
 )
-#: Of a thread: what its address ends in, title, other words; first what editors do.
+#: Actions of editors on a thread: path behind its URL, title, and further words.
 _ACTS = (
     ("fork", "Fork {}", "branch copy here"),
     ("checkpoints/take", "Take a checkpoint of {}", "save point here"),
     ("paging/settings", "Change the paging of {}", "budget config settings"),
     ("retention", "Change the retention of {}", "days keep"),
 )
-#: Other words for lists of a thread, and views of it that are no lists.
-_ALSO = {
+#: Further words for a thread's lists; then its views that are not lists.
+_LIST_WORDS = {
     "turns": "calls requests",
     "slots": "messages slots chat",
     "events": "journal log",
@@ -97,30 +99,40 @@ _VIEWS = (
 THEMES = ("light", "dark", "auto")
 
 
-def iter_pages(visitor: Visitor) -> Iterator[Target]:
-    """Yield the project's pages that the visitor may open, and themes."""
+def iter_pages(visitor: Visitor) -> Iterator[PaletteTarget]:
+    """Iterate over the project's pages that the visitor may open, and themes."""
     where = {"project": visitor.project.slug}
     for role, route, title, also in _PAGES:
-        if visitor.allows(role):
+        if visitor.has_role(role):
             href = reverse(route, kwargs=where)
-            yield Target(title=title, kind="go", href=href, also=f"go open {also}")
+            yield PaletteTarget(
+                title=title, kind="go", href=href, also=f"go open {also}"
+            )
     also = "go open documentation openapi docs http"
-    yield Target(title="API reference", kind="go", href="/api/v1/docs", also=also)
+    yield PaletteTarget(
+        title="API reference", kind="go", href="/api/v1/docs", also=also
+    )
     projects = reverse("projects")
-    yield Target(title="All projects", kind="go", href=projects, also="go switch")
+    yield PaletteTarget(
+        title="All projects", kind="go", href=projects, also="go switch"
+    )
     for theme in THEMES:
         also = "colours light dark mode system"
-        yield Target(title=f"Theme: {theme}", kind="do", theme=theme, also=also)
+        yield PaletteTarget(title=f"Theme: {theme}", kind="do", theme=theme, also=also)
 
 
 def iter_thread_targets(
     visitor: Visitor, thread: str, *, at_seq: int | None
-) -> Iterator[Target]:
-    """Yield what the visitor may do with a thread, then its views."""
+) -> Iterator[PaletteTarget]:
+    """Iterate over the visitor's actions on a thread, then over its views."""
     base = reverse("thread", kwargs={"project": visitor.project.slug, "thread": thread})
     acts = _ACTS if visitor.editor else ()
     lists = [
-        (screen.name, f"{screen.title} of {{}}", f"{_ALSO.get(screen.name, '')} {tab}")
+        (
+            screen.name,
+            f"{screen.title} of {{}}",
+            f"{_LIST_WORDS.get(screen.name, '')} {tab}",
+        )
         for screen in NOUNS
         if (tab := screen.tab)
     ]
@@ -128,7 +140,7 @@ def iter_thread_targets(
     for kind, rows in (("do", acts), ("go", (*lists, *_VIEWS))):
         for path, title, also in rows:
             moment = "" if at_seq is None or path not in as_of else f"?at_seq={at_seq}"
-            yield Target(
+            yield PaletteTarget(
                 title=title.format(thread),
                 kind=kind,
                 href=f"{base}/{path}{moment}",
@@ -137,15 +149,15 @@ def iter_thread_targets(
             )
 
 
-def fitting(
-    targets: Iterator[Target], words: tuple[str, ...], limit: int
-) -> list[Target]:
-    """List the targets in whose names all of the words stand, with those marked."""
-    found = [replace(each, words=words) for each in targets if each.fits(words)]
-    # Whose title has all of them comes before what is only also called so.
-    return sorted(found, key=lambda each: not _titled(each))[:limit]
+def list_matching(
+    targets: Iterator[PaletteTarget], words: tuple[str, ...], limit: int
+) -> list[PaletteTarget]:
+    """List the targets that contain all words, with the words marked in titles."""
+    found = [replace(each, words=words) for each in targets if each.has_words(words)]
+    # Targets with all words in the title come first.
+    return sorted(found, key=lambda each: not _has_words_in_title(each))[:limit]
 
 
-def _titled(target: Target) -> bool:
+def _has_words_in_title(target: PaletteTarget) -> bool:
     title = target.title.lower()
     return all(word in title for word in target.words)

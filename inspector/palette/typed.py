@@ -1,7 +1,7 @@
-"""What is typed into the palette, read as names and as what was said. Pure.
+"""Text typed into the palette, parsed as names and as a search of contents. Pure.
 
-Words are looked for in both. `status:` and its like narrow the threads down, `role:`
-and its like, a phrase and `not:word` what was said. The rest is ordinary text.
+Words are searched in both. Keys such as `status:` narrow the threads. Keys such as
+`role:`, phrases and `not:word` narrow the contents. The rest is ordinary text.
 """
 
 from __future__ import annotations
@@ -19,8 +19,8 @@ from memoryhub.kernel.text import names
 from memoryhub.queries.lists.terms import SearchTerm
 from memoryhub.queries.search.searching import KINDS, SearchRequest
 
-#: What narrows down what was said, with values that it takes.
-CONTENTS = {
+#: Keys that narrow a search of contents, each with valid values.
+CONTENT_KEYS = {
     "role": ROLES[1:],
     "type": ("message",),
     "kind": KINDS,
@@ -29,44 +29,44 @@ CONTENTS = {
     "to": ("2026-01-31",),
     "turn": ("10..20",),
 }
-#: How alike an unknown key is to one that it is taken for.
+#: Least similarity of an unknown key to the key that is suggested.
 _ALIKE = 0.75
 _TOKEN = re.compile(r'"[^"]*"|\S+')
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Typed:
-    """Hold what is looked for, or why it can't be read."""
+class TypedSearch:
+    """The parsed text of the palette, or the error."""
 
     text: str
-    #: What names are looked for by.
+    #: Words searched in names.
     words: tuple[str, ...] = ()
-    #: What threads are narrowed down by.
+    #: Terms that narrow the threads.
     terms: tuple[SearchTerm, ...] = ()
-    #: What is looked for in what was said; empty for nothing.
+    #: Text searched in contents; empty for no search.
     contents: str = ""
-    #: Words that keep out of that.
+    #: Words excluded from the search of contents.
     excluded: tuple[str, ...] = ()
     error: SearchError | None = None
 
 
-def read(text: str) -> Typed:
-    """Read what is typed; what is wrong with it comes as its error."""
+def parse_typed(text: str) -> TypedSearch:
+    """Parse the typed text; a problem becomes the result's `error`."""
     text = text.strip()
     try:
-        return _read(text)
+        return _parse_tokens(text)
     except SearchError as error:
-        return Typed(text=text, error=error)
+        return TypedSearch(text=text, error=error)
 
 
-def _read(text: str) -> Typed:
+def _parse_tokens(text: str) -> TypedSearch:
     if len(text) > search.MAX_CHARS:
         raise SearchError(f"A search has at most {search.MAX_CHARS} characters.")
     tokens = _TOKEN.findall(text)
-    terms = [term for token in tokens if (term := _term(token)) is not None]
-    says = _says(_parsed(text))
-    plain = [each for each in tokens if names.valid(each) and not _filters(each)]
-    return Typed(
+    terms = [term for token in tokens if (term := _parse_term(token)) is not None]
+    says = _has_search_words(_parse_query(text))
+    plain = [each for each in tokens if names.is_valid(each) and not _is_filter(each)]
+    return TypedSearch(
         text=text,
         words=() if terms else tuple(plain[: search.MAX_TERMS]),
         terms=tuple(terms),
@@ -74,47 +74,47 @@ def _read(text: str) -> Typed:
         excluded=tuple(
             each.removeprefix("not:")
             for each in tokens
-            if each.startswith("not:") and _filters(each)
+            if each.startswith("not:") and _is_filter(each)
         ),
     )
 
 
-def _term(token: str) -> SearchTerm | None:
-    """What narrows threads down. Raises SearchError for what nearly does."""
+def _parse_term(token: str) -> SearchTerm | None:
+    """Parse a term that narrows threads, else None. Raises SearchError for a typo."""
     key, colon, value = token.removeprefix("-").partition(":")
-    if not colon or '"' in key or key in CONTENTS:
+    if not colon or '"' in key or key in CONTENT_KEYS:
         if (
             colon
-            and key in CONTENTS
-            and not (value and _filters(token.removeprefix("-")))
+            and key in CONTENT_KEYS
+            and not (value and _is_filter(token.removeprefix("-")))
         ):
-            raise _unreadable(key, value)
+            raise _build_error(key, value)
         return None
     name = "label." if key.startswith("label.") else key
     if name in search.THREADS:
-        return search.parse(token, search.THREADS)[0]
-    keys = (*CONTENTS, *search.THREADS)
+        return search.parse_terms(token, search.THREADS)[0]
+    keys = (*CONTENT_KEYS, *search.THREADS)
     if near := get_close_matches(key, keys, n=1, cutoff=_ALIKE):
         raise SearchError(f"There is no key {key}.", nearest=f"{near[0]}:")
     return None
 
 
-def _unreadable(key: str, value: str) -> SearchError:
+def _build_error(key: str, value: str) -> SearchError:
     if not value:
         return SearchError(
-            f"{key}: wants a value.", nearest=f"{key}:{CONTENTS[key][0]}"
+            f"{key}: wants a value.", nearest=f"{key}:{CONTENT_KEYS[key][0]}"
         )
-    near = get_close_matches(value, CONTENTS[key], n=1) or CONTENTS[key]
+    near = get_close_matches(value, CONTENT_KEYS[key], n=1) or CONTENT_KEYS[key]
     return SearchError(f"There is no such {key}.", nearest=f"{key}:{near[0]}")
 
 
-def _filters(token: str) -> bool:
-    """Tell whether it narrows down what was said."""
-    return _parsed(token).filters != Filters()
+def _is_filter(token: str) -> bool:
+    """Tell whether the token narrows a search of contents."""
+    return _parse_query(token).filters != Filters()
 
 
-def _parsed(text: str) -> SearchQuery:
-    """What is looked for in what was said. Raises SearchError."""
+def _parse_query(text: str) -> SearchQuery:
+    """Parse a search of contents. Raises SearchError."""
     try:
         return SearchRequest.parse(text, can_exclude=True).query
     except InvalidError as refusal:
@@ -122,6 +122,6 @@ def _parsed(text: str) -> SearchQuery:
         raise SearchError(f"A search has {allowed}.") from None
 
 
-def _says(query: SearchQuery) -> bool:
-    """Tell whether there is more than a letter to look for."""
+def _has_search_words(query: SearchQuery) -> bool:
+    """Tell whether the query has more than one letter to search for."""
     return sum(len(each) for word in query.wanted for each in word.spoken) > 1

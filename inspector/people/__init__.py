@@ -1,1 +1,1 @@
-"""Screens of subjects."""
+"""Screens of subjects, their episodes, restrictions and holds."""

@@ -1,4 +1,4 @@
-"""Episodes: what happened to a subject, an exchange at a time, over all its threads."""
+"""Screen of episodes: a subject's exchanges over all its threads."""
 
 from __future__ import annotations
 
@@ -14,9 +14,9 @@ from django.http import HttpRequest, HttpResponse, HttpResponseRedirect
 from django.urls import reverse
 from django.views.decorators.http import require_safe
 
-from inspector.access.access import find_visitor, signed_in
+from inspector.access.access import require_signed_in, require_visitor
 from inspector.drawing import chat
-from inspector.drawing.chat import Bubble, Room
+from inspector.drawing.chat import Bubble, PageRoom
 from inspector.forget import privacy_pages
 from inspector.web import asof, shell
 from inspector.web.methods import require_post
@@ -27,17 +27,17 @@ from memoryhub.models.server.clock import clock
 from memoryhub.models.subjects import Subject
 from memoryhub.models.threads import Thread
 from memoryhub.queries.episodes import episodes, pending
-from memoryhub.queries.episodes.episodes import Episode, EpisodeFilter
-from memoryhub.queries.episodes.pending import Outcome
+from memoryhub.queries.episodes.episodes import EpisodeFilter, EpisodeView
+from memoryhub.queries.episodes.pending import EpisodeOutcome
 from memoryhub.queries.knowledge.homes import find_home
 from memoryhub.queries.people import subject_lists
 from memoryhub.queries.threads import threads
 from memoryhub.services.knowledge import consolidations
 
-#: Characters shown of a message; all of it is a click away.
+#: Characters shown of a message; a link leads to the whole message.
 _SHOWN = 4_096
 _DAY = timedelta(days=1)
-#: What is said of an exchange, by what became of it, and how it is coloured.
+#: Text and colour of an exchange, by the state of its consolidation.
 _STATES: Final[Mapping[str, tuple[str, str]]] = {
     "pending": ("not asked for facts yet", ""),
     "consolidated": ("asked for facts: nothing to remember", ""),
@@ -47,42 +47,42 @@ _STATES: Final[Mapping[str, tuple[str, str]]] = {
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Drawn:
-    """Hold an episode with its question and its answer in words."""
+class ShownEpisode:
+    """Episode with its question and its answer as bubbles."""
 
-    episode: Episode
+    episode: EpisodeView
     question: Bubble
     answer: Bubble | None
-    outcome: Outcome
+    outcome: EpisodeOutcome
 
     @property
     def tools(self) -> tuple[str, ...]:
-        """Name the tools that were called, each once, in the order of its first."""
+        """Names of the called tools, each once, in order of the first call."""
         return tuple(dict.fromkeys(call.name for _, call in self.episode.tool_calls))
 
 
 @require_safe
-@signed_in
+@require_signed_in
 def index(request: HttpRequest, project: str, subject: UUID) -> HttpResponse:
-    """List its episodes, newest first, of one thread or some days if wanted."""
-    visitor = find_visitor(request, project)
-    row = privacy_pages.find_subject(visitor, subject)
+    """List a subject's episodes, newest first, filtered by thread or days."""
+    visitor = require_visitor(request, project)
+    row = privacy_pages.require_subject(visitor, subject)
     wanted = {name: request.GET.get(name, "") for name in ("thread", "from", "to")}
     chosen = {name: word for name, word in wanted.items() if word}
     found = episodes.list_episodes(
         row,
-        _filter(row, wanted),
+        _parse_filter(row, wanted),
         now=clock.now(),
         after=request.GET.get("after") or None,
-        limit=asof.limit(request),
+        limit=asof.read_limit(request),
     )
     home, outcomes = find_home(row), pending.list_outcomes(row, found.items)
-    visitor.note(each.thread for each in found.items)
+    visitor.note_threads(each.thread for each in found.items)
     if home is not None and any(each.facts for each in outcomes):
-        visitor.note([home])
+        visitor.note_threads([home])
     context = {
         "subject": row,
-        "listed": _drawn(found.items, outcomes),
+        "listed": _build_shown(found.items, outcomes),
         "pending": pending.count(row),
         "home": home,
         "states": _STATES,
@@ -93,42 +93,44 @@ def index(request: HttpRequest, project: str, subject: UUID) -> HttpResponse:
         "more": urlencode({**chosen, "after": found.next}) if found.next else "",
     }
     template = "inspector/people/episodes/index.html"
-    return shell.page(request, template, context, visitor=visitor, section="subjects")
+    return shell.render_page(
+        request, template, context, visitor=visitor, section="subjects"
+    )
 
 
 @require_post
-@signed_in
+@require_signed_in
 def retry(request: HttpRequest, project: str, subject: UUID) -> HttpResponse:
-    """Have the model asked once more for an exchange that failed."""
-    visitor = find_visitor(request, project)
-    row = privacy_pages.find_subject(visitor, subject)
-    visitor.require(Membership.Role.EDITOR)
+    """Queue an exchange whose consolidation failed for another try."""
+    visitor = require_visitor(request, project)
+    row = privacy_pages.require_subject(visitor, subject)
+    visitor.require_role(Membership.Role.EDITOR)
     thread, _, begin = request.POST.get("exchange", "").partition(" ")
     try:
         place = UUID(thread), int(begin)
     except ValueError:
         raise InvalidError(loc="exchange") from None
-    consolidations.retry(row, *place, now=clock.now(), actor=visitor.actor)
+    consolidations.retry_exchange(row, *place, now=clock.now(), actor=visitor.actor)
     where = {"project": project, "subject": subject}
     return HttpResponseRedirect(reverse("episodes", kwargs=where))
 
 
-def _filter(row: Subject, wanted: dict[str, str]) -> EpisodeFilter:
-    """Read what is wanted. Raises InvalidError, and NotFoundError for a thread."""
-    last = _day(wanted["to"], "to")
+def _parse_filter(row: Subject, wanted: dict[str, str]) -> EpisodeFilter:
+    """Parse the filter. Raises InvalidError; NotFoundError for an unknown thread."""
+    last = _parse_day(wanted["to"], "to")
     return EpisodeFilter(
-        thread=_thread(row, wanted["thread"]) if wanted["thread"] else None,
-        begin=_day(wanted["from"], "from"),
+        thread=_get_thread(row, wanted["thread"]) if wanted["thread"] else None,
+        begin=_parse_day(wanted["from"], "from"),
         end=last and last + _DAY,
     )
 
 
-def _thread(row: Subject, name: str) -> Thread:
+def _get_thread(row: Subject, name: str) -> Thread:
     return threads.get_thread(row.project_id, name, subject=row.id)
 
 
-def _day(text: str, loc: str) -> datetime | None:
-    """Read where a day begins, by UTC."""
+def _parse_day(text: str, loc: str) -> datetime | None:
+    """Parse a day to its beginning in UTC. Raises InvalidError."""
     if not text:
         return None
     try:
@@ -140,13 +142,15 @@ def _day(text: str, loc: str) -> datetime | None:
     return found
 
 
-def _drawn(found: Sequence[Episode], outcomes: Sequence[Outcome]) -> list[Drawn]:
-    room = Room(per_payload=_SHOWN)
+def _build_shown(
+    found: Sequence[EpisodeView], outcomes: Sequence[EpisodeOutcome]
+) -> list[ShownEpisode]:
+    room = PageRoom(per_payload=_SHOWN)
     return [
-        Drawn(
+        ShownEpisode(
             episode=each,
-            question=chat.bubble(each.input, room),
-            answer=chat.bubble(each.output, room) if each.output else None,
+            question=chat.build_bubble(each.input, room),
+            answer=chat.build_bubble(each.output, room) if each.output else None,
             outcome=outcome,
         )
         for each, outcome in zip(found, outcomes, strict=True)

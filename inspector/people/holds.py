@@ -1,4 +1,4 @@
-"""Holds: duties to keep what somebody asks to forget."""
+"""Screens of legal holds, which keep data that somebody asks to erase."""
 
 from __future__ import annotations
 
@@ -9,10 +9,10 @@ from django.http import HttpRequest, HttpResponse, HttpResponseRedirect
 from django.urls import reverse
 from django.views.decorators.http import require_http_methods
 
-from inspector.access.access import signed_in
+from inspector.access.access import require_signed_in
 from inspector.forget import privacy_pages
-from inspector.lists.screens import Export, ListRequest, Screen
-from inspector.people.subject_acts import MOST_DAYS, PROBLEMS, PROPOSED_DAYS, days_of
+from inspector.lists.screens import ListRequest, Screen, ScreenExport
+from inspector.people.subject_acts import MOST_DAYS, PROBLEMS, PROPOSED_DAYS, parse_days
 from inspector.web import refusals
 from inspector.web.records import Record
 from inspector.web.visitors import Visitor
@@ -20,15 +20,17 @@ from memoryhub.errors import InvalidError
 from memoryhub.models.server.clock import clock
 from memoryhub.queries.forget import holds
 from memoryhub.queries.forget.holds import HoldLine
-from memoryhub.queries.lists.cursors import Batch
+from memoryhub.queries.lists.cursors import ListBatch
 from memoryhub.services.people import holds as duties
 
 
-def _batch(ask: ListRequest[Visitor], after: str | None, limit: int) -> Batch[HoldLine]:
+def _list_batch(
+    ask: ListRequest[Visitor], after: str | None, limit: int
+) -> ListBatch[HoldLine]:
     return holds.list_holds(ask.where.project.id, now=ask.now, after=after, limit=limit)
 
 
-def _record(_: str, line: HoldLine) -> Record:
+def _build_record(_: str, line: HoldLine) -> Record:
     return {
         "hold": str(line.id),
         "subject": str(line.subject),
@@ -46,35 +48,35 @@ def _record(_: str, line: HoldLine) -> Record:
 SCREEN = Screen(
     folder="people/holds",
     scope=privacy_pages.CONSOLE,
-    export=Export(
+    export=ScreenExport(
         fields=(
             "hold", "subject", "basis", "opened_by", "reviewer", "opened_at",
             "expires_at", "lifted_at", "lifted_by", "in_force",
         ),
-        record=_record,
-        batch=_batch,
+        record=_build_record,
+        batch=_list_batch,
         size=None,
     ),
 )  # fmt: skip
 
 
 @require_http_methods(["GET", "HEAD", "POST"])
-@signed_in
+@require_signed_in
 def renew(request: HttpRequest, project: str, hold: UUID) -> HttpResponse:
-    """Give a hold another end; one that is over is opened anew instead."""
-    visitor = privacy_pages.act(request, project)
+    """Set another end for a hold in force; an ended hold must be opened anew."""
+    visitor = privacy_pages.require_acting_officer(request, project)
     line = holds.get_hold(visitor.project.id, hold, now=clock.now())
     days, refusal = str(PROPOSED_DAYS), None
     if request.method == "POST":
         days = request.POST.get("days", "")[:64]
         try:
-            until = clock.now() + timedelta(days=days_of(days))
+            until = clock.now() + timedelta(days=parse_days(days))
             if line.in_force:
-                duties.renew(line.id, expires_at=until, actor=visitor.actor)
+                duties.renew_hold(line.id, expires_at=until, actor=visitor.actor)
             return HttpResponseRedirect(reverse("holds", kwargs={"project": project}))
         except InvalidError as invalid:
             refusal = invalid
-    return privacy_pages.page(
+    return privacy_pages.render_page(
         request,
         visitor,
         "people/holds/renew",
@@ -82,23 +84,23 @@ def renew(request: HttpRequest, project: str, hold: UUID) -> HttpResponse:
             "line": line,
             "days": days,
             "most": MOST_DAYS,
-            "problem": refusals.error_text(refusal, PROBLEMS),
+            "problem": refusals.get_error_text(refusal, PROBLEMS),
         },
         tab="holds",
-        status=refusals.status_of(refusal),
+        status=refusals.get_status(refusal),
     )
 
 
 @require_http_methods(["GET", "HEAD", "POST"])
-@signed_in
+@require_signed_in
 def lift(request: HttpRequest, project: str, hold: UUID) -> HttpResponse:
-    """End a hold; what it held back needs a fresh plan. Twice is once."""
-    visitor = privacy_pages.act(request, project)
+    """Lift a hold; an erasure that it blocked needs a fresh plan. Idempotent."""
+    visitor = privacy_pages.require_acting_officer(request, project)
     line = holds.get_hold(visitor.project.id, hold, now=clock.now())
     if request.method == "POST":
         if line.in_force:
-            duties.lift(line.id, actor=visitor.actor)
+            duties.lift_hold(line.id, actor=visitor.actor)
         return HttpResponseRedirect(reverse("holds", kwargs={"project": project}))
-    return privacy_pages.page(
+    return privacy_pages.render_page(
         request, visitor, "people/holds/lift", {"line": line}, tab="holds"
     )

@@ -5,9 +5,9 @@ from django.urls import reverse
 from django.views.decorators.http import require_http_methods
 
 from inspector.access import access
-from inspector.access.access import signed_in
+from inspector.access.access import require_signed_in
 from inspector.drawing import policy
-from inspector.drawing.scenes import Scene
+from inspector.drawing.scenes import ThreadScene
 from inspector.lists import panels
 from inspector.web import refusals, shell
 from inspector.web.visitors import Visitor
@@ -20,27 +20,27 @@ from memoryhub.services.threads import operator_threads
 
 
 @require_http_methods(["GET", "HEAD", "POST"])
-@signed_in
+@require_signed_in
 def edit(request: HttpRequest, project: str, thread: str) -> HttpResponse:
-    """Show or set how long this thread may idle, and when it is due."""
-    visitor = access.find_visitor(request, project)
-    row = access.find_thread(visitor, thread)
-    visitor.require(Membership.Role.EDITOR)
+    """Show or set the days this thread may idle, and when its retention is due."""
+    visitor = access.require_visitor(request, project)
+    row = access.require_thread(visitor, thread)
+    visitor.require_role(Membership.Role.EDITOR)
     if request.method != "POST":
-        return _form(request, visitor, row)
+        return _render_form(request, visitor, row)
     text = request.POST.get(policy.FIELD, "")
     try:
         days = policy.read(text)
-        operator_threads.keep(
+        operator_threads.set_retention(
             row, actor=visitor.actor, idle_days=days, owner=visitor.owner
         )
     except Refusal as refusal:
-        return _form(request, visitor, row, text=text, refusal=refusal)
+        return _render_form(request, visitor, row, text=text, refusal=refusal)
     where = {"project": project, "thread": thread}
     return HttpResponseRedirect(reverse("retention", kwargs=where))
 
 
-def _form(
+def _render_form(
     request: HttpRequest,
     visitor: Visitor,
     row: Thread,
@@ -48,22 +48,22 @@ def _form(
     text: str | None = None,
     refusal: Refusal | None = None,
 ) -> HttpResponse:
-    shared = panels.shared(Scene(thread=row))
+    shared = panels.build_shared_context(ThreadScene(thread=row))
     own = shared["thread"].config.get(policy.FIELD)
-    texts: refusals.Texts = {InvalidError: policy.days_text(owner=visitor.owner)}
+    texts: refusals.Texts = {InvalidError: policy.render_days_help(owner=visitor.owner)}
     context = {
         **shared,
         "own": own,
         "due_at": retention.get_due_at(row),
-        "text": policy.text(own) if text is None else text,
+        "text": policy.render_days(own) if text is None else text,
         "most": MOST_IDLE_DAYS,
-        "problem": refusals.error_text(refusal, texts),
+        "problem": refusals.get_error_text(refusal, texts),
     }
-    return shell.page(
+    return shell.render_page(
         request,
         "inspector/threads/retention.html",
         context,
         visitor=visitor,
         section="threads",
-        status=refusals.status_of(refusal),
+        status=refusals.get_status(refusal),
     )

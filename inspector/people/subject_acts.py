@@ -8,7 +8,7 @@ from django.http import HttpRequest, HttpResponse, HttpResponseRedirect
 from django.urls import reverse
 from django.views.decorators.http import require_http_methods
 
-from inspector.access.access import signed_in
+from inspector.access.access import require_signed_in
 from inspector.forget import privacy_pages
 from inspector.web import refusals
 from inspector.web.methods import require_post
@@ -20,8 +20,8 @@ from memoryhub.models.subjects import Subject
 from memoryhub.queries.access import members
 from memoryhub.services.people import holds, restrictions
 
-#: What the form proposes, and the longest duty.
-PROPOSED_DAYS, MOST_DAYS = 90, holds.LONGEST.days
+#: Days of a hold that the form proposes, and the most days of a hold.
+PROPOSED_DAYS, MOST_DAYS = 90, holds.MAX_TERM.days
 RESTRICTIONS = {
     "accuracy_contested": "the person says it is wrong",
     "unlawful_objected": "it is unlawful, but the person wants it kept",
@@ -35,7 +35,7 @@ HOLDS = {
     "archiving": "archiving, research or statistics in the public interest",
     "legal_claims": "legal claims",
 }
-#: What forms of holds and restrictions say in words of their own.
+#: Texts for what is wrong with forms of holds and restrictions.
 PROBLEMS: refusals.Texts = {
     "basis": "Choose a basis from the list.",
     "expires_at": f"A number of days from 1 to {MOST_DAYS} is wanted.",
@@ -44,8 +44,8 @@ PROBLEMS: refusals.Texts = {
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Duty:
-    """Hold the form of a hold, as it was filled in."""
+class HoldForm:
+    """Fields of a new hold as the operator sent them."""
 
     basis: str = ""
     days: str = str(PROPOSED_DAYS)
@@ -53,58 +53,58 @@ class Duty:
 
 
 @require_http_methods(["GET", "HEAD", "POST"])
-@signed_in
+@require_signed_in
 def restrict(request: HttpRequest, project: str, subject: UUID) -> HttpResponse:
-    """Keep agents out, on a basis from the list."""
-    visitor = privacy_pages.act(request, project)
-    row = privacy_pages.find_subject(visitor, subject)
+    """Restrict a subject, which keeps agents out, on a basis from the list."""
+    visitor = privacy_pages.require_acting_officer(request, project)
+    row = privacy_pages.require_subject(visitor, subject)
     refusal: Refusal | None = None
     basis = request.POST.get("basis", "")
     if request.method == "POST":
         try:
-            restrictions.restrict(row.id, basis=basis, actor=visitor.actor)
-            return _back(visitor, row)
+            restrictions.restrict_subject(row.id, basis=basis, actor=visitor.actor)
+            return _redirect_back(visitor, row)
         except InvalidError as invalid:
             refusal = invalid
     context = {
         "subject": row,
         "bases": RESTRICTIONS.items(),
         "basis": basis,
-        "problem": refusals.error_text(refusal, PROBLEMS),
+        "problem": refusals.get_error_text(refusal, PROBLEMS),
     }
-    return _page(request, visitor, "people/subjects/restrict", context, refusal)
+    return _render_page(request, visitor, "people/subjects/restrict", context, refusal)
 
 
 @require_post
-@signed_in
+@require_signed_in
 def unrestrict(request: HttpRequest, project: str, subject: UUID) -> HttpResponse:
-    """Let agents in again; what an open erasure restricts stays so."""
-    visitor = privacy_pages.act(request, project)
-    row = privacy_pages.find_subject(visitor, subject)
-    restrictions.unrestrict(row.id, actor=visitor.actor)
-    return _back(visitor, row)
+    """Lift a restriction; a subject that an open erasure restricts stays restricted."""
+    visitor = privacy_pages.require_acting_officer(request, project)
+    row = privacy_pages.require_subject(visitor, subject)
+    restrictions.unrestrict_subject(row.id, actor=visitor.actor)
+    return _redirect_back(visitor, row)
 
 
 @require_http_methods(["GET", "HEAD", "POST"])
-@signed_in
+@require_signed_in
 def hold(request: HttpRequest, project: str, subject: UUID) -> HttpResponse:
-    """Open a duty to keep: on a basis, for a time, and somebody looks at it again."""
-    visitor = privacy_pages.act(request, project)
-    row = privacy_pages.find_subject(visitor, subject)
-    form, refusal = Duty(), None
+    """Open a legal hold with a basis, an end and a reviewer."""
+    visitor = privacy_pages.require_acting_officer(request, project)
+    row = privacy_pages.require_subject(visitor, subject)
+    form, refusal = HoldForm(), None
     officers = members.list_officers(visitor.project)
     if request.method == "POST":
-        sent = {name: request.POST.get(name, "")[:64] for name in Duty.__slots__}
-        form = Duty(**sent)
+        sent = {name: request.POST.get(name, "")[:64] for name in HoldForm.__slots__}
+        form = HoldForm(**sent)
         try:
             holds.open_hold(
                 row,
                 basis=form.basis,
-                reviewer=_reviewer(officers, form.reviewer),
-                expires_at=clock.now() + timedelta(days=days_of(form.days)),
+                reviewer=_require_reviewer(officers, form.reviewer),
+                expires_at=clock.now() + timedelta(days=parse_days(form.days)),
                 actor=visitor.actor,
             )
-            return _back(visitor, row)
+            return _redirect_back(visitor, row)
         except InvalidError as invalid:
             refusal = invalid
     context = {
@@ -113,39 +113,39 @@ def hold(request: HttpRequest, project: str, subject: UUID) -> HttpResponse:
         "bases": HOLDS.items(),
         "reviewers": [(str(each.id), each.username) for each in officers],
         "most": MOST_DAYS,
-        "problem": refusals.error_text(refusal, PROBLEMS),
+        "problem": refusals.get_error_text(refusal, PROBLEMS),
     }
-    return _page(request, visitor, "people/holds/new", context, refusal)
+    return _render_page(request, visitor, "people/holds/new", context, refusal)
 
 
-def _reviewer(officers: list[Operator], wanted: str) -> Operator:
+def _require_reviewer(officers: list[Operator], wanted: str) -> Operator:
     for each in officers:
         if str(each.id) == wanted:
             return each
     raise InvalidError(loc="reviewer")
 
 
-def days_of(text: str) -> int:
-    """Read how many days a hold lasts. Raises InvalidError."""
+def parse_days(text: str) -> int:
+    """Parse the days that a hold lasts. Raises InvalidError."""
     plain = text.isascii() and text.isdigit() and len(text) <= 4
     if not plain or not 1 <= int(text) <= MOST_DAYS:
         raise InvalidError(loc="expires_at")
     return int(text)
 
 
-def _back(visitor: Visitor, row: Subject) -> HttpResponse:
+def _redirect_back(visitor: Visitor, row: Subject) -> HttpResponse:
     where = {"project": visitor.project.slug, "subject": row.id}
     return HttpResponseRedirect(reverse("subject", kwargs=where))
 
 
-def _page(
+def _render_page(
     request: HttpRequest,
     visitor: Visitor,
     template: str,
     context: dict[str, object],
     refusal: Refusal | None,
 ) -> HttpResponse:
-    status = refusals.status_of(refusal)
-    return privacy_pages.page(
+    status = refusals.get_status(refusal)
+    return privacy_pages.render_page(
         request, visitor, template, context, tab="subjects", status=status
     )

@@ -6,7 +6,7 @@ from django.http import HttpRequest
 from django.http.response import HttpResponseBase
 from django.views.decorators.http import require_http_methods
 
-from inspector.access.access import signed_in
+from inspector.access.access import require_signed_in
 from inspector.forget import privacy_pages
 from inspector.web import exports, refusals
 from memoryhub.errors import Refusal
@@ -16,15 +16,15 @@ from memoryhub.services.export import exports as handing
 
 
 @require_http_methods(["GET", "HEAD", "POST"])
-@signed_in
+@require_signed_in
 def export(request: HttpRequest, project: str, subject: UUID) -> HttpResponseBase:
-    """Show what a bundle holds and what it does not; a POST sends it."""
-    visitor = privacy_pages.act(request, project)
-    row = privacy_pages.find_subject(visitor, subject)
+    """Show what a subject's bundle holds and omits; a POST sends the bundle."""
+    visitor = privacy_pages.require_acting_officer(request, project)
+    row = privacy_pages.require_subject(visitor, subject)
     refusal: Refusal | None = None
     if request.method == "POST":
         try:
-            begun = handing.begin(row, actor=visitor.actor)
+            begun = handing.begin_export(row, actor=visitor.actor)
             parts = begun.stream()
             return exports.download(request, parts, begun.name, "application/zip")
         except Refusal as refused:
@@ -34,8 +34,8 @@ def export(request: HttpRequest, project: str, subject: UUID) -> HttpResponseBas
         "profile": profiles.get_profile(row, now=clock.now()),
         "problem": refusal.sentence if refusal else "",
     }
-    status = refusals.status_of(refusal)
-    return privacy_pages.page(
+    status = refusals.get_status(refusal)
+    return privacy_pages.render_page(
         request,
         visitor,
         "people/subjects/export",

@@ -1,4 +1,4 @@
-"""Subjects: everybody whose memory agents keep, by an id of ours."""
+"""Screens of subjects, the people whose memory agents keep, by internal id."""
 
 from __future__ import annotations
 
@@ -10,10 +10,10 @@ from django.http import HttpRequest, HttpResponse, HttpResponseRedirect
 from django.urls import reverse
 from django.views.decorators.http import require_safe
 
-from inspector.access.access import signed_in
+from inspector.access.access import require_signed_in
 from inspector.forget import privacy_pages
 from inspector.lists import screens
-from inspector.lists.screens import Export, ListRequest, Screen
+from inspector.lists.screens import ListRequest, Screen, ScreenExport
 from inspector.people.subject_acts import RESTRICTIONS
 from inspector.web import erased_page, forgetting
 from inspector.web.methods import require_post
@@ -23,7 +23,7 @@ from memoryhub.errors import InvalidError, SubjectErasedError
 from memoryhub.models.server.clock import clock
 from memoryhub.models.subjects import Subject
 from memoryhub.queries.knowledge.homes import find_home
-from memoryhub.queries.lists.cursors import Batch
+from memoryhub.queries.lists.cursors import ListBatch
 from memoryhub.queries.people import profiles, subject_lists
 from memoryhub.queries.people.profiles import Profile
 from memoryhub.queries.people.subject_lists import STATES, SubjectLine
@@ -33,9 +33,9 @@ from memoryhub.services.people import restrictions
 from memoryhub.services.people import subjects as people
 
 
-def _batch(
+def _list_batch(
     ask: ListRequest[Visitor], after: str | None, limit: int
-) -> Batch[SubjectLine]:
+) -> ListBatch[SubjectLine]:
     return subject_lists.list_subjects(
         ask.where.project,
         state=ask.parsed.options["state"],
@@ -45,13 +45,13 @@ def _batch(
     )
 
 
-def _record(_: str, line: SubjectLine) -> Record:
+def _build_record(_: str, line: SubjectLine) -> Record:
     return {
         "subject": str(line.id),
         "state": line.state,
         "anonymous": line.anonymous,
         "generation": line.generation,
-        # None where there are more than are counted.
+        # None beyond the most threads that the list counts.
         "threads": None if line.many else line.threads,
         "held": line.held,
         "first_seen": line.created_at.isoformat(),
@@ -61,22 +61,22 @@ def _record(_: str, line: SubjectLine) -> Record:
 
 SCREEN = Screen(
     folder="people/subjects",
-    scope=screens.project_scope("subjects", enter=privacy_pages.enter),
-    read=partial(screens.chosen, "state", STATES),
+    scope=screens.build_project_scope("subjects", enter=privacy_pages.require_officer),
+    read=partial(screens.read_choice, "state", STATES),
     around=lambda _: {"states": STATES},
-    export=Export(
+    export=ScreenExport(
         fields=(
             "subject", "state", "anonymous", "generation", "threads", "held",
             "first_seen", "last_seen",
         ),
-        record=_record,
-        batch=_batch,
+        record=_build_record,
+        batch=_list_batch,
         size=None,
     ),
 )  # fmt: skip
 
 
-#: What an open erasure restricts somebody for; only its end ends that.
+#: Texts for restrictions by an open erasure, which end only with the erasure.
 KEPT = {
     restrictions.PLANNED: "a plan to forget waits to be confirmed",
     restrictions.HELD: "a hold stands against forgetting",
@@ -84,61 +84,65 @@ KEPT = {
 
 
 @require_post
-@signed_in
+@require_signed_in
 def look_up(request: HttpRequest, project: str) -> HttpResponse:
-    """Find its page by the id that it has outside, which is in no address."""
-    visitor = privacy_pages.act(request, project)
+    """Find a subject's page by the external user id, which appears in no address."""
+    visitor = privacy_pages.require_acting_officer(request, project)
     user_id = request.POST.get("user_id", "")
     try:
         row = people.find(visitor.project.id, user_id)
     except InvalidError:
-        return _missed(request, visitor, 422)
+        return _render_missed(request, visitor, 422)
     except SubjectErasedError as gone:
-        _note(visitor, "subject.looked_up", None, outcome=gone.code)
-        return erased_page.response(request, visitor, gone, user_id=user_id)
-    _note(visitor, "subject.looked_up", row)
+        _audit_look(visitor, "subject.looked_up", None, outcome=gone.code)
+        return erased_page.render_page(request, visitor, gone, user_id=user_id)
+    _audit_look(visitor, "subject.looked_up", row)
     if row is None:
-        return _missed(request, visitor, 404)
+        return _render_missed(request, visitor, 404)
     where = {"project": project, "subject": row.id}
     return HttpResponseRedirect(reverse("subject", kwargs=where))
 
 
 @require_post
-@signed_in
+@require_signed_in
 def readmit(request: HttpRequest, project: str) -> HttpResponse:
-    """Let somebody who was erased in again, as somebody new."""
-    visitor = privacy_pages.act(request, project)
+    """Readmit an erased user id, as a new subject."""
+    visitor = privacy_pages.require_acting_officer(request, project)
     user_id = request.POST.get("user_id", "")
     try:
-        made = readmissions.readmit(visitor.project.id, user_id, actor=visitor.actor)
+        made = readmissions.readmit_subject(
+            visitor.project.id, user_id, actor=visitor.actor
+        )
     except InvalidError:
-        return _missed(request, visitor, 422)
+        return _render_missed(request, visitor, 422)
     where = {"project": project, "subject": made.id}
     return HttpResponseRedirect(reverse("subject", kwargs=where))
 
 
 @require_safe
-@signed_in
+@require_signed_in
 def show(request: HttpRequest, project: str, subject: UUID) -> HttpResponse:
-    visitor = privacy_pages.enter(request, project)
-    return _show(request, visitor, privacy_pages.find_subject(visitor, subject))
+    visitor = privacy_pages.require_officer(request, project)
+    return _render_subject(
+        request, visitor, privacy_pages.require_subject(visitor, subject)
+    )
 
 
 @require_post
-@signed_in
+@require_signed_in
 def reveal(request: HttpRequest, project: str, subject: UUID) -> HttpResponse:
-    """Show its page with the id that it has outside. No redirect: it is on no other."""
-    visitor = privacy_pages.act(request, project)
-    row = privacy_pages.find_subject(visitor, subject)
-    # First the note, then the look.
-    _note(visitor, "subject.revealed", row)
-    return _show(request, visitor, row, user_id=people.external_id(row))
+    """Show a subject's page with the external user id. No redirect: no URL holds it."""
+    visitor = privacy_pages.require_acting_officer(request, project)
+    row = privacy_pages.require_subject(visitor, subject)
+    # Write the audit entry before the page shows the id.
+    _audit_look(visitor, "subject.revealed", row)
+    return _render_subject(request, visitor, row, user_id=people.open_user_id(row))
 
 
-def _note(
+def _audit_look(
     visitor: Visitor, action: str, row: Subject | None, *, outcome: str = "not_found"
 ) -> None:
-    """Note it in the audit log; what can't be noted is not shown."""
+    """Record a look in the audit log before its page is shown."""
     found: dict[str, Any] = {"outcome": outcome}
     if row is not None:
         found = {"target_kind": "subject", "target_id": str(row.id), "subject": row.id}
@@ -147,34 +151,36 @@ def _note(
     )
 
 
-def _missed(request: HttpRequest, visitor: Visitor, status: int) -> HttpResponse:
-    ask = SCREEN.ask(request, visitor)
-    return SCREEN.page(ask, status=status, missed=True)
+def _render_missed(request: HttpRequest, visitor: Visitor, status: int) -> HttpResponse:
+    ask = SCREEN.read_request(request, visitor)
+    return SCREEN.render_page(ask, status=status, missed=True)
 
 
-def _show(
+def _render_subject(
     request: HttpRequest, visitor: Visitor, row: Subject, *, user_id: str | None = None
 ) -> HttpResponse:
     profile = profiles.get_profile(row, now=clock.now())
     context = {
         "subject": row,
         "profile": profile,
-        "figures": _figures(profile),
+        "figures": _list_figures(profile),
         "user_id": user_id,
         "revealed": user_id is not None,
-        "erased": [(line, forgetting.progress(line)) for line in profile.erasures],
+        "erased": [
+            (line, forgetting.build_progress(line)) for line in profile.erasures
+        ],
         "names": subject_lists.list_thread_names(row),
         "home": find_home(row),
         "basis": RESTRICTIONS.get(row.basis, KEPT.get(row.basis, row.basis)),
         "kept": row.basis in KEPT,
     }
-    return privacy_pages.page(
+    return privacy_pages.render_page(
         request, visitor, "people/subjects/show", context, tab="subjects"
     )
 
 
-def _figures(profile: Profile) -> list[tuple[str, int]]:
-    """Count what there is of it, by kind, as the page heads it."""
+def _list_figures(profile: Profile) -> list[tuple[str, int]]:
+    """List the counts of the subject's data by kind, for the head of the page."""
     return [
         ("Threads", sum(profile.threads.values())),
         ("Events", profile.events),

@@ -1,1 +1,1 @@
-"""A thread at any event, with all its panels."""
+"""Replay of a thread at any event, with all its panels."""

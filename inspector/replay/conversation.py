@@ -1,4 +1,4 @@
-"""The conversation at an event: messages around it, and which the model sees."""
+"""Conversation at an event: the messages around it, and which the model sees."""
 
 from __future__ import annotations
 
@@ -8,60 +8,60 @@ from typing import Any
 
 from inspector.drawing import chat
 from inspector.drawing.chat import Bubble
-from inspector.drawing.scenes import Context, Scene
-from memoryhub.kernel.state.pages import slot_page_id
-from memoryhub.kernel.state.paging import Frame, values
+from inspector.drawing.scenes import Context, ThreadScene
+from memoryhub.kernel.state.pages import build_slot_page_id
+from memoryhub.kernel.state.paging import Frame, list_values
 from memoryhub.kernel.state.state import ThreadState
 from memoryhub.queries.paging import eviction_runs
 from memoryhub.queries.paging.eviction_runs import EvictionStep
 from memoryhub.queries.threads import slots
-from memoryhub.queries.threads.events import EventLine
+from memoryhub.queries.threads.events import ThreadEventLine
 from memoryhub.queries.threads.slots import SlotLine
 from memoryhub.queries.turns import turns
 
-#: Messages before and after the one at hand, and those that are newest.
+#: Messages shown before and after the chosen message, and newest messages shown.
 BEFORE, AFTER, NEWEST = 4, 4, 4
-#: On each side while the thumb is being dragged, which is all that is shown then.
+#: Messages on each side while the thumb is dragged; no others are shown then.
 PASSING = 2
-#: Characters of a message that are shown, and of all of them.
+#: Characters shown of one message, and of all messages.
 MESSAGE_CHARS, PANE_CHARS = 8_192, 49_152
-#: Messages between two windows that are shown rather than folded.
+#: Most messages between two windows that are shown rather than folded.
 _FEW = 3
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Standing:
-    """What became of a message, in a word and the event by which."""
+class MessageStanding:
+    """State of a message in the model's context, and the event that led to it."""
 
-    #: `in`, `short`, `fault` or `out`: how its mark looks.
+    #: Look of the mark: `in`, `short`, `fault` or `out`.
     kind: str
     text: str
-    #: None where no event of this thread tells.
+    #: Seq of the event; None if no event of this thread led to it.
     seq: int | None = None
     now: bool = False
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Message:
-    """A message in its place."""
+class PaneMessage:
+    """Message of the conversation as the pane shows it."""
 
     bubble: Bubble
-    #: None while it is not known: the thumb is still being dragged.
-    standing: Standing | None
-    #: The turn that begins with it is another one than that of the message before.
+    #: None while the thumb is dragged, when no state is folded.
+    standing: MessageStanding | None
+    #: Turn, if the message before is of another turn.
     turn: int | None
-    #: Tokens of that turn's request; None while none is recorded.
+    #: Tokens of that turn's request; None without a recorded request.
     packed: int | None
     here: bool
 
     @property
     def page_id(self) -> str:
-        return slot_page_id(self.bubble.slot.index)
+        return build_slot_page_id(self.bubble.slot.index)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Folded:
-    """Messages that are not shown, and how many of them the model sees."""
+class FoldedMessages:
+    """Run of messages that the pane folds, with the number that the model sees."""
 
     first: int
     last: int
@@ -73,25 +73,29 @@ class Folded:
         return self.last - self.first + 1
 
 
-def picture(scene: Scene, line: EventLine | None, state: ThreadState | None) -> Context:
+def draw_conversation(
+    scene: ThreadScene, line: ThreadEventLine | None, state: ThreadState | None
+) -> Context:
     """Draw the messages around an event. Nine queries, more in a fork.
 
-    Without a state nothing is told of what the model sees.
+    Without a state the context does not say what the model sees.
     """
     thread, seq = scene.thread, scene.seq
     total = slots.count_slots(thread, at_seq=seq)
-    here = min(slot_of(line, total - 1), total - 1)
-    windows = [passing(here, total)] if scene.passing else split(here, total)
+    here = min(locate_slot(line, total - 1), total - 1)
+    windows = (
+        [pick_passing(here, total)] if scene.passing else split_windows(here, total)
+    )
     wanted = [index for window in windows for index in window]
     found = slots.get_slots(thread, wanted)
-    stand = _standings(scene, found, state) if state else {}
-    packed = _packed(scene, found) if state else {}
-    parts = _parts(found, stand, windows, state, here=here, packed=packed)
+    stand = _list_standings(scene, found, state) if state else {}
+    packed = _get_packed_tokens(scene, found) if state else {}
+    parts = _build_parts(found, stand, windows, state, here=here, packed=packed)
     return {"parts": parts, "total": total}
 
 
-def slot_of(line: EventLine | None, newest: int) -> int:
-    """Return the message that an event is about; the newest if it is about none."""
+def locate_slot(line: ThreadEventLine | None, newest: int) -> int:
+    """Return the index of the message that an event concerns; else the newest."""
     body: Any = line.body if line else {}
     if line is not None and line.type == "slot.appended":
         return int(body["index"])
@@ -102,8 +106,8 @@ def slot_of(line: EventLine | None, newest: int) -> int:
     return newest
 
 
-def split(here: int, total: int) -> list[range]:
-    """Split into the messages around one and the newest; one range where they meet."""
+def split_windows(here: int, total: int) -> list[range]:
+    """Split into the messages around `here` and the newest; one range if close."""
     if total <= 0:
         return []
     around = range(max(0, here - BEFORE), min(total, here + AFTER + 1))
@@ -114,33 +118,33 @@ def split(here: int, total: int) -> list[range]:
     return [range(first, around.stop), newest]
 
 
-def passing(here: int, total: int) -> range:
-    """Pick the few messages around one that are seen in passing."""
+def pick_passing(here: int, total: int) -> range:
+    """Pick the few messages around one that are shown while the thumb is dragged."""
     return range(max(0, here - PASSING), min(total, here + PASSING + 1))
 
 
-def _parts(
+def _build_parts(
     found: Sequence[SlotLine],
-    stand: dict[int, Standing],
+    stand: dict[int, MessageStanding],
     windows: Sequence[range],
     state: ThreadState | None,
     *,
     here: int,
     packed: dict[int, int],
-) -> list[Message | Folded]:
-    """Put messages in their order, and what is left out between them."""
-    room = chat.Room(left=PANE_CHARS, per_payload=MESSAGE_CHARS)
-    parts, end = list[Message | Folded](), 0
+) -> list[PaneMessage | FoldedMessages]:
+    """Build the shown messages in order, with the folded runs between them."""
+    room = chat.PageRoom(left=PANE_CHARS, per_payload=MESSAGE_CHARS)
+    parts, end = list[PaneMessage | FoldedMessages](), 0
     by_index = {slot.index: slot for slot in found}
     for window in windows:
         if window.start > end and state is not None:
-            parts.append(_folded(end, window.start - 1, state))
+            parts.append(_fold_messages(end, window.start - 1, state))
         end, turn = window.stop, -1
         for slot in (by_index[n] for n in window if n in by_index):
             marked = slot.turn if slot.turn != turn and slot.turn else None
             parts.append(
-                Message(
-                    bubble=chat.bubble(slot, room),
+                PaneMessage(
+                    bubble=chat.build_bubble(slot, room),
                     standing=stand.get(slot.index),
                     turn=marked,
                     packed=packed.get(marked) if marked else None,
@@ -151,20 +155,20 @@ def _parts(
     return parts
 
 
-def _packed(scene: Scene, found: Iterable[SlotLine]) -> dict[int, int]:
+def _get_packed_tokens(scene: ThreadScene, found: Iterable[SlotLine]) -> dict[int, int]:
     numbers = {slot.turn for slot in found if slot.turn}
     if not numbers:
         return {}
     return turns.get_packed_tokens(scene.thread, numbers, up_to=scene.seq)
 
 
-def _folded(first: int, last: int, state: ThreadState) -> Folded:
+def _fold_messages(first: int, last: int, state: ThreadState) -> FoldedMessages:
     frames = [
         frame
-        for frame in values(state.paging.frames)
+        for frame in list_values(state.paging.frames)
         if frame.entry.slot is not None and first <= frame.entry.slot <= last
     ]
-    return Folded(
+    return FoldedMessages(
         first=first,
         last=last,
         inside=len(frames),
@@ -176,38 +180,40 @@ def _is_short(frame: Frame) -> bool:
     return bool(frame.level or frame.parts)
 
 
-def _standings(
-    scene: Scene, found: Iterable[SlotLine], state: ThreadState
-) -> dict[int, Standing]:
+def _list_standings(
+    scene: ThreadScene, found: Iterable[SlotLine], state: ThreadState
+) -> dict[int, MessageStanding]:
     frames = state.paging.frames
-    pages = {slot.index: slot_page_id(slot.index) for slot in found}
+    pages = {slot.index: build_slot_page_id(slot.index) for slot in found}
     changed = [
         page_id
         for page_id in pages.values()
         if page_id not in frames or _is_short(frames[page_id])
     ]
-    left = eviction_runs.last_steps(scene.thread, changed, up_to=scene.seq)
+    left = eviction_runs.find_last_steps(scene.thread, changed, up_to=scene.seq)
     return {
-        index: standing(frames.get(page_id), left.get(page_id), at=scene.seq)
+        index: build_standing(frames.get(page_id), left.get(page_id), at=scene.seq)
         for index, page_id in pages.items()
     }
 
 
-def standing(frame: Frame | None, left: EvictionStep | None, *, at: int) -> Standing:
-    """Tell what became of a message, by its frame and how it last left or shrank."""
+def build_standing(
+    frame: Frame | None, left: EvictionStep | None, *, at: int
+) -> MessageStanding:
+    """Build a message's standing from its frame and its last eviction step."""
     seq = left.seq if left else None
     now = seq == at
     if frame is None:
         if left is None:
-            return Standing(kind="out", text="not in")
-        return Standing(
+            return MessageStanding(kind="out", text="not in")
+        return MessageStanding(
             kind="out", text="leaves now" if now else "left", seq=seq, now=now
         )
     if frame.parts:
-        return Standing(kind="fault", text="fetched in part")
+        return MessageStanding(kind="fault", text="fetched in part")
     if frame.level:
         text = f"shortened to ~{frame.level}"
-        return Standing(kind="short", text=text, seq=seq, now=now)
+        return MessageStanding(kind="short", text=text, seq=seq, now=now)
     if frame.recalled:
-        return Standing(kind="fault", text="fetched back")
-    return Standing(kind="in", text="in")
+        return MessageStanding(kind="fault", text="fetched back")
+    return MessageStanding(kind="in", text="in")

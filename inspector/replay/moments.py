@@ -1,4 +1,4 @@
-"""Moments: the panels of a thread at an event, and those that follow its head."""
+"""Panels of a thread at an event, and panels that follow its head."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 from inspector.drawing import charts, maps, thread_table
-from inspector.drawing.scenes import Context, Panel, Scene
+from inspector.drawing.scenes import Context, Panel, ThreadScene
 from inspector.lists import panels
 from inspector.nouns import NOUNS
 from inspector.paging import folds, working_set
@@ -18,182 +18,189 @@ from memoryhub.queries.paging import eviction_runs, working_set_maps
 from memoryhub.queries.paging.eviction_runs import EvictionRun
 from memoryhub.queries.replay import replay
 from memoryhub.queries.threads import events, timeline
-from memoryhub.queries.threads.events import EventLine
+from memoryhub.queries.threads.events import ThreadEventLine
 from memoryhub.queries.threads.threads import ThreadLine
 
-#: Events shown on each side of the one at hand; while the thumb is being dragged.
+#: Events shown on each side of the chosen event: normally, and while dragging.
 AROUND, PASSING = 50, 12
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class _Right:
-    """What stands on the right, and the state that came with it if one did."""
+class _RightPane:
+    """Context of the right pane, with the state if building the pane folded one."""
 
     context: Context
     state: ThreadState | None = None
 
 
-def _nothing(scene: Scene) -> Context:
-    """Draw what is shared alone."""
+def _build_empty(scene: ThreadScene) -> Context:
+    """Build an empty context: the panel needs only the shared context."""
     return {}
 
 
-def _line(scene: Scene) -> EventLine | None:
-    """Return the event at hand. One query."""
+def _find_event(scene: ThreadScene) -> ThreadEventLine | None:
+    """Find the event of the scene; None before the first. One query."""
     return events.get_event(scene.thread, scene.seq) if scene.seq else None
 
 
-def _events(scene: Scene) -> Context:
-    # Its links lead to lists of events, whatever else the page shows.
+def _build_events(scene: ThreadScene) -> Context:
+    # The panel's links lead to lists of events, whatever view the page shows.
     scene = replace(scene, view="events")
     seq, around = scene.seq, PASSING if scene.passing else AROUND
     listed = events.list_events(
         scene.thread,
         after=max(0, seq - around - 1),
-        # A list that follows ends where it says: more may have come meanwhile.
+        # A list that follows the head ends at its seq, although more events may exist.
         up_to=seq if scene.at_seq is None else seq + around,
         limit=2 * around + 1,
     )
     shown = [
-        panels.event_row(
-            line, opened=line.seq in scene.opened, toggle=scene.toggled(line.seq)
+        panels.build_event_row(
+            line,
+            opened=line.seq in scene.opened,
+            toggle=scene.build_toggle_query(line.seq),
         )
         for line in listed
     ]
     return {
         "shown": shown,
         "first": listed[0].seq if listed else 0,
-        "keep": panels.kept(scene.carried()),
+        "keep": panels.encode_suffix(scene.list_carried_parameters()),
     }
 
 
-def _conversation(scene: Scene) -> Context:
-    state = replay.state_at(scene.thread, scene.seq).state
-    return conversation.picture(scene, _line(scene), state)
+def _build_conversation(scene: ThreadScene) -> Context:
+    state = replay.load_state_at(scene.thread, scene.seq).state
+    return conversation.draw_conversation(scene, _find_event(scene), state)
 
 
-def _changes(scene: Scene) -> Context:
+def _build_changes(scene: ThreadScene) -> Context:
     moment = timeline.get_moment(scene.thread, scene.seq)
-    line = _line(scene)
+    line = _find_event(scene)
     return {
         "moment": moment,
-        "event": panels.event_row(line) if line else None,
-        **panels.named_context(scene.thread, line),
-        "message": thread_events.bubble_of(scene.thread, line, moment)
+        "event": panels.build_event_row(line) if line else None,
+        **panels.build_named_context(scene.thread, line),
+        "message": thread_events.draw_bubble(scene.thread, line, moment)
         if line
         else None,
     }
 
 
-def _paging(scene: Scene) -> Context:
-    return charts.picture(scene.thread, last=scene.at_seq)
+def _build_paging(scene: ThreadScene) -> Context:
+    return charts.build_context(scene.thread, last=scene.at_seq)
 
 
-def _paging_by_event(scene: Scene) -> Context:
-    return charts.picture(scene.thread, last=scene.at_seq, by="event")
+def _build_paging_by_event(scene: ThreadScene) -> Context:
+    return charts.build_context(scene.thread, last=scene.at_seq, by="event")
 
 
-def _map(scene: Scene) -> Context:
+def _build_map(scene: ThreadScene) -> Context:
     return {"map": maps.draw(working_set_maps.get_map(scene.thread))}
 
 
-def _at(scene: Scene) -> Context:
+def _build_position(scene: ThreadScene) -> Context:
     run = eviction_runs.get_run(scene.thread, scene.seq) if scene.seq else None
-    return _worded(scene, _line(scene), run)
+    return _describe_event(scene, _find_event(scene), run)
 
 
-def _worded(scene: Scene, line: EventLine | None, run: EvictionRun | None) -> Context:
-    """Put the event at hand into words, with the run that it is one of."""
+def _describe_event(
+    scene: ThreadScene, line: ThreadEventLine | None, run: EvictionRun | None
+) -> Context:
+    """Describe the event of the scene, with the eviction run that it is part of."""
     under_way = run if run and run.first <= scene.seq <= run.last else None
     all_of_run = under_way.steps if under_way else ()
     leaving = sum(each.level is None for each in all_of_run)
     return {
-        "here": panels.event_row(line) if line else None,
-        **panels.named_context(scene.thread, line),
+        "here": panels.build_event_row(line) if line else None,
+        **panels.build_named_context(scene.thread, line),
         "of_run": under_way,
-        "place": len(under_way.up_to(scene.seq)) if under_way else 0,
+        "place": len(under_way.list_up_to(scene.seq)) if under_way else 0,
         "leaving": leaving,
         "shortened": len(all_of_run) - leaving,
         "oob": False,
     }
 
 
-def _moment(scene: Scene) -> Context:
-    line = _line(scene)
+def _build_moment(scene: ThreadScene) -> Context:
+    line = _find_event(scene)
     run = eviction_runs.get_run(scene.thread, scene.seq) if scene.seq else None
-    right = _Right(context={}) if scene.passing else _right(scene)
+    right = _RightPane(context={}) if scene.passing else _build_right_pane(scene)
     if scene.view == "events":
-        left = _events(scene)
+        left = _build_events(scene)
     else:
-        left = conversation.picture(scene, line, right.state)
+        left = conversation.draw_conversation(scene, line, right.state)
     near = [row.line for row in left.get("shown", ())]
     return {
         **left,
         **right.context,
-        **_worded(scene, line, run),
-        **_difference(scene, right.state),
+        **_describe_event(scene, line, run),
+        **_build_difference(scene, right.state),
         "view": scene.view,
         "passing": scene.passing,
         "hidden": scene.hidden,
-        "nouns": [(noun, _toggled(scene, noun)) for noun in NOUNS_OF_EVENTS],
+        "nouns": [(noun, _build_toggle_query(scene, noun)) for noun in NOUNS_OF_EVENTS],
         "turn": right.state.turn_count if right.state else None,
-        "unpinned": panels.kept(scene.carried(without="base")),
-        "untabbed": panels.kept(scene.carried(without="tab")),
-        "unviewed": panels.kept(scene.carried(without="view")),
+        "unpinned": panels.encode_suffix(scene.list_carried_parameters(without="base")),
+        "untabbed": panels.encode_suffix(scene.list_carried_parameters(without="tab")),
+        "unviewed": panels.encode_suffix(scene.list_carried_parameters(without="view")),
         "marks": timeline.get_marks(scene.thread, scene.seq, near=near),
-        "line_then": right.state and ThreadLine.of(scene.thread).as_of(right.state),
+        "line_then": right.state
+        and ThreadLine.from_row(scene.thread).build_as_of(right.state),
     }
 
 
-def _toggled(scene: Scene, noun: str) -> str:
-    """Word the query that shows the events that are hidden, or hides those shown."""
+def _build_toggle_query(scene: ThreadScene, noun: str) -> str:
+    """Build the query that toggles whether a noun's events are hidden."""
     others = tuple(word for word in scene.hidden if word != noun)
     hidden = others if noun in scene.hidden else (*others, noun)
     return replace(scene, hidden=hidden).query()
 
 
-def _right(scene: Scene) -> _Right:
-    """Draw what the tab asks for; the state comes along, so that it is folded once."""
+def _build_right_pane(scene: ThreadScene) -> _RightPane:
+    """Build the pane of the tab, and pass its state along so that it is folded once."""
     if scene.tab == "changes":
-        context = _changes(scene)
-        return _Right(context=context, state=context["moment"].state)
+        context = _build_changes(scene)
+        return _RightPane(context=context, state=context["moment"].state)
     if scene.tab == "memory":
-        state = replay.state_at(scene.thread, scene.seq).state
-        return _Right(context=overview.PANEL.context(scene), state=state)
+        state = replay.load_state_at(scene.thread, scene.seq).state
+        return _RightPane(context=overview.PANEL.context(scene), state=state)
     fold = folds.fold(scene)
-    return _Right(context=working_set.picture_of(scene, fold), state=fold.state)
+    return _RightPane(context=working_set.draw_fold(scene, fold), state=fold.state)
 
 
-def _difference(scene: Scene, state: ThreadState | None) -> Context:
-    """List what differs between the pinned event and this one, if one is pinned."""
+def _build_difference(scene: ThreadScene, state: ThreadState | None) -> Context:
+    """List the differences from the pinned event to this event, if one is pinned."""
     if scene.base_seq is None or state is None:
         return {}
-    before = replay.state_at(scene.thread, scene.base_seq).state
-    return {"difference": timeline.differences(before, state)}
+    before = replay.load_state_at(scene.thread, scene.base_seq).state
+    return {"difference": timeline.list_differences(before, state)}
 
 
-def _panel(name: str, context: Any) -> Panel:
+def _build_panel(name: str, context: Any) -> Panel:
     template = f"inspector/threads/timeline/_{name}.html"
     return Panel(template=template, context=context)
 
 
 PANELS: dict[str, Panel] = {
-    "head": Panel(template="inspector/threads/_head.html", context=_nothing),
-    "row": Panel(template="inspector/threads/_row.html", context=thread_table.draw_row),
-    "moment": _panel("seek", _moment),
-    "at": _panel("at", _at),
-    "map": _panel("map", _map),
-    "map-table": _panel("map_table", _map),
-    "events": _panel("events", _events),
-    "conversation": _panel("conversation", _conversation),
-    "changed": _panel("changed", _changes),
+    "head": Panel(template="inspector/threads/_head.html", context=_build_empty),
+    "row": Panel(
+        template="inspector/threads/_row.html", context=thread_table.build_row_context
+    ),
+    "moment": _build_panel("seek", _build_moment),
+    "at": _build_panel("at", _build_position),
+    "map": _build_panel("map", _build_map),
+    "map-table": _build_panel("map_table", _build_map),
+    "events": _build_panel("events", _build_events),
+    "conversation": _build_panel("conversation", _build_conversation),
+    "changed": _build_panel("changed", _build_changes),
     "working-set": working_set.PANEL,
-    "paging": Panel(template="inspector/paging/_panel.html", context=_paging),
+    "paging": Panel(template="inspector/paging/_panel.html", context=_build_paging),
     "paging-by-event": Panel(
-        template="inspector/paging/_panel.html", context=_paging_by_event
+        template="inspector/paging/_panel.html", context=_build_paging_by_event
     ),
     "working-memory": overview.PANEL,
     **{each.panel.name or each.name: each.panel for each in NOUNS if each.panel},
 }
-#: What a socket may ask for: the panels that follow the head.
+#: Panels that a socket may ask for: those that follow the head.
 PUSHED = frozenset(PANELS) - {"moment"}

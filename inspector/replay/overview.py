@@ -1,19 +1,19 @@
-"""Memories: all of working memory at once, a little of each."""
+"""Panel of all of working memory: the first of each kind."""
 
 from __future__ import annotations
 
-from inspector.drawing.scenes import Context, Panel, Scene
+from inspector.drawing.scenes import Context, Panel, ThreadScene
 from inspector.nouns import NOUNS
 from memoryhub.queries.memory import working_memory
 from memoryhub.queries.memory.nouns import NEWEST
 
-#: Keys, and records of each noun, that are shown.
+#: Keys, and records of each noun, that the panel shows.
 GLANCED = 8
 GLANCES = tuple(screen.glance for screen in NOUNS if screen.glance is not None)
 
 
-def _glance(scene: Scene) -> Context:
-    """At most nine queries."""
+def _build_panel(scene: ThreadScene) -> Context:
+    """Build the panel. At most nine queries."""
     memory = working_memory.get_memory(
         scene.thread,
         max_keys=GLANCED,
@@ -26,4 +26,4 @@ def _glance(scene: Scene) -> Context:
     return context | {"glances": GLANCES}
 
 
-PANEL = Panel(template="inspector/memory/_panel.html", context=_glance)
+PANEL = Panel(template="inspector/memory/_panel.html", context=_build_panel)

@@ -1,1 +1,1 @@
-"""Filters of the templates."""
+"""Tags and filters of the templates."""

@@ -1,4 +1,4 @@
-"""Actors in words: by name, with the id on hover."""
+"""Tags that show an actor by name, with the id on hover."""
 
 from __future__ import annotations
 
@@ -11,11 +11,11 @@ register = template.Library()
 
 @register.simple_tag(takes_context=True)
 def actor(context: Context, actor_id: str) -> str:
-    """Word who did something; needs `actors` of the page's project."""
+    """Render an actor by name; needs `actors` of the page's project in the context."""
     name = context["actors"].get(actor_id)
     if not name:
         kind, colon, ref = actor_id.partition(":")
-        # A worker is named by a word, which is whole; others by ids.
+        # A worker's ref is a word, shown whole; other refs are ids, cut short.
         shown = actor_id if kind == "worker" else f"{kind}{colon}{ref[-8:]}"
         return format_html('<span class="mono" title="{}">{}</span>', actor_id, shown)
     return format_html('<span class="actor" title="{}">{}</span>', actor_id, name)
@@ -23,6 +23,6 @@ def actor(context: Context, actor_id: str) -> str:
 
 @register.simple_tag(takes_context=True)
 def actor_name(context: Context, actor_id: str) -> str:
-    """Word who did something as plain text, for a title."""
+    """Render an actor as plain text, for a title attribute."""
     name = context["actors"].get(actor_id)
     return f"{name} ({actor_id})" if name else actor_id

@@ -1,4 +1,4 @@
-"""Times, shares and verdicts as the overview shows them."""
+"""Filters of the overview: times, shares and verdicts."""
 
 from __future__ import annotations
 
@@ -11,45 +11,45 @@ from inspector.templatetags import units
 from memoryhub.queries.threads import verdicts
 
 register = template.Library()
-register.filter("code", charts.word_of)
+register.filter("code", charts.describe_code)
 register.filter("wrong", verdicts.find_in_line)
 
-#: The share of its budget from which on a thread's working set is nearly full.
-_NEARLY = 0.85
+#: Share of the budget beyond which a working set counts as nearly full.
+_NEARLY_FULL = 0.85
 
 
 @register.filter
 def flag_word(flag: str) -> str:
-    """What is read in the place of a flag of the search; of another value itself."""
+    """Return the words for a flag of the search; any other value unchanged."""
     return verdicts.WORDS.get(flag, flag)
 
 
 @register.filter
 def elapsed(at: datetime, now: datetime) -> str:
-    """How long it is since then."""
+    """Render the time from `at` to `now`."""
     return units.span(now - at)
 
 
 @register.filter
 def moment(at: datetime, now: datetime) -> str:
-    """A time of today, or the day it was, in UTC."""
+    """Render a time of today without its date, any other with it, in UTC."""
     same = at.astimezone(UTC).date() == now.astimezone(UTC).date()
-    return time_plots.clock(at, dated=not same)
+    return time_plots.render_clock(at, dated=not same)
 
 
 @register.filter
 def waited(milliseconds: float) -> str:
-    """A time that commands waited: 3.3 ms, 14 ms."""
+    """Render a command's waiting time: 3.3 ms, 14 ms."""
     digits = 1 if milliseconds < 10 else 0
     return f"{milliseconds:,.{digits}f} ms"
 
 
 @register.filter
 def over(part: int, whole: int) -> bool:
-    return part > _NEARLY * whole
+    return part > _NEARLY_FULL * whole
 
 
 @register.filter
 def portion(part: int, whole: int) -> str:
-    """The width of a bar, in percent."""
-    return time_plots.percent(min(1.0, part / whole) if whole else 0.0)
+    """Render a share as the width of a bar, in percent."""
+    return time_plots.render_percent(min(1.0, part / whole) if whole else 0.0)

@@ -1,4 +1,4 @@
-"""Tabs: the views of a thread, five tabs of them."""
+"""Tags for a thread's tabs and views, and for exports."""
 
 from __future__ import annotations
 
@@ -17,10 +17,10 @@ from memoryhub.queries.nouns import FILES
 
 register = template.Library()
 
-#: Views of a tab that are no lists, by what stands behind the thread's address: those
-#: before its lists, and those after them.
-_BEFORE = {"replay": {"": "Replay"}, "paging": {"paging": "Charts"}}
-_AFTER = {
+#: Views of a tab that are not lists, by the path behind the thread's address: views
+#: before the tab's lists, and views after.
+_FIRST_VIEWS = {"replay": {"": "Replay"}, "paging": {"paging": "Charts"}}
+_LAST_VIEWS = {
     "turns": {"prefix": "Prefixes"},
     "memory": {"facts": "Facts", "recall": "Recall"},
     "branches": {"compare": "Compare", "forks": "Forks"},
@@ -28,8 +28,8 @@ _AFTER = {
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Tab:
-    """Hold a tab of a thread with its views, by address; the first is its own."""
+class ThreadTab:
+    """A tab of a thread with the title of each view by path; it leads to the first."""
 
     name: str
     views: dict[str, str]
@@ -42,9 +42,9 @@ class Tab:
 
 @register.simple_tag(takes_context=True)
 def moment_query(context: Context) -> str:
-    """Word the moment of this page behind an address; empty of a live one.
+    """Build the query that keeps this page's moment in a link; empty if live.
 
-    Pages that are always of the whole thread pass on what their own address says.
+    Pages that always show the whole thread pass on `at_seq` of their own URL.
     """
     if not context["live"]:
         return f"?at_seq={context['at']}"
@@ -54,7 +54,7 @@ def moment_query(context: Context) -> str:
 
 @register.simple_tag(takes_context=True)
 def search_link(context: Context) -> str:
-    """Give the address of the search page: of a thread at its moment, on its pages."""
+    """Build the URL of the search page; on a thread's pages with thread and moment."""
     names = {"project": context["visitor"].project.slug}
     thread, address = context.get("thread"), reverse("search", kwargs=names)
     if not thread:
@@ -65,23 +65,23 @@ def search_link(context: Context) -> str:
 
 @register.simple_tag
 def exports_of(path: str, query: str = "") -> list[tuple[str, str]]:
-    """List the exports of the list at an address, as far as its query finds."""
-    return exports.links(path, query)
+    """List the exports of the list at a path, limited to its query."""
+    return exports.list_links(path, query)
 
 
 @register.simple_tag
-def thread_tabs(view: str) -> list[Tab]:
-    """List the tabs of a thread while it is seen by that view."""
-    views = {name: _views(name) for name in TABS}
+def thread_tabs(view: str) -> list[ThreadTab]:
+    """List the tabs of a thread; the tab that has `view` is current."""
+    views = {name: _list_views(name) for name in TABS}
     return [
-        Tab(name=name, views=shown, current=view in shown)
+        ThreadTab(name=name, views=shown, current=view in shown)
         for name, shown in views.items()
     ]
 
 
-def _views(tab: str) -> dict[str, str]:
+def _list_views(tab: str) -> dict[str, str]:
     lists = {screen.name: screen.title for screen in NOUNS if screen.tab == tab}
-    return _BEFORE.get(tab, {}) | lists | _AFTER.get(tab, {})
+    return _FIRST_VIEWS.get(tab, {}) | lists | _LAST_VIEWS.get(tab, {})
 
 
 @register.simple_tag
@@ -92,11 +92,11 @@ def differing_screens() -> list[Screen[Any]]:
 
 @register.simple_tag
 def restored() -> str:
-    """Name what checkpoints keep, beside the working set."""
+    """Name the parts that checkpoints keep, beside the working set."""
     return ", ".join(RESTORED)
 
 
 @register.simple_tag
 def exported() -> str:
-    """Name what an export has of the state of threads."""
+    """Name the files of an export that hold the state of threads."""
     return ", ".join(file.name for file in FILES.values())

@@ -22,7 +22,7 @@ _FIELDS = {
     "byte_count": "bytes",
     "import_digest": "digest of the run",
 }
-#: How a state looks; one that is neither good nor over is to be watched.
+#: Badge class by state; any other state gets `warn`.
 _TONES = {
     **dict.fromkeys(("active", "complete", "in force", "valid", "verified"), "ok"),
     **dict.fromkeys(("erased", "expired", "cancelled", "lifted", "over"), "closed"),
@@ -32,13 +32,13 @@ _STEPS = (("M", 1_000_000), ("k", 10_000))
 
 @register.filter
 def number(value: float | None) -> str:
-    """1204 is 1,204; unknown is a dash."""
+    """Render a number with separators: 1,204; a dash for None."""
     return _UNKNOWN if value is None else f"{value:,}"
 
 
 @register.filter
 def counted(counts: Mapping[str, int]) -> str:
-    """`{"keys": 1, "has_task": True, "pages": 3}` is `1 key · task · 3 pages`."""
+    """Render `{"keys": 1, "has_task": True, "pages": 3}`: `1 key · task · 3 pages`."""
     shown = []
     for name, count in counts.items():
         if not name.startswith("has_"):
@@ -50,19 +50,19 @@ def counted(counts: Mapping[str, int]) -> str:
 
 @register.filter
 def figure(value: float) -> str:
-    """A measured number, in as many digits as tell."""
+    """Render a measured number in four significant digits."""
     return f"{value:.4g}"
 
 
 @register.filter
 def decimal(value: float | None) -> str:
-    """A share or a score, in two digits."""
+    """Render a share or a score with two decimals; a dash for None."""
     return _UNKNOWN if value is None else f"{value:.2f}"
 
 
 @register.filter
 def faithful(level: int | None) -> str:
-    """A level of a page: full, ~1 to ~3, or none."""
+    """Render a page's level: full, ~1 to ~3, or a dash for None."""
     if level is None:
         return _UNKNOWN
     return f"~{level}" if level else "full"
@@ -70,9 +70,9 @@ def faithful(level: int | None) -> str:
 
 @register.filter
 def columns(counts: Sequence[int], high: int) -> list[tuple[int, int]]:
-    """Where each bar of a picture so high begins, and its height.
+    """Compute the top and height of each bar in a picture of height `high`.
 
-    None that counts is too low to be seen.
+    A bar of a count above 0 is at least 2 units high.
     """
     most = max(counts)
     heights = [max(-(-count * high // most), 2 * bool(count)) for count in counts]
@@ -81,7 +81,7 @@ def columns(counts: Sequence[int], high: int) -> list[tuple[int, int]]:
 
 @register.filter
 def compact(value: int | None) -> str:
-    """A number for a narrow column: 12.4k, 3.1M."""
+    """Render a number for a narrow column: 12.4k, 3.1M; a dash for None."""
     if value is None:
         return _UNKNOWN
     for unit, least in _STEPS:
@@ -93,7 +93,7 @@ def compact(value: int | None) -> str:
 
 @register.filter
 def size(value: int | None) -> str:
-    """Bytes in the unit that suits."""
+    """Render a number of bytes in B, KB or MB; a dash for None."""
     if value is None:
         return _UNKNOWN
     for unit, least in (("MB", 1 << 20), ("KB", 1 << 10)):
@@ -104,25 +104,25 @@ def size(value: int | None) -> str:
 
 @register.filter
 def tone(state: str) -> str:
-    """The class of a badge: `ok`, `warn` or `closed`."""
+    """Return the class of a state's badge: `ok`, `warn` or `closed`."""
     return _TONES.get(state, "warn")
 
 
 @register.filter
 def share(part: int, whole: int) -> str:
-    """A percentage; unknown when there is no whole."""
+    """Render a percentage; a dash when the whole is 0."""
     return f"{100 * part / whole:.0f} %" if whole else _UNKNOWN
 
 
 @register.filter
 def short(value: UUID | str) -> str:
-    """The last eight digits of an id; the first tell only when it was made."""
+    """Return the last eight digits of an id; the first digits only tell its time."""
     return str(value)[-8:]
 
 
 @register.filter
 def stamp(at: datetime) -> str:
-    """A time in UTC, for people."""
+    """Render a time in UTC, for people."""
     return at.astimezone(UTC).strftime("%Y-%m-%d %H:%M:%S")
 
 
@@ -133,7 +133,7 @@ def iso(at: datetime) -> str:
 
 @register.filter
 def span(time: timedelta) -> str:
-    """A length of time, in the unit that suits."""
+    """Render a length of time in whole d, h, min or s."""
     seconds = int(time.total_seconds())
     for unit, least in (("d", 86_400), ("h", 3_600), ("min", 60)):
         if seconds >= least:
@@ -143,14 +143,14 @@ def span(time: timedelta) -> str:
 
 @register.filter
 def brief(time: timedelta) -> str:
-    """A length of time that may be less than a second."""
+    """Render a length of time that may be less than a second."""
     seconds = time.total_seconds()
     return f"{seconds:.2f} s" if seconds < 10 else span(time)
 
 
 @register.filter
 def noun(event_type: str) -> str:
-    """What an event is about: `slot` of `slot.appended`."""
+    """Return the noun of an event type: `slot` of `slot.appended`."""
     return event_type.partition(".")[0]
 
 
@@ -161,7 +161,7 @@ def signed(value: int) -> str:
 
 @register.filter
 def section_title(section: str) -> str:
-    """What the rail calls a part of the inspector."""
+    """Return the title of an inspector section in the navigation rail."""
     named = {"api-keys": "API keys", "words": "Keys and words"}
     return named.get(section) or section.capitalize()
 
@@ -173,31 +173,31 @@ def less(value: int, by: int) -> int:
 
 @register.filter
 def stepped(value: int, by: int) -> int:
-    """A number of ours moved by some, never below 0."""
+    """Add `by` to a number, never below 0."""
     return max(0, value + by)
 
 
 @register.filter
 def seek(value: int, by: int) -> int:
-    """An event's seq moved by some, never before the first."""
+    """Add `by` to an event's seq, never below 1."""
     return max(1, value + by)
 
 
 @register.filter
 def plain(value: Any) -> str:
-    """A value of the state in a table's cell."""
+    """Render a value of the state as a table's cell."""
     if value is None or value == "":
         return _UNKNOWN
     if isinstance(value, str):
         return value
     if type(value) is int:
         return number(value)
-    return exact_json.dumps(value).decode()
+    return exact_json.dump_json(value).decode()
 
 
 @register.filter
 def coded(text: str) -> str:
-    """A sentence of ours, with what stands between backticks as code."""
+    """Render a sentence of ours with text between backticks as `<code>`."""
     *pairs, rest = text.split("`")
     if len(pairs) % 2:
         return text
@@ -209,24 +209,24 @@ def coded(text: str) -> str:
 
 @register.filter
 def json(value: Any) -> str:
-    """JSON for people."""
-    return chat.pretty(value)
+    """Render JSON for people."""
+    return chat.render_json(value)
 
 
 @register.filter
 def field(name: str) -> str:
-    """A field of the state, as pages call it; what a client named stays as it is."""
+    """Render a field of the state in words; a client's name in it stays unchanged."""
     ours, dot, theirs = name.partition(" · ")
     return _FIELDS.get(ours, ours.replace("_", " ")) + dot + theirs
 
 
 @register.filter
 def lookup(mapping: Mapping[Any, Any], key: Any) -> Any:
-    """Nothing where there is nothing to look in."""
+    """Return the mapping's value; empty without the key or the mapping."""
     return mapping.get(key, "") if mapping else ""
 
 
 @register.filter
 def label(value: str | float) -> str:
-    """A label's value as searches compare it: `abc`, `1`, `0.5`, `true`."""
-    return value if isinstance(value, str) else exact_json.dumps(value).decode()
+    """Render a label's value as searches compare it: `abc`, `1`, `0.5`, `true`."""
+    return value if isinstance(value, str) else exact_json.dump_json(value).decode()

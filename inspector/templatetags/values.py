@@ -1,4 +1,4 @@
-"""Values of keys in lists, and how two of them differ."""
+"""Filters of key values in lists, and of their differences."""
 
 from __future__ import annotations
 
@@ -8,21 +8,21 @@ from inspector.memory import values
 from inspector.memory.values import DiffLine
 from memoryhub.queries.memory.comparisons import KeyDifference
 
-#: Lines of each key, of the 200 that a page compares.
-_LINES = 20
+#: Lines shown of each of the 200 keys that a page compares.
+_MAX_LINES = 20
 
 register = template.Library()
-register.filter(values.glimpse)
+register.filter("glimpse", values.build_glimpse)
 
 
 @register.filter
 def changed_lines(key: KeyDifference) -> tuple[DiffLine, ...]:
-    """What differs in a key's value; all of it where one side has none to show."""
+    """Return the changed lines of a key's value; all lines if one side is missing."""
     before, after = key.before, key.after
     if before is not None and before.opened and after is not None and after.opened:
-        return values.difference(before.value, after.value, most=_LINES)
+        return values.diff_values(before.value, after.value, most=_MAX_LINES)
     if before is not None and before.opened:
-        return values.whole(before.value, "gone", most=_LINES)
+        return values.list_lines(before.value, "gone", most=_MAX_LINES)
     if after is not None and after.opened:
-        return values.whole(after.value, "come", most=_LINES)
+        return values.list_lines(after.value, "come", most=_MAX_LINES)
     return ()

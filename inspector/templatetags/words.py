@@ -1,4 +1,4 @@
-"""Words with what they mean on hover."""
+"""Glossary terms with their meaning on hover."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ register = template.Library()
 
 @register.simple_tag
 def term(word: str, shown: str = "") -> str:
-    """Show a word of ours, or another in its place, and on hover what it means."""
+    """Render a glossary term, or `shown` in its place, with the meaning on hover."""
     return format_html(
         '<span class="term" title="{}">{}</span>', WORDS[word], shown or word
     )
@@ -20,11 +20,11 @@ def term(word: str, shown: str = "") -> str:
 
 @register.filter
 def meaning(word: str) -> str:
-    """The sentence of a word of ours, for a title."""
+    """Return the sentence of a glossary term, for a title attribute."""
     return WORDS[word]
 
 
 @register.filter
 def explained(word: str) -> bool:
-    """Tell whether it is a word of ours."""
+    """Tell whether the glossary has the word."""
     return word in WORDS

@@ -1,1 +1,1 @@
-"""Screens of threads, slots, events and settings."""
+"""Screens of threads, slots, events, forks, imports and project settings."""

@@ -7,7 +7,7 @@ from django.urls import reverse
 from django.views.decorators.http import require_http_methods, require_safe
 
 from inspector.access import access
-from inspector.access.access import signed_in
+from inspector.access.access import require_signed_in
 from inspector.lists import visits
 from inspector.web import asof, points, refusals
 from inspector.web.visitors import Visitor
@@ -27,51 +27,51 @@ _PROBLEMS: refusals.Texts = {
 
 
 @require_safe
-@signed_in
+@require_signed_in
 def index(request: HttpRequest, project: str, thread: str) -> HttpResponse:
-    """Show the family of a thread: where it came from, what left it."""
-    visitor = access.find_visitor(request, project)
-    row = access.find_thread(visitor, thread)
+    """Show the family of a thread: its ancestors and its forks."""
+    visitor = access.require_visitor(request, project)
+    row = access.require_thread(visitor, thread)
     context = {"tree": forks.get_tree(row)}
-    return visits.thread_page(
+    return visits.render_thread_page(
         request, "inspector/threads/forks/index.html", visitor, row, context
     )
 
 
 @require_http_methods(["GET", "HEAD", "POST"])
-@signed_in
-def new(request: HttpRequest, project: str, thread: str) -> HttpResponse:
+@require_signed_in
+def fork_thread(request: HttpRequest, project: str, thread: str) -> HttpResponse:
     """Fork the thread at an event, under a name of its own."""
-    visitor = access.find_visitor(request, project)
-    row = access.find_thread(visitor, thread)
-    visitor.require(Membership.Role.EDITOR)
+    visitor = access.require_visitor(request, project)
+    row = access.require_thread(visitor, thread)
+    visitor.require_role(Membership.Role.EDITOR)
     if request.method != "POST":
         if checkpoint := request.GET.get("checkpoint", ""):
-            return _at_checkpoint(row, project, points.read(checkpoint))
+            return _redirect_to_origin(row, project, points.read(checkpoint))
         seq = asof.read(request, row).seq
         form = {"name": f"{thread[:100]}.fork-{seq}", "seq": seq, "problem": ""}
-        return _form(request, visitor, row, form)
+        return _render_form(request, visitor, row, form)
     name, sent = request.POST.get("name", ""), request.POST.get("seq", "")
     try:
-        seq = _seq(sent)
+        seq = _parse_seq(sent)
         operator_threads.fork(row, actor=visitor.actor, name=name, seq=seq)
     except Refusal as refusal:
-        problem = refusals.error_text(refusal, _PROBLEMS)
+        problem = refusals.get_error_text(refusal, _PROBLEMS)
         form = {"name": name, "seq": sent, "problem": problem}
-        status = refusals.status_of(refusal)
-        return _form(request, visitor, row, form, status=status)
+        status = refusals.get_status(refusal)
+        return _render_form(request, visitor, row, form, status=status)
     made = reverse("thread", kwargs={"project": project, "thread": name})
     return HttpResponseRedirect(made)
 
 
-def _at_checkpoint(row: Thread, project: str, point: Point) -> HttpResponse:
-    """Go to the form of the thread whose event it is: an ancestor's, if inherited."""
-    home, seq = checkpoints.origin_of(row, point)
+def _redirect_to_origin(row: Thread, project: str, point: Point) -> HttpResponse:
+    """Redirect to the form of the checkpoint's own thread, an ancestor if inherited."""
+    home, seq = checkpoints.find_origin(row, point)
     url = reverse("fork", kwargs={"project": project, "thread": home.name})
     return HttpResponseRedirect(f"{url}?at_seq={seq}")
 
 
-def _form(
+def _render_form(
     request: HttpRequest,
     visitor: Visitor,
     row: Thread,
@@ -80,7 +80,7 @@ def _form(
     status: int = 200,
 ) -> HttpResponse:
     context = {"form": form}
-    return visits.thread_page(
+    return visits.render_thread_page(
         request,
         "inspector/threads/forks/new.html",
         visitor,
@@ -90,7 +90,7 @@ def _form(
     )
 
 
-def _seq(text: str) -> int:
+def _parse_seq(text: str) -> int:
     if not (text.isascii() and text.isdigit() and len(text) <= 18):
         raise InvalidError(loc="seq")
     return int(text)

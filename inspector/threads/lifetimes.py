@@ -1,4 +1,4 @@
-"""How long keys live and their values stay, as a form words it."""
+"""Form of the lifetimes of keys and of expired values."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from memoryhub.errors import InvalidError, Refusal, StaleError
 from memoryhub.models.projects import MOST_TTL_SECONDS, Project
 from memoryhub.models.server.clock import clock
 from memoryhub.queries.forget import expiry
-from memoryhub.queries.forget.expiry import Doomed
+from memoryhub.queries.forget.expiry import DoomedValues
 from memoryhub.services.access import projects
 
 TTL, GRACE = "default_ttl_seconds", "expired_value_grace_seconds"
@@ -21,38 +21,40 @@ _TEXTS = {
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Lifetimes:
-    """The form, and what saving it would erase."""
+class LifetimesForm:
+    """Form of lifetimes, with the values that saving it would erase."""
 
     ttl: str
     grace: str
     problem: str = ""
-    #: Values that a shorter grace takes at once; None unless it was to be saved.
-    doomed: Doomed | None = None
+    #: Values that a shorter grace erases at once; None before a try to save.
+    doomed: DoomedValues | None = None
     refusal: Refusal | None = None
     most: int = MOST_TTL_SECONDS
 
 
-def of(project: Project) -> Lifetimes:
-    return Lifetimes(
-        ttl=_text(project.default_ttl_seconds),
-        grace=_text(project.expired_value_grace_seconds),
+def build_form(project: Project) -> LifetimesForm:
+    return LifetimesForm(
+        ttl=_render_seconds(project.default_ttl_seconds),
+        grace=_render_seconds(project.expired_value_grace_seconds),
     )
 
 
-def keep(project: Project, sent: Mapping[str, str], *, actor: str) -> Lifetimes | None:
-    """Save what was sent; the form again while it must be confirmed or mended.
+def save_form(
+    project: Project, sent: Mapping[str, str], *, actor: str
+) -> LifetimesForm | None:
+    """Save the form; return the form if the operator must confirm or correct it.
 
-    What erases values is saved once the form says so in `sure`, for that very grace.
+    A grace that erases values is saved only once `sure` holds exactly that grace.
     """
-    form = Lifetimes(ttl=sent.get(TTL, ""), grace=sent.get(GRACE, ""))
+    form = LifetimesForm(ttl=sent.get(TTL, ""), grace=sent.get(GRACE, ""))
     try:
-        ttl, grace = _seconds(TTL, form.ttl), _seconds(GRACE, form.grace)
+        ttl, grace = _parse_seconds(TTL, form.ttl), _parse_seconds(GRACE, form.grace)
         projects.require_lifetimes(default_ttl_seconds=ttl, grace_seconds=grace)
         doomed = expiry.count_doomed(project, grace_seconds=grace, now=clock.now())
         if doomed.count and sent.get("sure") != form.grace:
             return replace(form, doomed=doomed, refusal=StaleError())
-        projects.let_expire(
+        projects.set_lifetimes(
             project, default_ttl_seconds=ttl, grace_seconds=grace, actor=actor
         )
     except Refusal as refusal:
@@ -63,7 +65,7 @@ def keep(project: Project, sent: Mapping[str, str], *, actor: str) -> Lifetimes 
     return None
 
 
-def _seconds(name: str, text: str) -> int | None:
+def _parse_seconds(name: str, text: str) -> int | None:
     text = text.strip()
     if not text:
         return None
@@ -72,5 +74,5 @@ def _seconds(name: str, text: str) -> int | None:
     return int(text)
 
 
-def _text(seconds: int | None) -> str:
+def _render_seconds(seconds: int | None) -> str:
     return "" if seconds is None else str(seconds)

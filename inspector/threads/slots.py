@@ -1,4 +1,4 @@
-"""Slots: the conversation around an index, as it was said."""
+"""Screens of slots: the conversation around an index, and one message."""
 
 from __future__ import annotations
 
@@ -11,25 +11,31 @@ from django.http.response import HttpResponseBase
 from django.views.decorators.http import require_safe
 
 from inspector.access import access
-from inspector.access.access import signed_in
+from inspector.access.access import require_signed_in
 from inspector.drawing import chat, pictures
 from inspector.lists import screens, visits
-from inspector.lists.screens import Context, Count, Export, ListRequest, Screen
-from inspector.lists.visits import Place
+from inspector.lists.screens import (
+    Context,
+    LineCount,
+    ListRequest,
+    Screen,
+    ScreenExport,
+)
+from inspector.lists.visits import ThreadMoment
 from inspector.web import asof, exports, records
 from inspector.web.search import ParsedSearch
 from memoryhub.errors import InvalidError, NotFoundError
 from memoryhub.kernel.text import names
 from memoryhub.models.threads import Thread
 from memoryhub.queries.forget import erasure_views
-from memoryhub.queries.forget.erasure_views import Proof
-from memoryhub.queries.lists.cursors import Batch, walk
+from memoryhub.queries.forget.erasure_views import ErasureProof
+from memoryhub.queries.lists.cursors import ListBatch, iter_batches
 from memoryhub.queries.threads import forks, slots
 from memoryhub.queries.threads.slots import SlotFilter, SlotLine
 
-#: Messages on each side of the one jumped to; those of a batch as JSON.
+#: Messages on each side of the chosen message, and messages of an exported batch.
 AROUND, SIZE = 50, 50
-#: What a picture may do; a browser that is shown it alone has styles of its own.
+#: Headers that sandbox a picture; the browser's own viewer needs inline styles.
 _SANDBOX = {
     "Content-Security-Policy": "default-src 'none'; style-src 'unsafe-inline'; "
     "frame-ancestors 'none'; sandbox"
@@ -37,61 +43,63 @@ _SANDBOX = {
 _KEPT = ("type", "from", "turn", "at_seq", "at_turn")
 
 
-def _read(request: HttpRequest) -> ParsedSearch:
+def _read_filters(request: HttpRequest) -> ParsedSearch:
     """Read the filters of the URL. Raises InvalidError."""
     options: dict[str, Any] = {n: request.GET.get(n, "") for n in ("type", "from")}
     for loc, word in options.items():
-        if word and not names.valid(word):
+        if word and not names.is_valid(word):
             raise InvalidError(code="name", loc=loc)
     return ParsedSearch(
-        text="", options=options | {"turn": asof.number(request, "turn")}
+        text="", options=options | {"turn": asof.read_number(request, "turn")}
     )
 
 
-def _lines(ask: ListRequest[Place]) -> Context:
-    row, where = ask.where.row, _filter(ask)
+def _build_list(ask: ListRequest[ThreadMoment]) -> Context:
+    row, where = ask.where.row, _build_filter(ask)
     total = slots.count_slots(row, at_seq=ask.where.moment.at_seq)
-    chosen = asof.number(ask.request, "index")
+    chosen = asof.read_number(ask.request, "index")
     here = max(0, total - 1 if chosen is None else min(chosen, total - 1))
-    window = _window(row, here, total, where)
-    room = chat.Room()
+    window = _list_window(row, here, total, where)
+    room = chat.PageRoom()
     return {
         "where": where,
         "chosen": chosen,
-        "count": _count(where, window, total),
-        "bubbles": [chat.bubble(slot, room) for slot in window],
+        "count": _count_shown(where, window, total),
+        "bubbles": [chat.build_bubble(slot, room) for slot in window],
         "proofs": find_proofs(window),
         "ancestors": forks.get_names(row) if any(s.inherited for s in window) else {},
-        "links": _links(ask.request, window, total),
+        "links": _build_links(ask.request, window, total),
         "filters": ask.parsed.query(),
     }
 
 
-def _count(where: SlotFilter, window: Sequence[SlotLine], total: int) -> Count:
-    """Count the messages that are shown: of all, or of those that were looked for."""
+def _count_shown(
+    where: SlotFilter, window: Sequence[SlotLine], total: int
+) -> LineCount:
+    """Count the messages shown, of all or of those that the filters match."""
     if where == SlotFilter():
-        return Count(shown=len(window), total=total)
-    return Count(shown=len(window), more=len(window) >= AROUND)
+        return LineCount(shown=len(window), total=total)
+    return LineCount(shown=len(window), more=len(window) >= AROUND)
 
 
-def _around(ask: ListRequest[Place]) -> Context:
-    """List the exports, with that of the messages as they came in."""
+def _build_surroundings(ask: ListRequest[ThreadMoment]) -> Context:
+    """List the exports, with the export of the messages as they came in."""
     path, query = ask.request.path, ask.query()
     messages = f"{path.removesuffix(SCREEN.name)}messages.ndjson?{query}"
-    return {"exported": [*exports.links(path, query), ("messages", messages)]}
+    return {"exported": [*exports.list_links(path, query), ("messages", messages)]}
 
 
-def find_proofs(window: Iterable[SlotLine]) -> dict[int, Proof]:
-    """Find by index of an erased message what erased it. No query if none is."""
+def find_proofs(window: Iterable[SlotLine]) -> dict[int, ErasureProof]:
+    """Find the proofs of erased messages, by index. No query if none is erased."""
     gone = {(slot.home, slot.seq): slot.index for slot in window if slot.erased}
-    found = erasure_views.list_marks(gone.keys())
+    found = erasure_views.list_record_proofs(gone.keys())
     return {gone[place]: proof for place, proof in found.items()}
 
 
-def _window(
+def _list_window(
     row: Thread, here: int, total: int, where: SlotFilter
 ) -> tuple[SlotLine, ...]:
-    """List up to AROUND matching slots before an index, it, and as many after."""
+    """List the slot at `here`, with up to AROUND matching slots on each side."""
     if where == SlotFilter():
         first = max(0, here - AROUND)
         end = min(total, here + AROUND + 1)
@@ -103,13 +111,17 @@ def _window(
     return (*reversed(before.items), *after.items)
 
 
-def batch(
-    ask: ListRequest[Place], after: str | None, limit: int, *, content: bool = False
-) -> Batch[SlotLine]:
-    """List those after a cursor that the filters match."""
+def list_batch(
+    ask: ListRequest[ThreadMoment],
+    after: str | None,
+    limit: int,
+    *,
+    content: bool = False,
+) -> ListBatch[SlotLine]:
+    """List the slots after a cursor that the filters match."""
     return slots.list_slots(
         ask.where.row,
-        where=_filter(ask),
+        where=_build_filter(ask),
         content=content or ask.content,
         at_seq=ask.where.moment.at_seq,
         after=after,
@@ -117,8 +129,8 @@ def batch(
     )
 
 
-def _filter(ask: ListRequest[Place]) -> SlotFilter:
-    """Read which slots the URL wants."""
+def _build_filter(ask: ListRequest[ThreadMoment]) -> SlotFilter:
+    """Build the filter that the URL asks for."""
     options = ask.parsed.options
     return SlotFilter(
         type=options["type"] or None,
@@ -127,10 +139,10 @@ def _filter(ask: ListRequest[Place]) -> SlotFilter:
     )
 
 
-def _links(
+def _build_links(
     request: HttpRequest, window: tuple[SlotLine, ...], total: int
 ) -> dict[str, str]:
-    """Word the queries of the windows before and after; empty where there is none."""
+    """Build the queries of the windows before and after; empty where there is none."""
     kept = {k: v for k, v in request.GET.items() if k in _KEPT}
     first = window[0].index if window else 0
     last = window[-1].index if window else total - 1
@@ -144,42 +156,48 @@ SCREEN = Screen(
     label="Conversation",
     scope=screens.THREAD,
     tab="replay",
-    read=_read,
-    panel=screens.newest("threads/slots", _lines, read=_read, order="last"),
+    read=_read_filters,
+    panel=screens.build_newest_panel(
+        "threads/slots", _build_list, read=_read_filters, order="last"
+    ),
     beyond=("after", "limit", "index"),
-    lines=_lines,
-    around=_around,
-    export=Export(
+    lines=_build_list,
+    around=_build_surroundings,
+    export=ScreenExport(
         fields=records.SLOT,
         content_fields=records.SLOT_CONTENT,
-        record=records.slot,
-        batch=batch,
+        record=records.build_slot_record,
+        batch=list_batch,
         size=SIZE,
     ),
 )
 
 
 @require_safe
-@signed_in
+@require_signed_in
 def show(request: HttpRequest, project: str, thread: str, index: int) -> HttpResponse:
     """Show one message: its fields, its handler's view, and all of its content."""
     visit = visits.find(request, project, thread)
     row = visit.row
     slot = slots.get_slot(row, index, at_seq=visit.moment.at_seq)
     whole = request.GET.get("content") == "all"
-    room = chat.Room.boundless() if whole else chat.Room()
+    room = chat.PageRoom.build_unlimited() if whole else chat.PageRoom()
     home = forks.get_names(row).get(slot.home, "") if slot.inherited else ""
     context = {
         "slot": slot,
         "then": f"?{visit.moment.query}" if visit.moment.query else "",
         "home": home,
-        "bubble": chat.bubble(slot, room),
+        "bubble": chat.build_bubble(slot, room),
         "proofs": find_proofs([slot]),
-        "handler": room.raw(chat.readable(records.handler_view(thread, slot))),
-        "raw": room.raw(chat.readable(records.slot(thread, slot))),
+        "handler": room.build_json_block(
+            chat.render_readable_json(records.build_handler_record(thread, slot))
+        ),
+        "raw": room.build_json_block(
+            chat.render_readable_json(records.build_slot_record(thread, slot))
+        ),
         "whole": whole,
     }
-    return visits.page(
+    return visits.render_page(
         request,
         "inspector/threads/slots/show.html",
         visit,
@@ -190,14 +208,14 @@ def show(request: HttpRequest, project: str, thread: str, index: int) -> HttpRes
 
 
 @require_safe
-@signed_in
-def picture(
+@require_signed_in
+def send_picture(
     request: HttpRequest, project: str, thread: str, index: int, part: int
 ) -> HttpResponse:
-    """Send a picture of a message to be looked at, and to do nothing else."""
-    row = access.find_thread(access.find_visitor(request, project), thread)
+    """Send a picture of a message, sandboxed."""
+    row = access.require_thread(access.require_visitor(request, project), thread)
     slot = slots.get_slot(row, index)
-    message = None if slot.erased else chat.message_of(slot)
+    message = None if slot.erased else chat.read_message(slot)
     found = message and pictures.find(message, part)
     if not found:
         raise NotFoundError
@@ -206,13 +224,17 @@ def picture(
 
 
 @require_safe
-@signed_in
-def messages(request: HttpRequest, project: str, thread: str) -> HttpResponseBase:
-    """Send the messages themselves, as `manage.py import --format chat` takes them."""
-    ask = SCREEN.ask(request, visits.find(request, project, thread))
-    batches = walk(lambda after: batch(ask, after, screens.CHUNK, content=True))
+@require_signed_in
+def export_messages(
+    request: HttpRequest, project: str, thread: str
+) -> HttpResponseBase:
+    """Export the messages in the format of `manage.py import --format chat`."""
+    ask = SCREEN.read_request(request, visits.find(request, project, thread))
+    batches = iter_batches(
+        lambda after: list_batch(ask, after, screens.EXPORT_BATCH, content=True)
+    )
     chunks = (
         [slot.content for slot in batch if isinstance(slot.content, dict)]
         for batch in batches
     )
-    return exports.ndjson(request, f"{thread}-messages", chunks)
+    return exports.stream_ndjson(request, f"{thread}-messages", chunks)

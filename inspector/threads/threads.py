@@ -1,4 +1,4 @@
-"""Threads: all of a project, searched, in an order of choice."""
+"""Screen of a project's threads: searched, in an order of choice."""
 
 from __future__ import annotations
 
@@ -17,11 +17,17 @@ from django.views.decorators.http import (
 )
 
 from inspector.access import access
-from inspector.access.access import signed_in, signed_in_panel
+from inspector.access.access import require_signed_in, require_signed_in_panel
 from inspector.drawing import policy, thread_table
-from inspector.drawing.thread_table import Column, Heading
+from inspector.drawing.thread_table import ColumnHeading, TableColumn
 from inspector.lists import screens
-from inspector.lists.screens import Context, Count, Export, ListRequest, Screen
+from inspector.lists.screens import (
+    Context,
+    LineCount,
+    ListRequest,
+    Screen,
+    ScreenExport,
+)
 from inspector.web import asof, records, refusals, search, shell
 from inspector.web.methods import require_post
 from inspector.web.visitors import Visitor
@@ -29,24 +35,24 @@ from memoryhub.errors import Refusal
 from memoryhub.kernel.state.events import CloseReason
 from memoryhub.models.access.operators import Membership
 from memoryhub.models.server.clock import clock
-from memoryhub.queries.lists.cursors import Batch
-from memoryhub.queries.lists.terms import SearchTerm, Span, Word
+from memoryhub.queries.lists.cursors import ListBatch
+from memoryhub.queries.lists.terms import NumberSpan, SearchTerm, WordValue
 from memoryhub.queries.overview import unhealthy
 from memoryhub.queries.threads import catalogue, facets, verdicts
 from memoryhub.queries.threads.threads import ThreadLine
 from memoryhub.services.threads import operator_threads
 
-#: The order unless another one is chosen.
+#: Default order.
 _SORT = "active"
-#: Times since the last activity that are a click away, in hours.
+#: Time ranges since the last activity that the page links to, in hours.
 RANGES = {"15m": 0.25, "1h": 1, "24h": 24, "7d": 168, "30d": 720}
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ThreadSearch(search.ParsedSearch):
-    """Hold what the URL wants of the list of threads."""
+    """Search, order and columns of the list of threads, as the URL gives them."""
 
-    #: The days of a retention policy that is not saved; None goes by the saved one.
+    #: Days of an unsaved retention policy to preview; None uses the saved policy.
     assumed: str | None = None
 
     @property
@@ -54,8 +60,8 @@ class ThreadSearch(search.ParsedSearch):
         return self.options.get("sort") or _SORT
 
     @property
-    def rising(self) -> bool:
-        """Tell whether the least stand first."""
+    def is_rising(self) -> bool:
+        """Whether the order is ascending."""
         order = self.options.get("order")
         return order == "asc" if order else self.sort in catalogue.RISING
 
@@ -64,39 +70,47 @@ class ThreadSearch(search.ParsedSearch):
         chosen = self.options.get("columns")
         if chosen:
             columns = tuple(chosen.split(","))
-            return (*columns, thread_table.SINCE.name) if self.flagged else columns
-        return thread_table.FLAGGED if self.flagged else thread_table.USUAL
+            return (
+                (*columns, thread_table.SINCE.name) if self.has_flag_term else columns
+            )
+        return (
+            thread_table.PROBLEM_COLUMNS
+            if self.has_flag_term
+            else thread_table.DEFAULT_COLUMNS
+        )
 
     @property
-    def flagged(self) -> bool:
-        """Tell whether it looks for threads of which something is wrong."""
+    def has_flag_term(self) -> bool:
+        """Whether the search asks for threads with a health flag."""
         return any(
             term.key == "flag" and not term.negated and value.text in verdicts.WORDS
             for term in self.terms
             for value in term.values
-            if isinstance(value, Word)
+            if isinstance(value, WordValue)
         )
 
     def query(self, **more: str | int | None) -> str:
-        """Word this list's query, with changes, as it stands behind the `?`."""
+        """Build this list's query string, with changes."""
         # Named in full: a slotted dataclass is another class than super() looks for.
         query = search.ParsedSearch.query(self, **more)
         return "&".join(part for part in (query, self.kept) if part)
 
     @property
     def kept(self) -> str:
-        """Word what else links to this list take along."""
+        """Query of the assumed policy, which links to this list keep."""
         return "" if self.assumed is None else urlencode({policy.FIELD: self.assumed})
 
 
 def enter(request: HttpRequest, project: str) -> Visitor:
-    """Find the visitor, under the policy that the URL assumes."""
-    visitor = access.find_visitor(request, project)
-    return replace(visitor, project=policy.assumed(request, visitor.project))
+    """Return the visitor, whose project has the policy that the URL assumes."""
+    visitor = access.require_visitor(request, project)
+    return replace(
+        visitor, project=policy.build_assumed_project(request, visitor.project)
+    )
 
 
-def read(request: HttpRequest) -> ThreadSearch:
-    """Read the search, time range, order, columns and the policy that is assumed."""
+def read_search(request: HttpRequest) -> ThreadSearch:
+    """Read the search, time range, order, columns and assumed policy."""
     found = search.parse_search(request.GET.get("q", ""), search.THREADS)
     sort, order = request.GET.get("sort", ""), request.GET.get("order", "")
     since = request.GET.get("range", "")
@@ -104,7 +118,7 @@ def read(request: HttpRequest) -> ThreadSearch:
     columns = [name for name in thread_table.NAMES if name in chosen]
     return ThreadSearch(
         text=found.text,
-        terms=(*found.terms, *_ranged(since)),
+        terms=(*found.terms, *_build_range_terms(since)),
         error=found.error,
         options={
             "range": since if since in RANGES else "",
@@ -116,14 +130,14 @@ def read(request: HttpRequest) -> ThreadSearch:
     )
 
 
-def _ranged(since: str) -> tuple[SearchTerm, ...]:
-    """Word a time range as a search does."""
+def _build_range_terms(since: str) -> tuple[SearchTerm, ...]:
+    """Build the search terms of a time range."""
     if since not in RANGES:
         return ()
-    return (SearchTerm(key="at", values=(Span(high=RANGES[since] * 3_600),)),)
+    return (SearchTerm(key="at", values=(NumberSpan(high=RANGES[since] * 3_600),)),)
 
 
-def _around(ask: ListRequest[Visitor]) -> Context:
+def _build_surroundings(ask: ListRequest[Visitor]) -> Context:
     parsed = cast("ThreadSearch", ask.parsed)
     return {
         "query": parsed.text,
@@ -139,85 +153,89 @@ def _around(ask: ListRequest[Visitor]) -> Context:
     }
 
 
-def _lines(ask: ListRequest[Visitor]) -> Context:
-    """List a batch as a table. Three queries, one more where there is more.
+def _build_list(ask: ListRequest[Visitor]) -> Context:
+    """Build a batch as a table. Three queries, one more if there are more threads.
 
-    Another one for since when what is searched for is wrong.
+    One more query finds since when each thread is unhealthy.
     """
     parsed = cast("ThreadSearch", ask.parsed)
-    found = _batch(ask, ask.after, ask.limit)
-    table = thread_table.make(
+    found = _list_batch(ask, ask.after, ask.limit)
+    table = thread_table.build_table(
         found.items,
         columns=parsed.columns,
-        headings=_headings(ask),
-        # Whatever is searched for, as the row that is pushed does.
+        headings=_build_headings(ask),
+        # Onsets for any search, since the pushed row shows them, too.
         onsets=unhealthy.get_onsets(ask.where.project.id),
     )
-    ask.where.note(table.read)
+    ask.where.note_threads(table.read)
     return {
-        **screens.list_context(ask, found),
+        **screens.build_list_context(ask, found),
         "table": table,
-        "count": _count(ask, found),
+        "count": _count_matches(ask, found),
     }
 
 
-def _count(ask: ListRequest[Visitor], found: Batch[ThreadLine]) -> Count:
-    """Count what matches; without a query if all of it is shown."""
+def _count_matches(
+    ask: ListRequest[Visitor], found: ListBatch[ThreadLine]
+) -> LineCount:
+    """Count the matching threads; without a query if the page shows all."""
     shown = len(found.items)
     if found.next is None and ask.after is None:
-        return Count(shown=shown, total=shown)
+        return LineCount(shown=shown, total=shown)
     total = catalogue.count_threads(
         ask.where.project,
         terms=ask.parsed.terms,
         now=ask.now,
         restricted=ask.where.officer,
     )
-    return Count(shown=shown, total=total, more=total >= catalogue.COUNTED)
+    return LineCount(shown=shown, total=total, more=total >= catalogue.COUNTED)
 
 
-def _headings(ask: ListRequest[Visitor]) -> dict[str, Heading]:
-    """Link each heading to the list in its order, and that of the list to the other."""
+def _build_headings(ask: ListRequest[Visitor]) -> dict[str, ColumnHeading]:
+    """Link each heading to the list in its order; the present one to the reverse."""
     parsed = cast("ThreadSearch", ask.parsed)
     return {
-        column.name: _heading(ask, parsed, column)
+        column.name: _build_heading(ask, parsed, column)
         for column in (thread_table.THREAD, *thread_table.COLUMNS)
         if column.sort
     }
 
 
-def _heading(
-    ask: ListRequest[Visitor], parsed: ThreadSearch, column: Column
-) -> Heading:
+def _build_heading(
+    ask: ListRequest[Visitor], parsed: ThreadSearch, column: TableColumn
+) -> ColumnHeading:
     sort = None if column.sort == _SORT else column.sort
     if parsed.sort != column.sort:
-        return Heading(column=column, query=ask.query(sort=sort, order=None) or "q=")
-    turned = parsed.rising == (column.sort in catalogue.RISING)
-    order = ("desc" if parsed.rising else "asc") if turned else None
-    return Heading(
+        return ColumnHeading(
+            column=column, query=ask.query(sort=sort, order=None) or "q="
+        )
+    turned = parsed.is_rising == (column.sort in catalogue.RISING)
+    order = ("desc" if parsed.is_rising else "asc") if turned else None
+    return ColumnHeading(
         column=column,
         query=ask.query(sort=sort, order=order) or "q=",
-        order="ascending" if parsed.rising else "descending",
+        order="ascending" if parsed.is_rising else "descending",
     )
 
 
-def _batch(
+def _list_batch(
     ask: ListRequest[Visitor], after: str | None, limit: int
-) -> Batch[ThreadLine]:
+) -> ListBatch[ThreadLine]:
     parsed = cast("ThreadSearch", ask.parsed)
     return catalogue.list_threads(
         ask.where.project,
         terms=parsed.terms,
         now=ask.now,
         sort=parsed.sort,
-        rising=parsed.rising,
+        rising=parsed.is_rising,
         after=after,
         limit=limit,
         restricted=ask.where.officer,
     )
 
 
-def _all(ask: ListRequest[Visitor]) -> Iterable[Sequence[ThreadLine]]:
-    """List oldest first, other than on the page."""
+def _iter_all(ask: ListRequest[Visitor]) -> Iterable[Sequence[ThreadLine]]:
+    """Iterate all matching threads oldest first, unlike the page."""
     visitor = ask.where
     return catalogue.iter_threads(
         visitor.project, terms=ask.parsed.terms, now=ask.now, restricted=visitor.officer
@@ -226,15 +244,15 @@ def _all(ask: ListRequest[Visitor]) -> Iterable[Sequence[ThreadLine]]:
 
 SCREEN = Screen(
     folder="threads",
-    scope=screens.project_scope("threads", enter=enter, live=True),
-    read=read,
-    lines=_lines,
-    around=_around,
-    export=Export(
+    scope=screens.build_project_scope("threads", enter=enter, live=True),
+    read=read_search,
+    lines=_build_list,
+    around=_build_surroundings,
+    export=ScreenExport(
         fields=records.THREAD,
-        record=lambda _, line: records.thread(line),
-        batch=_batch,
-        lines=_all,
+        record=lambda _, line: records.build_thread_record(line),
+        batch=_list_batch,
+        lines=_iter_all,
         size=None,
     ),
 )
@@ -244,14 +262,14 @@ REASONS: tuple[CloseReason, ...] = get_args(CloseReason)
 
 
 @require_safe
-@signed_in_panel
-def panel(request: HttpRequest, project: str, panel: str) -> HttpResponse:
-    """Show what stands beside the list and loads by itself."""
+@require_signed_in_panel
+def show_panel(request: HttpRequest, project: str, panel: str) -> HttpResponse:
+    """Show a panel beside the list that loads separately: facets or fresh threads."""
     visitor = enter(request, project)
-    parsed, now = read(request), clock.now()
+    parsed, now = read_search(request), clock.now()
     if parsed.error:
         raise parsed.error
-    shown = {"facets": _facets, "fresh": _fresh}.get(panel)
+    shown = {"facets": _build_facets, "fresh": _count_fresh}.get(panel)
     if shown is None:
         raise Http404
     context = {"parsed": parsed, "visitor": visitor, "query": parsed.text}
@@ -262,39 +280,39 @@ def panel(request: HttpRequest, project: str, panel: str) -> HttpResponse:
 
 
 @require_http_methods(["GET", "HEAD", "POST"])
-@signed_in
+@require_signed_in
 def close(request: HttpRequest, project: str, thread: str) -> HttpResponse:
-    visitor = access.find_visitor(request, project)
-    row = access.find_thread(visitor, thread)
-    visitor.require(Membership.Role.EDITOR)
+    visitor = access.require_visitor(request, project)
+    row = access.require_thread(visitor, thread)
+    visitor.require_role(Membership.Role.EDITOR)
     reason = next((r for r in REASONS if r == request.POST.get("reason")), None)
     if request.method != "POST" or reason is None:
         context = {"row": row, "reasons": REASONS, "problem": None}
         status = 422 if request.method == "POST" else 200
-        return _closing(request, visitor, context, status=status)
+        return _render_close(request, visitor, context, status=status)
     try:
         operator_threads.close(row, actor=visitor.actor, reason=reason)
     except Refusal as refusal:
         context = {"row": row, "reasons": REASONS, "problem": refusal}
-        status = refusals.status_of(refusal)
-        return _closing(request, visitor, context, status=status)
-    return HttpResponseRedirect(_thread_url(project, thread))
+        status = refusals.get_status(refusal)
+        return _render_close(request, visitor, context, status=status)
+    return HttpResponseRedirect(_build_thread_url(project, thread))
 
 
 @require_post
-@signed_in
+@require_signed_in
 def reopen(request: HttpRequest, project: str, thread: str) -> HttpResponse:
-    visitor = access.find_visitor(request, project)
-    row = access.find_thread(visitor, thread)
-    visitor.require(Membership.Role.EDITOR)
+    visitor = access.require_visitor(request, project)
+    row = access.require_thread(visitor, thread)
+    visitor.require_role(Membership.Role.EDITOR)
     operator_threads.reopen(row, actor=visitor.actor)
-    return HttpResponseRedirect(_thread_url(project, thread))
+    return HttpResponseRedirect(_build_thread_url(project, thread))
 
 
-def _closing(
+def _render_close(
     request: HttpRequest, visitor: Visitor, context: dict[str, Any], *, status: int
 ) -> HttpResponse:
-    return shell.page(
+    return shell.render_page(
         request,
         "inspector/threads/close.html",
         context,
@@ -304,11 +322,11 @@ def _closing(
     )
 
 
-def _thread_url(project: str, thread: str) -> str:
+def _build_thread_url(project: str, thread: str) -> str:
     return reverse("thread", kwargs={"project": project, "thread": thread})
 
 
-def _facets(
+def _build_facets(
     request: HttpRequest, visitor: Visitor, parsed: ThreadSearch, now: datetime
 ) -> dict[str, Any]:
     found = facets.get_facets(
@@ -317,10 +335,10 @@ def _facets(
     return {"spread": found}
 
 
-def _fresh(
+def _count_fresh(
     request: HttpRequest, visitor: Visitor, parsed: ThreadSearch, now: datetime
 ) -> dict[str, Any]:
-    since = asof.since(request)
+    since = asof.read_since(request)
     count = catalogue.count_fresh(
         visitor.project,
         terms=parsed.terms,

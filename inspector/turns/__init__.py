@@ -1,1 +1,1 @@
-"""Screens of turns."""
+"""Screens of turns: list, request, changes and prefix."""

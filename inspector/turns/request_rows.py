@@ -1,4 +1,4 @@
-"""Rows of a request: what it was made of, in its order, for a bar and a table. Pure."""
+"""Rows of a request's texts, in order, for a bar and a table. Pure."""
 
 from __future__ import annotations
 
@@ -11,15 +11,15 @@ from inspector.drawing import first_words
 from inspector.drawing.first_words import FirstWords
 from inspector.turns.turns import ROW_CHARS
 from memoryhub.kernel.levels import recalls
-from memoryhub.kernel.packing.cuts import Cut
-from memoryhub.queries.turns.inclusions import Cause
-from memoryhub.queries.turns.turns import RequestSection, Shown, Used
+from memoryhub.kernel.packing.cuts import TextCut
+from memoryhub.queries.turns.inclusions import FrameCause
+from memoryhub.queries.turns.turns import RequestSection, ShownRequest, UsedText
 
-#: Rows that stand on a page at once, and cells of the bar.
+#: Rows on one page, and cells of the bar.
 ROWS, CELLS = 72, 150
-#: Turns from which on it is told that what was brought along was not used.
+#: Turns after which the page reports that a recalled text was not used.
 EARLY = 3
-#: Sections as they are called, in the order of any request.
+#: Names of the sections, in the order of any request.
 _GROUPS = {
     "system": "Head",
     "rules": "Head",
@@ -34,7 +34,7 @@ _GROUPS = {
     "tools": "Tools",
 }
 ROLES = ("user", "assistant", "tool", "system")
-#: How what a turn brought along was found; the words it shares with the question
+#: Texts for how a recalled text was found; the words that it shares with the question
 #: follow.
 _SOURCES = {
     "search": "found by",
@@ -43,7 +43,7 @@ _SOURCES = {
     "claim": "a claim that is used often",
     "prerequisite": "read before tools like those called last",
 }
-#: Of those, how many are shown.
+#: Shared words that are shown.
 WORDS = 6
 _RULES = {
     "explicit": ("pinned", "by a command"),
@@ -56,19 +56,19 @@ _RULES = {
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Cell:
-    """Hold a stretch of the bar, in percent of the budget."""
+class BarCell:
+    """Cell of the bar, in percent of the budget."""
 
     hue: str
     x: str
     width: str
     label: str
-    #: The row that it leads to; empty where none is shown.
+    #: Row that the cell links to; empty if the page does not show the row.
     row: str
 
     @property
     def svg(self) -> str:
-        """Draw the cell without a template: a bar has up to 150 of them."""
+        """SVG of the cell, built without a template: a bar has up to 150 cells."""
         drawn = format_html(
             '<rect class="fill-{}" x="{}%" width="{}%" height="36"><title>{}</title>'
             "</rect>",
@@ -84,28 +84,28 @@ class Cell:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RequestRow:
-    """Hold a text of the request, and why it is in."""
+    """Text of the request, and why the request holds it."""
 
-    used: Used
-    #: Its role, or its type; and the role that colours it.
+    used: UsedText
+    #: Role or type of the text; and the role that colours it.
     who: str
     hue: str
     excerpt: FirstWords | None
-    #: A word that is set off, and the rest of the reason.
+    #: Emphasised word, and the rest of the reason.
     reason: tuple[str, str]
-    #: The event behind it, in the thread's own journal.
+    #: Event that shortened or fetched the text, in the thread's own journal.
     event: int | None
-    #: The turn whose request first had it so.
+    #: Turn whose request first held the text in this form.
     since: int | None
-    #: Its tokens in percent of the largest row's.
+    #: Tokens in percent of the largest row's tokens.
     width: str
-    #: How it is shown other than in full: a colour and words, or None.
+    #: Colour and words for a text not shown in full; else None.
     chip: tuple[str, str] | None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Group:
-    """Hold a section, or those of the head together."""
+class SectionGroup:
+    """Section of the bar; the sections of the head form one group."""
 
     name: str
     parts: tuple[RequestSection, ...]
@@ -117,23 +117,23 @@ class Group:
     hues: tuple[str, ...]
 
 
-def list_groups(shown: Shown) -> list[Group]:
-    """Gather the request's sections under the names that people know them by."""
-    found, begin, whole = list[Group](), 0, _whole(shown)
+def list_groups(shown: ShownRequest) -> list[SectionGroup]:
+    """List the request's sections, grouped under the names that the page shows."""
+    found, begin, whole = list[SectionGroup](), 0, _compute_whole(shown)
     for name in dict.fromkeys(_GROUPS[part.name] for part in shown.parts):
         parts = tuple(part for part in shown.parts if _GROUPS[part.name] == name)
         tokens = sum(part.tokens for part in parts)
         inside = {part.name for part in parts}
-        hues = {_hue(each) for each in shown.used if each.section in inside}
+        hues = {_find_hue(each) for each in shown.used if each.section in inside}
         found.append(
-            Group(
+            SectionGroup(
                 name=name,
                 parts=parts,
                 tokens=tokens,
                 refs=sum(part.refs for part in parts),
                 # A bracket ends before the next begins.
-                begin=_percent(begin + whole / 800, whole),
-                end=_percent(max(begin + tokens - whole / 800, begin), whole),
+                begin=_render_percent(begin + whole / 800, whole),
+                end=_render_percent(max(begin + tokens - whole / 800, begin), whole),
                 hues=tuple(hue for hue in ROLES if hue in hues) or (parts[0].name,),
             )
         )
@@ -141,9 +141,9 @@ def list_groups(shown: Shown) -> list[Group]:
     return found
 
 
-def draw_bar(shown: Shown, rows: Sequence[RequestRow]) -> list[Cell]:
-    """Draw one cell for each text, folding neighbours where there are very many."""
-    found, begin, whole = list[Cell](), 0.0, _whole(shown)
+def draw_bar(shown: ShownRequest, rows: Sequence[RequestRow]) -> list[BarCell]:
+    """Draw a cell for each text; neighbours share one where there are too many."""
+    found, begin, whole = list[BarCell](), 0.0, _compute_whole(shown)
     there = {row.used.place for row in rows}
     step = -(-len(shown.used) // CELLS) or 1
     for part in shown.parts:
@@ -152,15 +152,15 @@ def draw_bar(shown: Shown, rows: Sequence[RequestRow]) -> list[Cell]:
         for start in range(0, len(inside), step):
             chunk = inside[start : start + step]
             size = part.tokens * sum(each.tokens or 1 for each in chunk) / total
-            found.append(_cell(chunk, begin, size, whole, there))
+            found.append(_build_cell(chunk, begin, size, whole, there))
             begin += size
         if not inside:
             found.append(
-                Cell(
+                BarCell(
                     hue=part.name,
-                    x=_percent(begin, whole),
-                    width=_percent(part.tokens, whole),
-                    label=f"{part.name}, {_tokens(part.tokens)}",
+                    x=_render_percent(begin, whole),
+                    width=_render_percent(part.tokens, whole),
+                    label=f"{part.name}, {_render_tokens(part.tokens)}",
                     row="",
                 )
             )
@@ -169,37 +169,37 @@ def draw_bar(shown: Shown, rows: Sequence[RequestRow]) -> list[Cell]:
 
 
 def list_rows(
-    shown: Shown,
-    window: Sequence[Used],
-    causes: Mapping[int, Cause],
+    shown: ShownRequest,
+    window: Sequence[UsedText],
+    causes: Mapping[int, FrameCause],
     *,
     began: int,
     own: bool,
     turns: int,
 ) -> list[RequestRow]:
-    """Word the texts of a window.
+    """Build the rows of a window's texts.
 
-    `began` is the seq at which the turn did, `turns` how many the thread has by now.
+    `began` is the seq at which the turn began, `turns` the thread's number of turns.
     """
     most = max((used.tokens or 0 for used in window), default=0)
     cuts = {cut.page_id: cut for cut in shown.cuts}
     found = list[RequestRow]()
     for used in window:
-        since = _since(shown, used, causes, began) if own else None
+        since = _find_first_turn(shown, used, causes, began) if own else None
         cut = cuts.get(used.page_id) if used.cut or used.level else None
-        # Of what was brought along lately it is too early to say.
+        # For a text recalled lately it is too early to say whether it is used.
         is_early = since is not None and turns < since + EARLY
         row = RequestRow(
             used=used,
             who=(used.text.role or used.text.type) if used.text else "page",
-            hue=_hue(used),
+            hue=_find_hue(used),
             excerpt=None
             if used.text is None
-            else first_words.page_words(used.text, used.level, chars=ROW_CHARS),
-            reason=_reason(used),
-            event=_event(used) if own else None,
+            else first_words.build_page_words(used.text, used.level, chars=ROW_CHARS),
+            reason=_explain_row(used),
+            event=_find_event(used) if own else None,
             since=since,
-            width=_percent(used.tokens or 0, most),
+            width=_render_percent(used.tokens or 0, most),
             chip=_word_chip(used, cut, is_early=is_early),
         )
         found.append(row)
@@ -207,15 +207,17 @@ def list_rows(
 
 
 def group_by_section(rows: Iterable[RequestRow]) -> dict[str, list[RequestRow]]:
-    """Gather the rows of each section, in their order."""
+    """Group the rows by section, in their order."""
     found: dict[str, list[RequestRow]] = {}
     for row in rows:
         found.setdefault(row.used.section, []).append(row)
     return found
 
 
-def window_of(shown: Shown, chosen: int | None) -> tuple[int, list[Used]]:
-    """Choose which texts stand on the page: the last ones, or those from a place on."""
+def choose_window(
+    shown: ShownRequest, chosen: int | None
+) -> tuple[int, list[UsedText]]:
+    """Choose the texts of the page: the last ROWS, or ROWS from a place on."""
     used = shown.used
     first = max(0, len(used) - ROWS)
     if chosen is not None:
@@ -223,56 +225,56 @@ def window_of(shown: Shown, chosen: int | None) -> tuple[int, list[Used]]:
     return first, [*used[first : first + ROWS]]
 
 
-def cause_seqs(window: Sequence[Used]) -> Iterator[int]:
-    """Yield the events that put these texts where they are."""
+def iter_cause_seqs(window: Sequence[UsedText]) -> Iterator[int]:
+    """Yield the seqs of the events that included these texts."""
     for used in window:
         if used.inclusion is not None and used.inclusion.cause_seq is not None:
             yield used.inclusion.cause_seq
 
 
-def _tokens(count: int) -> str:
+def _render_tokens(count: int) -> str:
     return "1 token" if count == 1 else f"{count:,} tokens"
 
 
-def _whole(shown: Shown) -> int:
+def _compute_whole(shown: ShownRequest) -> int:
     return max(1, shown.event.budget, sum(part.tokens for part in shown.parts))
 
 
-def _percent(size: float, whole: float) -> str:
+def _render_percent(size: float, whole: float) -> str:
     return f"{100 * size / whole:.3f}" if whole else "0"
 
 
-def _hue(used: Used) -> str:
-    """The role that colours it; pages that nobody said look as the system's do."""
+def _find_hue(used: UsedText) -> str:
+    """Find the role that colours a text; `system` for pages without a role."""
     role = used.text.role if used.text else None
     return role if role in ROLES else "system"
 
 
-def _cell(
-    chunk: Sequence[Used], begin: float, size: float, whole: int, there: set[int]
-) -> Cell:
+def _build_cell(
+    chunk: Sequence[UsedText], begin: float, size: float, whole: int, there: set[int]
+) -> BarCell:
     largest = max(chunk, key=lambda used: used.tokens or 0)
     first, tokens = chunk[0], sum(used.tokens or 0 for used in chunk)
     name = first.page_id or "erased"
     if len(chunk) > 1:
         name = f"{name} and {len(chunk) - 1} more"
-    return Cell(
-        hue=_hue(largest),
-        x=_percent(begin, whole),
-        # A hairline between neighbours, where they are wide enough for one.
-        width=_percent(max(size - whole / 1500, size * 0.7), whole),
-        label=f"{name}, {_tokens(tokens)}",
+    return BarCell(
+        hue=_find_hue(largest),
+        x=_render_percent(begin, whole),
+        # Leave a hairline between neighbours, if they are wide enough.
+        width=_render_percent(max(size - whole / 1500, size * 0.7), whole),
+        label=f"{name}, {_render_tokens(tokens)}",
         row=f"in-{first.place}" if first.place in there else "",
     )
 
 
 def _word_chip(
-    used: Used, cut: Cut | None, *, is_early: bool
+    used: UsedText, cut: TextCut | None, *, is_early: bool
 ) -> tuple[str, str] | None:
-    """Word how a text is shown other than in full, with the colour of that."""
+    """Describe a text not shown in full, with a colour; None for a full text."""
     level = f"~{used.level}" if used.level else ""
     if cut is not None:
-        of_all = f"{cut.shown_tokens:,} of {_tokens(cut.tokens)}"
+        of_all = f"{cut.shown_tokens:,} of {_render_tokens(cut.tokens)}"
         return "short", f"{level}, {of_all}" if level else of_all
     if level:
         whole = used.inclusion.full_tokens if used.inclusion else None
@@ -288,12 +290,12 @@ def _word_chip(
     return None
 
 
-def _reason(used: Used) -> tuple[str, str]:
+def _explain_row(used: UsedText) -> tuple[str, str]:
     why = used.inclusion.why if used.inclusion else ""
     if used.source:
         if used.source in recalls.PREFETCHED:
             return _SOURCES[used.source], ""
-        # A neighbour may be found, of what has the words.
+        # A neighbour of a matching text may be recalled without sharing a word.
         words = ", ".join(used.shared[:WORDS]) or "what was said beside it"
         return _SOURCES[used.source], words
     if used.cut == 0:
@@ -310,17 +312,17 @@ def _reason(used: Used) -> tuple[str, str]:
     return "", f"kept, {score}" if score else "–"
 
 
-def _event(used: Used) -> int | None:
-    """The event worth a look: by which it was shortened or fetched."""
+def _find_event(used: UsedText) -> int | None:
+    """Find the event that shortened or fetched a text."""
     if used.inclusion is None or not (used.level or used.recalled):
         return None
     return used.inclusion.cause_seq
 
 
-def _since(
-    shown: Shown, used: Used, causes: Mapping[int, Cause], began: int
+def _find_first_turn(
+    shown: ShownRequest, used: UsedText, causes: Mapping[int, FrameCause], began: int
 ) -> int | None:
-    """The turn whose request first showed it as this one does."""
+    """Find the turn whose request first held the text in this form."""
     inclusion, turn = used.inclusion, shown.event.turn
     recall = shown.recorded.record.recall
     if used.source and recall:

@@ -1,4 +1,4 @@
-"""The page of a turn: what it was asked, what it saw, what was missing, and why."""
+"""Page of a turn: question, answer, request, missing pages, and the verdict."""
 
 from __future__ import annotations
 
@@ -10,18 +10,18 @@ from django.http import Http404, HttpRequest, HttpResponse
 from django.shortcuts import render
 from django.views.decorators.http import require_safe
 
-from inspector.access.access import signed_in, signed_in_panel
+from inspector.access.access import require_signed_in, require_signed_in_panel
 from inspector.drawing import chat, first_words, lifelines
-from inspector.drawing.chat import Block
+from inspector.drawing.chat import ChatBlock
 from inspector.drawing.first_words import FirstWords, Pieces
 from inspector.drawing.lifelines import LifeLine
 from inspector.lists import panels, visits
 from inspector.lists.screens import Context
 from inspector.lists.visits import Visit
 from inspector.turns import request_rows, turn_changes, turn_words
-from inspector.turns.turns import ROW_CHARS, turn_rows
+from inspector.turns.turns import ROW_CHARS, list_turn_rows
 from inspector.web import asof
-from inspector.web.asof import AsOf
+from inspector.web.asof import ShownMoment
 from memoryhub.errors import NotFoundError
 from memoryhub.kernel.messages import media
 from memoryhub.kernel.packing import selection
@@ -40,59 +40,58 @@ from memoryhub.queries.turns import (
     verdicts,
 )
 from memoryhub.queries.turns.exchanges import Exchange
-from memoryhub.queries.turns.matches import Matches
-from memoryhub.queries.turns.missing import OFFERED, Missing, MissingPage
-from memoryhub.queries.turns.turn_faults import Fault
-from memoryhub.queries.turns.turns import Shown, TurnLine
+from memoryhub.queries.turns.matches import QuestionMatches
+from memoryhub.queries.turns.missing import OFFERED, MissingPage, MissingPages
+from memoryhub.queries.turns.turn_faults import TurnFault
+from memoryhub.queries.turns.turns import ShownRequest, TurnLine
 
-#: What the page of a turn fetches once it stands.
+#: Panels that the page of a turn fetches after it has loaded.
 PANELS = ("prefix",)
-#: Turns that are listed before the one at hand, and after it.
+#: Turns listed before the shown turn, and after it.
 BEFORE, AFTER = missing.TURNS, 4
-#: Of the best matches that were not in, so many are told at length.
+#: Best matches not in the request that the page shows at length.
 LONG = 3
-#: Turns before the one at hand that are named for how little of theirs was as before.
+#: Earlier turns with a weak prefix that the page names.
 WEAK = 2
-#: Characters of a question or an answer that stand on top, and of a question that is
-#: looked for elsewhere.
+#: Characters of a question or an answer at the top, and of a question in a search.
 SPEECH_CHARS, LOOKED_FOR = 1_200, 500
-#: Texts whose places are listed at once.
+#: Texts whose places the page lists at once.
 PLACES = 100
-#: Messages of a request that a page shows unasked, of its beginning and its end.
+#: Messages at the beginning and at the end of a request that the page shows by default.
 FIRST, LAST = 20, 80
-#: Characters of one message of a request, of all of them, and of its exact bytes, that
-#: a page shows unasked.
+#: Characters of one message, of all messages, and of the exact bytes of a request that
+#: the page shows by default.
 MESSAGE_CHARS, READABLE_CHARS, EXACT_CHARS = 12_000, 40_000, 8_000
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Speech:
-    """Hold a message of the exchange, as it stands on top."""
+class ExchangeMessage:
+    """Message of the exchange, as shown at the top."""
 
     slot: SlotLine
     excerpt: FirstWords | None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Absence:
-    """Hold a page that was not in, with how that is shown."""
+class AbsentPage:
+    """Page missing from the request, or shortened in it, as the page shows it."""
 
     page: MissingPage
-    #: Its role, or its type; and the role that colours it.
+    #: Role or type of the page; and the role that colours it.
     who: str
     hue: str
     excerpt: FirstWords | None
-    #: Of what fits the question: the part of it that does.
+    #: Part of a matching page that matches the question.
     marked: Pieces | None
     line: LifeLine
     why: str
-    #: Why it was refused lately; empty if it was not.
+    #: Why the page was refused lately; empty if it was not refused.
     refusal: str
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RequestMessage:
-    """Hold a message of a request, as the model reads it."""
+    """Message of a request, as the model reads it."""
 
     role: str
     text: str
@@ -104,43 +103,47 @@ class RequestMessage:
 
 
 @require_safe
-@signed_in
+@require_signed_in
 def show(request: HttpRequest, project: str, thread: str, n: int) -> HttpResponse:
-    """Show a turn: its question, its answer, what was in its request and what not."""
-    visit, lines = _find(request, project, thread, n)
+    """Show a turn: question, answer, the request's texts, and the missing pages."""
+    visit, lines = _require_turn(request, project, thread, n)
     shown = turns.get_context(visit.row, n)
     line = next(each for each in lines if each.n == n)
-    context = _around(visit, lines, line) | {"n": n, "shown": shown}
+    context = _build_surroundings(visit, lines, line) | {"n": n, "shown": shown}
     if shown is not None:
-        context |= _request(request, visit, shown, lines)
+        context |= _build_request(request, visit, shown, lines)
     elif not line.inherited:
-        state = replay.state_at(visit.row, line.seq).state
-        context |= _spoken(visit, exchanges.get_exchange(visit.row, state, n), n)
-    answer = visits.page(
+        state = replay.load_state_at(visit.row, line.seq).state
+        context |= _build_exchange(
+            visit, exchanges.get_exchange(visit.row, state, n), n
+        )
+    answer = visits.render_page(
         request,
         "inspector/turns/show.html",
         visit,
         context,
         status=410 if shown and shown.missing else 200,
     )
-    # A page that waits for the answer of its turn takes it from here.
+    # A page that waits for its turn's answer fetches this page as a panel.
     answer.headers["MH-Panel"] = "1"
     return answer
 
 
 @require_safe
-@signed_in_panel
-def panel(
+@require_signed_in_panel
+def show_panel(
     request: HttpRequest, project: str, thread: str, n: int, panel: str
 ) -> HttpResponse:
-    """Show what the page of a turn fetches once it stands: what ended the prefix."""
+    """Show a panel that the page of a turn fetches later: what ended the prefix."""
     if panel not in PANELS:
         raise Http404
     visit = visits.find(request, project, thread)
     if not 1 <= n <= visit.row.turn_count:
         raise NotFoundError
     at_seq = visit.moment.at_seq
-    context = panels.shared(visit.scene) | turn_changes.get_prefix(visit.row, n)
+    context = panels.build_shared_context(visit.scene) | turn_changes.get_prefix(
+        visit.row, n
+    )
     context |= {"n": n, "then": "" if at_seq is None else f"?at_seq={at_seq}"}
     answer = render(request, f"inspector/turns/panels/_{panel}.html", context)
     answer.headers["MH-Panel"] = "1"
@@ -148,26 +151,28 @@ def panel(
 
 
 @require_safe
-@signed_in
-def read(request: HttpRequest, project: str, thread: str, n: int) -> HttpResponse:
-    """Show the request itself: as the model read it, and byte for byte."""
-    visit, _ = _find(request, project, thread, n)
+@require_signed_in
+def show_request(
+    request: HttpRequest, project: str, thread: str, n: int
+) -> HttpResponse:
+    """Show the request itself: readable, and byte for byte."""
+    visit, _ = _require_turn(request, project, thread, n)
     shown = turns.get_context(visit.row, n, with_ranges=True)
     whole = request.GET.get("content") == "all"
     context: Context = {"n": n, "shown": shown, "readable": (), "raw": None}
     if shown is not None:
-        context |= _places(visit, shown, asof.number(request, "from") or 1)
+        context |= _list_places(visit, shown, asof.read_number(request, "from") or 1)
     if shown is not None and shown.request is not None:
         text = shown.request.decode()
         exact = text if whole else text[:EXACT_CHARS]
         cut = len(text) if len(exact) < len(text) else 0
         context |= {
-            "readable": _readable(shown.request, whole=whole),
-            "hidden": _hidden(shown.request, whole=whole),
+            "readable": _list_readable(shown.request, whole=whole),
+            "hidden": _count_hidden(shown.request, whole=whole),
             "first": FIRST,
-            "raw": Block(kind="json", text=exact, cut=cut),
+            "raw": ChatBlock(kind="json", text=exact, cut=cut),
         }
-    return visits.page(
+    return visits.render_page(
         request,
         "inspector/turns/request.html",
         visit,
@@ -177,8 +182,8 @@ def read(request: HttpRequest, project: str, thread: str, n: int) -> HttpRespons
     )
 
 
-def _places(visit: Visit, shown: Shown, first: int) -> Context:
-    """Gather a stretch of the texts with where they stand."""
+def _list_places(visit: Visit, shown: ShownRequest, first: int) -> Context:
+    """Build a window of the request's texts with their places."""
     end = first - 1 + PLACES
     own = shown.recorded.home.id == visit.row.id
     return {
@@ -188,94 +193,98 @@ def _places(visit: Visit, shown: Shown, first: int) -> Context:
     }
 
 
-def _find(
+def _require_turn(
     request: HttpRequest, project: str, thread: str, n: int
 ) -> tuple[Visit, list[TurnLine]]:
-    """Find a turn with those around it, as of its end. Raises NotFoundError."""
+    """Return a turn with the turns around it, as of its end. Raises NotFoundError."""
     visit = visits.find(request, project, thread)
     lines = turns.list_around(visit.row, n, before=BEFORE, after=AFTER)
     line = next(each for each in lines if each.n == n)
     if not line.inherited:
-        end, head = replay.seq_at_turn(visit.row, n), visit.row.head_seq
+        end, head = replay.get_turn_end(visit.row, n), visit.row.head_seq
         last = visit.row.turn_count
-        moment = AsOf(seq=end, head=head, live=False, turn=n, turns=last)
+        moment = ShownMoment(seq=end, head=head, live=False, turn=n, turns=last)
         visit = Visit(visitor=visit.visitor, row=visit.row, moment=moment)
     return visit, lines
 
 
-def _around(visit: Visit, lines: list[TurnLine], line: TurnLine) -> Context:
-    """Gather what stands around the request: its time, the turns before and after."""
-    began = turns.how_began([line])[line.n]
+def _build_surroundings(visit: Visit, lines: list[TurnLine], line: TurnLine) -> Context:
+    """Build the surroundings of the request: its time, the turns before and after."""
+    began = turns.get_starts([line])[line.n]
     before = next((each for each in lines if each.n == line.n - 1), None)
     return {
         "line": line,
         "before": before,
         "began": began,
-        "rows": turn_rows(visit.row, lines),
+        "rows": list_turn_rows(visit.row, lines),
         "faults": None,
     }
 
 
-def _spoken(visit: Visit, exchange: Exchange, n: int) -> Context:
-    """Gather the exchange of the turn, and what was fetched in it."""
+def _build_exchange(visit: Visit, exchange: Exchange, n: int) -> Context:
+    """Build the exchange of the turn, with the page faults in it."""
     faults = turn_faults.get_faults(visit.row, n, first=exchange.first)
     return {
         "exchange": exchange,
-        "nth": turn_words.ordinal(n - exchange.first + 1),
-        "question": exchange.question and _speech(exchange.question),
-        "answers": [_speech(slot) for slot in exchange.answers[-2:]],
+        "nth": turn_words.render_ordinal(n - exchange.first + 1),
+        "question": exchange.question and _build_speech(exchange.question),
+        "answers": [_build_speech(slot) for slot in exchange.answers[-2:]],
         "faults": faults,
-        "served": [each for each in _faults(faults) if not each.refused],
-        "refused": [each for each in _faults(faults) if each.refused],
-        "fault_lines": [(f, turn_words.of_fault(f)) for f in _faults(faults)],
+        "served": [each for each in _list_faults(faults) if not each.refused],
+        "refused": [each for each in _list_faults(faults) if each.refused],
+        "fault_lines": [
+            (f, turn_words.describe_fault(f)) for f in _list_faults(faults)
+        ],
     }
 
 
-def _faults(found: turn_faults.TurnFaults | None) -> tuple[Fault, ...]:
+def _list_faults(found: turn_faults.TurnFaults | None) -> tuple[TurnFault, ...]:
     return found.faults if found else ()
 
 
-def _speech(slot: SlotLine) -> Speech:
+def _build_speech(slot: SlotLine) -> ExchangeMessage:
     excerpt = None
     if not slot.erased:
-        excerpt = first_words.message_words(slot.content, slot.role, chars=SPEECH_CHARS)
-    return Speech(slot=slot, excerpt=excerpt)
+        excerpt = first_words.build_message_words(
+            slot.content, slot.role, chars=SPEECH_CHARS
+        )
+    return ExchangeMessage(slot=slot, excerpt=excerpt)
 
 
-def _request(
-    request: HttpRequest, visit: Visit, shown: Shown, lines: list[TurnLine]
+def _build_request(
+    request: HttpRequest, visit: Visit, shown: ShownRequest, lines: list[TurnLine]
 ) -> Context:
-    """Gather what the request held, what it did not, and the verdict."""
+    """Build the request's contents, the missing pages, and the verdict."""
     row, n, own = visit.row, shown.event.turn, shown.recorded.home.id == visit.row.id
     exchange = exchanges.get_exchange(row, shown.state, n)
-    spoken = _spoken(visit, exchange, n)
+    spoken = _build_exchange(visit, exchange, n)
     best = matches.get_matches(row, shown, exchange)
     lacking = missing.get_missing(row, shown, since=lines[0], matches=best)
     began = next(each.seq for each in lines if each.n == n)
-    chosen = asof.number(request, "from")
+    chosen = asof.read_number(request, "from")
     return {
         **spoken,
         "own": own,
         "then": f"?at_seq={shown.event.as_of_seq}" if own else "",
-        **_inside(row, shown, chosen, began=began, own=own),
+        **_build_contents(row, shown, chosen, began=began, own=own),
         "whole_pages": len(lacking.whole),
-        "fetches": selection.policies_of(shown.state.paging),
+        "fetches": selection.build_policies(shown.state.paging),
         "missing": lacking,
         "absences": group_absences(lacking),
         "matches": best,
-        "match_words": turn_words.standing(best),
+        "match_words": turn_words.describe_standing(best),
         "looked_for": exchange.question_text[:LOOKED_FOR],
-        **_verdict(row, lacking, best, _faults(spoken["faults"])),
+        **_build_verdict(row, lacking, best, _list_faults(spoken["faults"])),
         "weak": [each for each in lines if each.n < n and _is_weak(each)][-WEAK:],
     }
 
 
-def _inside(
-    row: Thread, shown: Shown, chosen: int | None, *, began: int, own: bool
+def _build_contents(
+    row: Thread, shown: ShownRequest, chosen: int | None, *, began: int, own: bool
 ) -> Context:
-    """Gather what the request held: its bar, its sections, a stretch of its texts."""
-    first, window = request_rows.window_of(shown, chosen)
-    seqs = request_rows.cause_seqs(window)
+    """Build the request's contents: its bar, its sections, a window of its texts."""
+    first, window = request_rows.choose_window(shown, chosen)
+    seqs = request_rows.iter_cause_seqs(window)
     causes = inclusions.get_causes(shown.recorded.home.id, seqs)
     rows = request_rows.list_rows(
         shown, window, causes, began=began, own=own, turns=row.turn_count
@@ -293,31 +302,34 @@ def _inside(
     }
 
 
-def _verdict(
-    row: Thread, lacking: Missing, best: Matches, faults: Sequence[Fault]
+def _build_verdict(
+    row: Thread,
+    lacking: MissingPages,
+    best: QuestionMatches,
+    faults: Sequence[TurnFault],
 ) -> Context:
-    verdict = verdicts.judge(lacking, best, faults)
+    verdict = verdicts.judge_turn(lacking, best, faults)
     fault, first = verdict.fault, verdict.first
     return {
         "verdict": verdict,
-        "verdict_words": turn_words.headline(verdict, best),
-        "verdict_text": first and _absence(lacking, first),
-        "refusal": turn_words.refusal(fault),
-        "fitting": fault and turn_faults.get_fitting(row, fault),
+        "verdict_words": turn_words.describe_verdict(verdict, best),
+        "verdict_text": first and _build_absence(lacking, first),
+        "refusal": turn_words.describe_refusal(fault),
+        "fitting": fault and turn_faults.get_room_when_refused(row, fault),
     }
 
 
-def group_absences(lacking: Missing) -> Context:
-    """Divide what was not in: what fits the question, what left lately, the rest."""
-    drawn = [_absence(lacking, page) for page in lacking.pages]
+def group_absences(lacking: MissingPages) -> Context:
+    """Group absent pages: matches of the question, lately evicted pages, the rest."""
+    drawn = [_build_absence(lacking, page) for page in lacking.pages]
     away = [each for each in drawn if each.page.used is None]
     ranked = [each for each in away if each.page.match is not None]
     others = [each for each in away if each.page.match is None]
     short = [each for each in drawn if each.page.used is not None]
     lately = [each for each in others if each.page.urgency < OFFERED]
-    # Of one that is in, but not as the model wanted it, both are told.
+    # A shortened page that was refused lately is listed in both groups.
     lately += [each for each in short if each.page.refused is not None]
-    fresh = [each for each in short if not _long_shortened(lacking, each.page)]
+    fresh = [each for each in short if not _is_long_shortened(lacking, each.page)]
     return {
         "long": ranked[:LONG],
         "brief": ranked[LONG:],
@@ -328,48 +340,48 @@ def group_absences(lacking: Missing) -> Context:
     }
 
 
-def _long_shortened(lacking: Missing, page: MissingPage) -> bool:
-    """Tell whether it has been so since before what is looked back to."""
+def _is_long_shortened(lacking: MissingPages, page: MissingPage) -> bool:
+    """Tell whether a page was shortened before the turns that are looked back to."""
     step = page.shortened
     return page.match is None and step is not None and step.turn < lacking.since
 
 
-def _absence(lacking: Missing, page: MissingPage) -> Absence:
+def _build_absence(lacking: MissingPages, page: MissingPage) -> AbsentPage:
     entry, excerpt = page.entry, None
     if page.text is not None:
-        excerpt = first_words.page_words(page.text, FULL, chars=ROW_CHARS)
+        excerpt = first_words.build_page_words(page.text, FULL, chars=ROW_CHARS)
     role = entry.role if entry else None
-    return Absence(
+    return AbsentPage(
         page=page,
         who=role or (entry.type if entry else "page"),
         hue=role if role in request_rows.ROLES else "system",
         excerpt=excerpt,
-        marked=first_words.excerpt_pieces(page.match.excerpt) if page.match else None,
+        marked=first_words.split_excerpt(page.match.excerpt) if page.match else None,
         line=lifelines.draw(page.life, head=lacking.head, here=lacking.clock),
-        why=turn_words.leaving(page.left or page.shortened, page.newcomer),
-        refusal=turn_words.refusal(page.refused),
+        why=turn_words.describe_leaving(page.left or page.shortened, page.newcomer),
+        refusal=turn_words.describe_refusal(page.refused),
     )
 
 
 def _is_weak(line: TurnLine) -> bool:
-    """Tell whether less than half of a request began as the one before it."""
+    """Tell whether less than half of a request repeats the beginning of the last."""
     packed = line.packed
     kept = None if packed is None or line.n == 1 else packed.prefix_tokens
     return packed is not None and kept is not None and 2 * kept < packed.tokens
 
 
-def _readable(request: bytes, *, whole: bool) -> list[RequestMessage]:
-    """Give the messages: the first and the last, as much as a page has room for."""
+def _list_readable(request: bytes, *, whole: bool) -> list[RequestMessage]:
+    """List the first and the last messages, within the characters of a page."""
     room, found = READABLE_CHARS, list[RequestMessage]()
-    messages = _messages(request)
+    messages = _parse_messages(request)
     if not whole and len(messages) > FIRST + LAST:
         messages = [*messages[:FIRST], *messages[-LAST:]]
     for message in messages:
         content = message.get("content")
         if isinstance(content, str) and "tool_calls" not in message:
-            text = media.without_base64(content)
+            text = media.remove_base64(content)
         else:
-            text = chat.readable(message)
+            text = chat.render_readable_json(message)
         shown = text if whole else text[: max(0, min(MESSAGE_CHARS, room))]
         room -= len(shown)
         role = message.get("role") or message.get("type", "")
@@ -377,13 +389,13 @@ def _readable(request: bytes, *, whole: bool) -> list[RequestMessage]:
     return found
 
 
-def _hidden(request: bytes, *, whole: bool) -> int:
-    """Count the messages between the first and the last that are not shown."""
-    return 0 if whole else max(0, len(_messages(request)) - FIRST - LAST)
+def _count_hidden(request: bytes, *, whole: bool) -> int:
+    """Count the hidden messages between the first and the last."""
+    return 0 if whole else max(0, len(_parse_messages(request)) - FIRST - LAST)
 
 
-def _messages(request: bytes) -> list[dict[str, Any]]:
-    whole = strict_json.kept(request)
+def _parse_messages(request: bytes) -> list[dict[str, Any]]:
+    whole = strict_json.parse_stored(request)
     head = whole.get("system")
     system = [{"role": "system", "content": head}] if head else []
     messages: list[dict[str, Any]] = whole.get("input") or whole["messages"]

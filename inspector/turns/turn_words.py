@@ -1,15 +1,15 @@
-"""Words of a turn: its verdict, why a page left, why another was refused. Pure."""
+"""Words of a turn: the verdict, and why a page left or was refused. Pure."""
 
 from __future__ import annotations
 
 from memoryhub.queries.paging.lives import LifeStep
 from memoryhub.queries.paging.newcomers import Newcomer
-from memoryhub.queries.turns.matches import BEST, Matches
-from memoryhub.queries.turns.turn_faults import Fault
+from memoryhub.queries.turns.matches import BEST, QuestionMatches
+from memoryhub.queries.turns.turn_faults import TurnFault
 from memoryhub.queries.turns.verdicts import TurnVerdict
 
 _ORDINALS = ("first", "second", "third", "fourth", "fifth", "sixth")
-#: Why a page was refused, as the model's answer had it.
+#: Texts for why a fetch was refused, by the code in the model's answer.
 REFUSALS = {
     "page_unknown": "there never was such a page",
     "page_erased": "it was erased",
@@ -24,7 +24,7 @@ _REASONS = {
     "tool_prereq": "before calling a tool",
     "speculative": "on a guess",
 }
-#: Why a page left, other than for room.
+#: Texts for why a page left, other than for room.
 _CAUSES = {
     "command": "by a command",
     "answered": "with a call that brought nothing",
@@ -39,7 +39,7 @@ _HEADLINES = {
     "complete": "All that matches was in the request",
     "unmatched": "Nothing that was said before matches this question",
 }
-#: Why the beginning of a request is no longer that of the one before.
+#: Texts for why a request's beginning differs from the request before.
 PREFIX_CAUSES = {
     "evicted": "a page left",
     "lowered": "a page was shortened",
@@ -57,20 +57,23 @@ PREFIX_CAUSES = {
 }
 
 
-def headline(verdict: TurnVerdict, matches: Matches) -> str:
-    """Word a verdict in one sentence without its full stop."""
+def describe_verdict(verdict: TurnVerdict, matches: QuestionMatches) -> str:
+    """Describe a verdict in one sentence without its full stop."""
     if verdict.kind == "partly":
-        count, most = len(matches.standing("out")), _best(len(matches.items))
-        return f"{count} of the {most} {_were(count)} not in the request"
-    if verdict.kind == "complete" and matches.standing("shortened"):
+        count, most = (
+            len(matches.list_with_standing("out")),
+            _render_best(len(matches.items)),
+        )
+        return f"{count} of the {most} {_choose_verb(count)} not in the request"
+    if verdict.kind == "complete" and matches.list_with_standing("shortened"):
         return "All that matches was in the request, some of it shortened"
     if verdict.kind == "unmatched" and not matches.has_question:
         return "Nothing was asked before this turn"
     return _HEADLINES[verdict.kind]
 
 
-def leaving(step: LifeStep | None, newcomer: Newcomer | None) -> str:
-    """Word why a page left or was shortened; what came in follows the words."""
+def describe_leaving(step: LifeStep | None, newcomer: Newcomer | None) -> str:
+    """Describe why a page left or was shortened; the newcomer's name follows."""
     if step is None:
         return ""
     verb = "shortened" if step.kind == "shortened" else "evicted"
@@ -79,48 +82,51 @@ def leaving(step: LifeStep | None, newcomer: Newcomer | None) -> str:
         return f"{verb} {_CAUSES[cause]}"
     if newcomer is None:
         return f"{verb} for want of room"
-    # One without a score had to go, whatever it was worth.
+    # A page without a score was evicted regardless of its worth.
     return (
         f"{verb} to make room for" if score is not None else f"{verb} when there came"
     )
 
 
-def refusal(fault: Fault | LifeStep | None) -> str:
-    """Word why a page was refused; nothing without a refusal."""
+def describe_refusal(fault: TurnFault | LifeStep | None) -> str:
+    """Describe why a page was refused; empty without a refusal."""
     if fault is None:
         return ""
     word: str = fault.body["refusal"]
     return REFUSALS.get(word, word)
 
 
-def of_fault(fault: Fault) -> str:
-    """Word why the model asked for a page."""
+def describe_fault(fault: TurnFault) -> str:
+    """Describe why the model asked for a page."""
     word: str = fault.body["reason"]
     return _REASONS.get(word, word)
 
 
-def ordinal(n: int) -> str:
-    """Word a small place: first, second; 12th beyond the sixth."""
+def render_ordinal(n: int) -> str:
+    """Render an ordinal: first to sixth in words, then 7th, 12th."""
     if n <= len(_ORDINALS):
         return _ORDINALS[n - 1]
     suffix = {1: "st", 2: "nd", 3: "rd"}.get(n % 10, "th")
     return f"{n:,}{'th' if n % 100 in (11, 12, 13) else suffix}"
 
 
-def standing(matches: Matches) -> str:
-    """Word how many of the best matches were in, and how many were not."""
-    counts = (len(matches.standing("in")), len(matches.standing("shortened")))
+def describe_standing(matches: QuestionMatches) -> str:
+    """Describe how many of the best matches the request held, and how many not."""
+    counts = (
+        len(matches.list_with_standing("in")),
+        len(matches.list_with_standing("shortened")),
+    )
     named = [f"{counts[0]} in", f"{counts[1]} shortened" if counts[1] else ""]
-    named.append(f"{len(matches.standing('out'))} not in")
+    named.append(f"{len(matches.list_with_standing('out'))} not in")
     words = ", ".join(each for each in named if each)
-    return f"{_best(len(matches.items))}: {words}"
+    return f"{_render_best(len(matches.items))}: {words}"
 
 
-def _best(count: int) -> str:
+def _render_best(count: int) -> str:
     if count == 1:
         return "best match"
     return f"{'ten' if count == BEST else count} best matches"
 
 
-def _were(count: int) -> str:
+def _choose_verb(count: int) -> str:
     return "was" if count == 1 else "were"

@@ -1,1 +1,1 @@
-"""What every page shares: addresses, refusals, the shell, exports."""
+"""Parts that every page shares: addresses, refusals, the shell, exports."""

@@ -11,56 +11,58 @@ from memoryhub.kernel.text.times import YEARS
 from memoryhub.models.threads import Thread
 from memoryhub.queries.replay import replay
 
-#: The largest number that is one of ours.
-MOST = 2**63 - 1
-#: Items of a batch, and the most that may be asked for.
+#: The largest number that a URL may contain.
+MAX_NUMBER = 2**63 - 1
+#: Items of a batch by default, and at most.
 BATCH, MOST_OF_A_BATCH = 50, 200
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class AsOf:
-    """Hold the moment a page shows: the head while `live`, else a fixed event."""
+class ShownMoment:
+    """The moment that a page shows: the head while `live`, else a fixed event."""
 
     seq: int
     head: int
     live: bool
-    #: More was asked for than the thread has.
+    #: The URL names an event or turn beyond the thread's head.
     beyond: bool = False
-    #: The turn at whose end it is, and the last one, of a page about a turn.
+    #: On a turn's page: the turn that ends at the moment, and the last turn.
     turn: int | None = None
     turns: int = 0
 
     @property
     def at_seq(self) -> int | None:
-        """Give what panels take: None follows the head."""
+        """Return the seq that panels take; None follows the head."""
         return None if self.live else self.seq
 
     @property
     def newer(self) -> int:
-        """Count the turns after it on a page about a turn, else the events."""
+        """Return the number of later turns on a turn's page, else of later events."""
         return self.turns - self.turn if self.turn else self.head - self.seq
 
     @property
     def query(self) -> str:
-        """Word what keeps this moment in a link, to be put behind its `?`."""
+        """Build the query that keeps this moment in a link, without the `?`."""
         return "" if self.live else f"at_seq={self.seq}"
 
 
-def read(request: HttpRequest, thread: Thread) -> AsOf:
+def read(request: HttpRequest, thread: Thread) -> ShownMoment:
     """Read `at_seq` or `at_turn` of the URL, at most the head. Raises InvalidError."""
-    seq, turn = number(request, "at_seq"), number(request, "at_turn")
+    seq, turn = read_number(request, "at_seq"), read_number(request, "at_turn")
     head = thread.head_seq
     if seq is not None and turn is not None:
         raise InvalidError(code="at", loc="at_seq")
     if turn is not None:
-        return _end_of_turn(thread, turn)
+        return _find_end_of_turn(thread, turn)
     if seq is not None:
-        return AsOf(seq=min(seq, head), head=head, live=False, beyond=seq > head)
-    return AsOf(seq=head, head=head, live=True)
+        return ShownMoment(seq=min(seq, head), head=head, live=False, beyond=seq > head)
+    return ShownMoment(seq=head, head=head, live=True)
 
 
-def number(request: HttpRequest, name: str, *, most: int = MOST) -> int | None:
-    """Read a plain number of the query, None if it is absent. Raises InvalidError."""
+def read_number(
+    request: HttpRequest, name: str, *, most: int = MAX_NUMBER
+) -> int | None:
+    """Read a plain number of the URL's query; None if absent. Raises InvalidError."""
     text = request.GET.get(name, "")
     if not text:
         return None
@@ -70,16 +72,16 @@ def number(request: HttpRequest, name: str, *, most: int = MOST) -> int | None:
     return int(text)
 
 
-def limit(request: HttpRequest) -> int:
-    """Read how many items a list shows at once. Raises InvalidError."""
-    wanted = number(request, "limit", most=MOST_OF_A_BATCH)
+def read_limit(request: HttpRequest) -> int:
+    """Read the number of items that a list shows at once. Raises InvalidError."""
+    wanted = read_number(request, "limit", most=MOST_OF_A_BATCH)
     if wanted == 0:
         raise InvalidError(code="limit", loc="limit")
     return wanted or BATCH
 
 
-def since(request: HttpRequest) -> datetime:
-    """Read from when on something counts as new. Raises InvalidError."""
+def read_since(request: HttpRequest) -> datetime:
+    """Read the URL's `since`, after which items are new. Raises InvalidError."""
     try:
         time = parse_datetime(request.GET.get("since", ""))
         if time is not None and time.tzinfo is not None:
@@ -89,8 +91,8 @@ def since(request: HttpRequest) -> datetime:
     raise InvalidError(loc="since")
 
 
-def instant(text: str, loc: str) -> datetime:
-    """Read what a form has for a day or a time, which is UTC. Raises InvalidError."""
+def parse_instant(text: str, loc: str) -> datetime:
+    """Parse a form's day or time, by default in UTC. Raises InvalidError."""
     try:
         found = parse_datetime(text)
     except ValueError:
@@ -100,10 +102,10 @@ def instant(text: str, loc: str) -> datetime:
     return found.replace(tzinfo=UTC) if found.tzinfo is None else found
 
 
-def _end_of_turn(thread: Thread, turn: int) -> AsOf:
+def _find_end_of_turn(thread: Thread, turn: int) -> ShownMoment:
     head = thread.head_seq
     try:
-        seq = replay.seq_at_turn(thread, turn)
+        seq = replay.get_turn_end(thread, turn)
     except SeqUnknownError:
-        return AsOf(seq=head, head=head, live=False, beyond=True)
-    return AsOf(seq=seq, head=head, live=False)
+        return ShownMoment(seq=head, head=head, live=False, beyond=True)
+    return ShownMoment(seq=seq, head=head, live=False)

@@ -1,6 +1,6 @@
-"""Cookies by port, for browsers keep them by host alone.
+"""Cookie names that contain the port, since browsers keep cookies by host alone.
 
-Else whoever signed in to one hub of two on a host would be signed out of the other.
+Without the port, signing in to one of two hubs on a host would sign out of the other.
 """
 
 from __future__ import annotations
@@ -18,42 +18,47 @@ Send = Callable[[dict[str, Any]], Awaitable[None]]
 _PORT = re.compile(r":(\d{1,5})\Z")
 
 
-def name_at(name: str, host: str) -> str:
-    """Return what a cookie is called by browsers that see the hub at this host."""
+def build_name(name: str, host: str) -> str:
+    """Build the name of a cookie in browsers that reach the hub at this host."""
     port = _PORT.search(host)
     return f"{name}_{port[1]}" if port else name
 
 
 class CookiesByPort:
-    """Calls cookies by the port of the host that the browser asked, out and in.
+    """ASGI application that renames cookies by the port of the request's host.
 
-    It is the port of the address, not that of the process: several may serve it.
+    The port is taken from the address, not from the process: several may serve it.
     """
 
     def __init__(self, inner: Any) -> None:
         self.inner = inner
-        # The theme is no secret: one for all hubs will do.
+        # The theme's cookie is no secret: all hubs of a host may share it.
         self.names = (settings.SESSION_COOKIE_NAME, settings.CSRF_COOKIE_NAME)
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         host = dict(scope["headers"]).get(b"host", b"").decode("latin-1")
-        shown = {name: name_at(name, host) for name in self.names}
+        shown = {name: build_name(name, host) for name in self.names}
 
-        async def named(message: dict[str, Any]) -> None:
+        async def send_renamed(message: dict[str, Any]) -> None:
             if message["type"] == "http.response.start":
-                headers = [_given(header, shown) for header in message["headers"]]
+                headers = [
+                    _rename_response_cookie(header, shown)
+                    for header in message["headers"]
+                ]
                 message = {**message, "headers": headers}
             await send(message)
 
-        headers = [_taken(header, shown) for header in scope["headers"]]
-        await self.inner({**scope, "headers": headers}, receive, named)
+        headers = [
+            _rename_request_cookies(header, shown) for header in scope["headers"]
+        ]
+        await self.inner({**scope, "headers": headers}, receive, send_renamed)
 
 
 Header = tuple[bytes, bytes]
 
 
-def _taken(header: Header, shown: Mapping[str, str]) -> Header:
-    """A browser's cookies: ours as Django calls them, those of other ports left out."""
+def _rename_request_cookies(header: Header, shown: Mapping[str, str]) -> Header:
+    """Rename a request's cookies to Django's names; drop cookies of other ports."""
     if header[0].lower() != b"cookie":
         return header
     ours = {theirs: name for name, theirs in shown.items()}
@@ -65,7 +70,7 @@ def _taken(header: Header, shown: Mapping[str, str]) -> Header:
     return header[0], "; ".join(taken).encode("latin-1")
 
 
-def _given(header: Header, shown: Mapping[str, str]) -> Header:
+def _rename_response_cookie(header: Header, shown: Mapping[str, str]) -> Header:
     if header[0].lower() != b"set-cookie":
         return header
     name, equals, rest = header[1].decode("latin-1").partition("=")

@@ -1,7 +1,7 @@
-"""The page of what was erased: it says when, by which receipt, and what stays.
+"""The page of erased content: when it was erased, by which receipt, and what stays.
 
-Never a plain 404: who had a link learns what became of it. Nothing here tells what it
-was.
+A link to erased content is never a plain 404: the page tells that it was erased. The
+page tells nothing about the content.
 """
 
 from __future__ import annotations
@@ -16,21 +16,21 @@ from memoryhub.errors import NotFoundError, Refusal
 from memoryhub.queries.forget import erasure_views, erasures
 
 
-def response(
+def render_page(
     request: HttpRequest, visitor: Visitor, refusal: Refusal, *, user_id: str = ""
 ) -> HttpResponse:
-    """Answer who opens something that was erased. Three queries.
+    """Render the page of erased content. Three queries.
 
-    With the `user_id` that an officer looked up, it may be readmitted.
+    With the `user_id` that an officer looked up, the page offers a readmission.
     """
     erasure = refusal.detail.get("erasure")
     if not isinstance(erasure, str):
-        return refusals.response(request, refusal)
+        return refusals.render_refusal(request, refusal)
     try:
         line = erasures.get_erasure(visitor.project.id, UUID(erasure))
     except NotFoundError:
-        return refusals.response(request, refusal)
-    progress = forgetting.progress(line)
+        return refusals.render_refusal(request, refusal)
+    progress = forgetting.build_progress(line)
     context = {
         "line": line,
         "person": refusal.code == "subject_erased",
@@ -41,11 +41,11 @@ def response(
         "user_id": user_id,
         "words": forgetting,
     }
-    return shell.page(
+    return shell.render_page(
         request,
         "inspector/forget/erasures/gone.html",
         context,
         visitor=visitor,
         section="privacy" if visitor.officer else "",
-        status=refusals.status_of(refusal),
+        status=refusals.get_status(refusal),
     )

@@ -12,19 +12,19 @@ from django.http.response import HttpResponseBase
 
 from inspector.web.records import Record
 from memoryhub.errors import Refusal
-from memoryhub.queries.lists.cursors import Batch
+from memoryhub.queries.lists.cursors import ListBatch
 from memoryhub.queries.replay import exact_json
 
-#: A spreadsheet takes a cell that begins so for a formula.
-_FORMULA = ("=", "+", "-", "@", "\t", "\r")
+#: Beginnings of a cell that a spreadsheet would run as a formula.
+_FORMULA_STARTS = ("=", "+", "-", "@", "\t", "\r")
 
 
-#: The words that end the URLs of a list's exports.
+#: Suffixes of the URLs of a list's exports.
 KINDS = ("json", "csv", "ndjson")
-Line = TypeVar("Line")
+LineT = TypeVar("LineT")
 
 
-def links(path: str, query: str = "") -> list[tuple[str, str]]:
+def list_links(path: str, query: str = "") -> list[tuple[str, str]]:
     """List each kind of export of the list at `path`, with its URL."""
     suffix = f"?{query}" if query else ""
     return [(kind, f"{path}.{kind}{suffix}") for kind in KINDS]
@@ -36,32 +36,34 @@ def answer(
     name: str,
     *,
     heading: Sequence[str],
-    record: Callable[[Line], Record],
-    part: Callable[[], Batch[Line]],
-    parts: Callable[[], Iterable[Sequence[Line]]],
+    record: Callable[[LineT], Record],
+    part: Callable[[], ListBatch[LineT]],
+    parts: Callable[[], Iterable[Sequence[LineT]]],
 ) -> HttpResponseBase:
     """Send a list as data: one batch as JSON, or all that matches as CSV or NDJSON.
 
-    `part` is asked for the one at the URL's cursor, `parts` for all; `record` tells a
-    line of either.
+    `part` returns the batch at the URL's cursor, `parts` all batches; `record` builds
+    the record of a line.
     """
     if kind == "json":
         found = part()
-        return batch([record(line) for line in found.items], found.next)
+        return send_batch([record(line) for line in found.items], found.next)
     chunks = ([record(line) for line in lines] for lines in parts())
     return stream(request, name, kind, chunks, heading=heading)
 
 
-def batch(items: Sequence[Record], following: str | None) -> HttpResponse:
-    """Send one batch of a list, as the agent API answers it."""
-    text = exact_json.dumps({"items": items, "next": following})
+def send_batch(items: Sequence[Record], following: str | None) -> HttpResponse:
+    """Send one batch of a list, in the shape of the agent API."""
+    text = exact_json.dump_json({"items": items, "next": following})
     return HttpResponse(text, content_type="application/json")
 
 
-def refused(refusal: Refusal, *, status: int) -> HttpResponse:
-    """Answer why there is no export, as the agent API words it."""
+def send_refusal(refusal: Refusal, *, status: int) -> HttpResponse:
+    """Send a refused export as a problem, in the shape of the agent API."""
     detail = {"status": status, "code": refusal.code, "detail": refusal.message}
-    text = exact_json.dumps({"type": "about:blank", "title": refusal.code, **detail})
+    text = exact_json.dump_json(
+        {"type": "about:blank", "title": refusal.code, **detail}
+    )
     return HttpResponse(text, status=status, content_type="application/problem+json")
 
 
@@ -75,49 +77,53 @@ def stream(
 ) -> HttpResponseBase:
     """Send all records, as CSV under this heading or as NDJSON."""
     if kind == "csv":
-        return table(request, name, chunks, heading=heading)
-    return ndjson(request, name, chunks)
+        return stream_csv(request, name, chunks, heading=heading)
+    return stream_ndjson(request, name, chunks)
 
 
-def ndjson(
+def stream_ndjson(
     request: HttpRequest, name: str, chunks: Iterable[Sequence[Record]]
 ) -> HttpResponseBase:
-    """Send a line per record, streamed chunk by chunk."""
-    texts = (b"".join(exact_json.line(record) + b"\n" for record in c) for c in chunks)
+    """Stream one JSON line per record, chunk by chunk."""
+    texts = (
+        b"".join(exact_json.dump_line(record) + b"\n" for record in c) for c in chunks
+    )
     return download(request, texts, f"{name}.ndjson", "application/x-ndjson")
 
 
-def table(
+def stream_csv(
     request: HttpRequest,
     name: str,
     chunks: Iterable[Sequence[Record]],
     *,
     heading: Sequence[str],
 ) -> HttpResponseBase:
-    """Send CSV with a heading row, streamed; what looks like a formula is quoted."""
-    rows = _rows(chunks, heading)
+    """Stream CSV with a heading row; text that looks like a formula is quoted."""
+    rows = _iter_csv(chunks, heading)
     return download(request, rows, f"{name}.csv", "text/csv; charset=utf-8")
 
 
-def cell(value: Any) -> str:
-    """Word a value as a cell: numbers as they are, text that no spreadsheet runs."""
+def render_cell(value: Any) -> str:
+    """Render a value as a CSV cell: plain numbers, text that no spreadsheet runs."""
     if value is None:
         return ""
     if isinstance(value, bool | int | float):
-        return exact_json.dumps(value).decode()
-    text = value if isinstance(value, str) else exact_json.dumps(value).decode()
-    return f"'{text}" if text.startswith(_FORMULA) else text
+        return exact_json.dump_json(value).decode()
+    text = value if isinstance(value, str) else exact_json.dump_json(value).decode()
+    return f"'{text}" if text.startswith(_FORMULA_STARTS) else text
 
 
-def _rows(
+def _iter_csv(
     chunks: Iterable[Sequence[Record]], heading: Sequence[str]
 ) -> Iterator[bytes]:
-    yield _lines([heading])
+    yield _render_csv([heading])
     for chunk in chunks:
-        yield _lines([cell(record[name]) for name in heading] for record in chunk)
+        yield _render_csv(
+            [render_cell(record[name]) for name in heading] for record in chunk
+        )
 
 
-def _lines(rows: Iterable[Sequence[str]]) -> bytes:
+def _render_csv(rows: Iterable[Sequence[str]]) -> bytes:
     text = io.StringIO(newline="")
     csv.writer(text).writerows(rows)
     return text.getvalue().encode()
@@ -126,11 +132,11 @@ def _lines(rows: Iterable[Sequence[str]]) -> bytes:
 def download(
     request: HttpRequest, texts: Iterator[bytes], name: str, content_type: str
 ) -> HttpResponseBase:
-    """Send a file of this name, part by part."""
-    # Under ASGI a plain iterator would be read to its end before the first byte goes.
+    """Stream a file of this name, part by part."""
+    # Under ASGI, Django reads a plain iterator to its end before it sends a byte.
     asynchronous = isinstance(request, ASGIRequest)
     return StreamingHttpResponse(
-        _drawn(texts) if asynchronous else texts,
+        _iter_async(texts) if asynchronous else texts,
         content_type=content_type,
         headers={
             "Content-Disposition": f'attachment; filename="{name}"',
@@ -139,11 +145,11 @@ def download(
     )
 
 
-async def _drawn(texts: Iterator[bytes]) -> AsyncIterator[bytes]:
-    draw = sync_to_async(_draw)
+async def _iter_async(texts: Iterator[bytes]) -> AsyncIterator[bytes]:
+    draw = sync_to_async(_get_next)
     while (text := await draw(texts)) is not None:
         yield text
 
 
-def _draw(texts: Iterator[bytes]) -> bytes | None:
+def _get_next(texts: Iterator[bytes]) -> bytes | None:
     return next(texts, None)

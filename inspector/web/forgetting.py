@@ -1,4 +1,4 @@
-"""Forgetting, in words for a screen: steps, reasons, what waits for what. Pure."""
+"""Erasures in words for a screen: scopes, reasons, steps and waits. Pure."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from memoryhub.queries.forget.erasures import CLOSED, ErasureLine
 
 Scope, State = Erasure.Scope, Erasure.State
 
-#: Each scope, as the form offers it.
+#: Words of the form for each scope.
 SCOPES: Final[Mapping[str, str]] = MappingProxyType(
     {
         Scope.SUBJECT: "Everything about this person, with the key that opens it",
@@ -37,16 +37,16 @@ REASONS: Final[Mapping[str, str]] = MappingProxyType(
         "test": "a test",
     }
 )
-_NARROW: Final = (State.FENCED, State.TOMBSTONED)
-_WHOLE: Final = (State.FENCED, State.KEY_DESTROYED)
-_REST: Final = (
+_PART_STATES: Final = (State.FENCED, State.TOMBSTONED)
+_SUBJECT_STATES: Final = (State.FENCED, State.KEY_DESTROYED)
+_COMMON_STATES: Final = (
     State.ROWS_ERASED,
     State.CACHES_PURGED,
     State.SCRUBBED,
     State.VERIFIED,
     State.COMPLETE,
 )
-#: What is true once a state is entered.
+#: Sentence that is true once an erasure has entered a state.
 STATE_TEXTS: Final[Mapping[str, str]] = MappingProxyType(
     {
         State.FENCED: "The ledger says so, and nothing in scope can be read or written",
@@ -59,7 +59,7 @@ STATE_TEXTS: Final[Mapping[str, str]] = MappingProxyType(
         State.COMPLETE: "The receipt is signed, and the ledger says it is done",
     }
 )
-#: What becomes of a row that goes, by the words of plans and receipts.
+#: Words for the methods of erasing rows in plans and receipts.
 METHODS: Final[Mapping[str, str]] = MappingProxyType(
     {
         "deleted": "deleted",
@@ -67,7 +67,7 @@ METHODS: Final[Mapping[str, str]] = MappingProxyType(
         "shredded": "destroyed, key and all",
     }
 )
-#: Why something stays, by the words of plans and receipts.
+#: Words for the reasons for keeping rows in plans and receipts.
 KEPT: Final[Mapping[str, str]] = MappingProxyType(
     {
         "chain": "the chain is checked by it; it holds counts, times and digests",
@@ -80,7 +80,7 @@ KEPT: Final[Mapping[str, str]] = MappingProxyType(
         "names": "a name goes with the last thread that has it",
     }
 )
-#: What stays whatever goes, so that it can be proved.
+#: Things that every erasure leaves, as proof of the erasure.
 STAYS: Final[Mapping[str, str]] = MappingProxyType(
     {
         "envelopes": "envelopes of events",
@@ -90,17 +90,17 @@ STAYS: Final[Mapping[str, str]] = MappingProxyType(
         "names": "names in threads that stay",
     }
 )
-#: Where a scan looks, by the kind of the place.
+#: Words for each kind of place that a scan searches.
 SURFACES: Final = erasure_waits.PLACES
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Step:
-    """Hold a state of an erasure, and whether it was entered."""
+class ErasureStep:
+    """A state of an erasure, and whether the erasure has entered the state."""
 
     state: str
     text: str
-    #: When it was entered; None before.
+    #: When the erasure entered the state; None before.
     at: datetime | None
     took: timedelta | None
     #: `done`, `now` or `next`.
@@ -108,16 +108,16 @@ class Step:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Progress:
-    """Hold how far an erasure is."""
+class ErasureProgress:
+    """The progress of an erasure: steps, row counts, and the next wait."""
 
-    steps: tuple[Step, ...]
-    #: Rows that are gone, of those that the fence froze.
+    steps: tuple[ErasureStep, ...]
+    #: Rows erased so far, and rows that the fence froze.
     erased: int
     fenced: int
-    #: What the next step waits for, in words.
+    #: Words for the wait of the next step.
     waiting: str
-    #: It goes on by itself: look again.
+    #: The worker will go on, so the page polls.
     moving: bool
 
     @property
@@ -125,28 +125,28 @@ class Progress:
         return 100 * self.erased // self.fenced if self.fenced else 0
 
 
-def progress(line: ErasureLine) -> Progress:
-    """Compute what the stepper is drawn from."""
+def build_progress(line: ErasureLine) -> ErasureProgress:
+    """Build the progress of an erasure, from which the stepper is drawn."""
     begun = line.state not in (*CLOSED, State.PLANNED, State.HELD)
-    return Progress(
-        steps=_steps(line),
+    return ErasureProgress(
+        steps=_build_steps(line),
         erased=sum(each.erased or 0 for each in line.places),
         fenced=sum(each.fenced or 0 for each in line.places),
-        waiting=erasure_waits.wait_text(line),
+        waiting=erasure_waits.render_wait(line),
         moving=begun or (line.state == State.PLANNED and bool(line.confirmed_at)),
     )
 
 
-def _steps(line: ErasureLine) -> tuple[Step, ...]:
-    first = _WHOLE if line.scope == Scope.SUBJECT else _NARROW
+def _build_steps(line: ErasureLine) -> tuple[ErasureStep, ...]:
+    first = _SUBJECT_STATES if line.scope == Scope.SUBJECT else _PART_STATES
     entered = {state: datetime.fromisoformat(at) for state, at in line.times.items()}
-    # Until one of them is not entered yet: that is the one under way.
+    # The first state that is not entered yet is under way.
     ahead = line.confirmed_at is not None and line.state not in (*CLOSED, State.HELD)
     before, steps = line.confirmed_at, []
-    for state in (*first, *_REST):
+    for state in (*first, *_COMMON_STATES):
         at = entered.get(state)
         steps.append(
-            Step(
+            ErasureStep(
                 state=state,
                 text=STATE_TEXTS[state],
                 at=at,

@@ -1,4 +1,4 @@
-"""Addresses that take what a form sends: read, they name the page of that form."""
+"""Views for POST only: a GET is answered with the page that has the form."""
 
 from __future__ import annotations
 
@@ -17,14 +17,16 @@ View = Callable[Concatenate[HttpRequest, P], HttpResponseBase]
 
 
 def require_post(view: View[P]) -> View[P]:
-    """Let posts through; whatever else comes is answered alike, whoever asks."""
+    """Make a view take only POST; other methods get 405, signed in or not."""
 
     @wraps(view)
-    def posted(
+    def answer_post(
         request: HttpRequest, /, *args: P.args, **kwargs: P.kwargs
     ) -> HttpResponseBase:
         if request.method == "POST":
             return view(request, *args, **kwargs)
-        return refusals.only_posts(request, page=returns.page_of(request.path_info))
+        return refusals.render_only_posts(
+            request, page=returns.find_page(request.path_info)
+        )
 
-    return posted
+    return answer_post

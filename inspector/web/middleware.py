@@ -32,7 +32,7 @@ HEADERS = {
 
 
 class BrowserPolicy:
-    """Say on every response what a browser may do with it, errors included."""
+    """Middleware that adds the security headers to every response, errors included."""
 
     sync_capable = True
     async_capable = True
@@ -45,26 +45,30 @@ class BrowserPolicy:
     def __call__(self, request: HttpRequest) -> Response | Awaitable[Response]:
         response = self.get_response(request)
         if isinstance(response, Awaitable):
-            return self._later(request, response)
-        return _ruled(request, response)
+            return self._add_headers_later(request, response)
+        return _add_headers(request, response)
 
-    async def _later(
+    async def _add_headers_later(
         self, request: HttpRequest, response: Awaitable[Response]
     ) -> Response:
-        return _ruled(request, await response)
+        return _add_headers(request, await response)
 
 
 class Sessions(SessionMiddleware):
-    """Load sessions from the database: without it a page says so, in words.
+    """Session middleware that answers 503 in words while the database is away.
 
-    They are read when a page first asks who looks and saved once it is drawn; both
-    fail with the database, and neither where a view could answer.
+    A session is read when a page first asks who is signed in, and saved after the page
+    is rendered. Both fail with the database, outside any view that could answer.
     """
 
     def process_exception(
         self, request: HttpRequest, failure: Exception
     ) -> HttpResponse | None:
-        return refusals.away(request, failure) if refusals.lost(failure) else None
+        return (
+            refusals.render_unavailable(request, failure)
+            if refusals.is_database_lost(failure)
+            else None
+        )
 
     def process_response(
         self, request: HttpRequest, response: HttpResponse
@@ -72,19 +76,19 @@ class Sessions(SessionMiddleware):
         try:
             return super().process_response(request, response)
         except Error as failure:
-            if not refusals.lost(failure):
+            if not refusals.is_database_lost(failure):
                 raise
-            return refusals.away(request, failure)
+            return refusals.render_unavailable(request, failure)
 
 
-def _ruled(request: HttpRequest, response: Response) -> Response:
+def _add_headers(request: HttpRequest, response: Response) -> Response:
     if settings.DEBUG and response.status_code >= 400:
         # Django's debugging page brings styles of its own.
         return response
     for name, value in HEADERS.items():
-        # What a view says itself is stricter.
+        # A header that a view has set is stricter, and stays.
         response.headers.setdefault(name, value)
-    # Files of ours may be kept by a browser; pages and data never.
+    # Browsers may cache our static files, but no pages or data.
     if not request.path.startswith(settings.STATIC_URL):
         response.headers["Cache-Control"] = "no-store"
     return response

@@ -1,11 +1,11 @@
-"""Points: checkpoints and now, as URLs name them. Pure."""
+"""Points of a comparison in URLs: checkpoints, and the head. Pure."""
 
 from __future__ import annotations
 
 from memoryhub.errors import InvalidError
 from memoryhub.queries.memory.comparisons import Point
 
-_MOST_DIGITS = 18
+_MAX_DIGITS = 18
 
 
 def read(text: str) -> Point:
@@ -13,6 +13,6 @@ def read(text: str) -> Point:
     digits = text.removeprefix("-")
     if not (digits.isascii() and digits.isdigit()):
         return text
-    if len(digits) > _MOST_DIGITS:
+    if len(digits) > _MAX_DIGITS:
         raise InvalidError(loc="checkpoint")
     return int(text)

@@ -1,4 +1,4 @@
-"""Limit how often an address may guess at something. In memory, per process."""
+"""Rate limit of guesses by address. In memory, per process."""
 
 from __future__ import annotations
 
@@ -8,21 +8,21 @@ from dataclasses import dataclass, field
 
 from memoryhub.vault.registry.lru import Lru
 
-#: Addresses remembered at most.
-_KEPT = 10_000
+#: Most addresses remembered.
+_MAX_ADDRESSES = 10_000
 
 
 @dataclass(slots=True, kw_only=True)
 class RateLimit:
-    """Allow at most so many attempts in so many seconds from one address."""
+    """A limit of `allowed` attempts in `seconds` seconds from one address."""
 
     allowed: int
     seconds: float = 60.0
     clock: Callable[[], float] = time.monotonic
-    _seen: Lru[str, list[float]] = field(default_factory=lambda: Lru(_KEPT))
+    _seen: Lru[str, list[float]] = field(default_factory=lambda: Lru(_MAX_ADDRESSES))
 
-    def take(self, address: str) -> bool:
-        """Count an attempt. False when there were too many."""
+    def count_attempt(self, address: str) -> bool:
+        """Count an attempt if the limit allows it; return False beyond the limit."""
         now = self.clock()
         lately = [t for t in self._seen.get(address) or [] if now - t < self.seconds]
         fits = len(lately) < self.allowed

@@ -1,8 +1,8 @@
-"""Note who reads content: it stands in the audit log before it is shown.
+"""Audit of content reads: the audit log has an entry before a page shows content.
 
-An address of a thread shows its content unless it is declared plain; one that is of no
-thread shows none but what its view enters, as lists do that show last messages, and the
-card that waits for a thread; the console of privacy enters by itself what it opens.
+A route of a thread shows content unless `PLAIN` declares otherwise. A route of no
+thread shows only the content that its view adds: lists of last messages, and the card
+that waits for a thread. The privacy console writes its own entries.
 """
 
 from __future__ import annotations
@@ -16,19 +16,19 @@ from uuid import UUID
 from django.http import HttpRequest
 from django.http.response import HttpResponseBase
 
-from memoryhub.journal.audit import PURPOSES, Entry
+from memoryhub.journal.audit import PURPOSES, AuditNote
 from memoryhub.models.server.clock import clock
 from memoryhub.models.threads import Thread
-from memoryhub.queries.verify.heads import Head
+from memoryhub.queries.verify.heads import WatchedHead
 from memoryhub.services.access import audit
 from memoryhub.vault.registry.lru import Lru
 
-#: Kept in the session, where the sign-in put it.
+#: Session key of the purpose chosen at sign-in.
 PURPOSE = "purpose"
 DEFAULT_PURPOSE = "debugging"
 assert DEFAULT_PURPOSE in PURPOSES
 
-#: Routes of a thread that show names, numbers and words of ours, and no more.
+#: Routes of a thread that show only names, numbers and our own words.
 PLAIN = frozenset(
     {
         *("paging-settings", "paging-flush", "close", "reopen", "retention"),
@@ -36,7 +36,7 @@ PLAIN = frozenset(
         *("keys-clear", "fact-add", "block-add", "observer-act"),
     }
 )
-#: The head of every page of a thread.
+#: Panels without content: the head of every page of a thread.
 PLAIN_PANELS = frozenset({"head"})
 
 _READ = "content.read"
@@ -45,21 +45,21 @@ _SOCKET = "ws/live/<project:project>"
 
 @dataclass(slots=True, kw_only=True)
 class ContentRead:
-    """Hold a request of an operator, and the threads that it shows."""
+    """An operator's request, with the threads whose content the request shows."""
 
     route: str
     purpose: str
     content: bool
-    #: The one event that is asked for, and the last as of which.
+    #: The one event that the URL asks for; the event as of which the page is.
     seq: int | None
     at_seq: int | None
-    #: By the thread that is shown.
-    shown: dict[UUID, Entry] = field(default_factory=dict)
+    #: Audit entry by thread shown.
+    shown: dict[UUID, AuditNote] = field(default_factory=dict)
 
     def add(self, row: Thread, *, actor: str) -> None:
-        """Add a thread that the request shows, if it shows anything."""
+        """Add a thread whose content the request shows, if it shows content."""
         last = row.head_seq if self.at_seq is None else min(self.at_seq, row.head_seq)
-        self.shown[row.id] = Entry(
+        self.shown[row.id] = AuditNote(
             actor=actor,
             action=_READ,
             project=row.project_id,
@@ -73,12 +73,12 @@ class ContentRead:
         )
 
 
-#: The minute in which an operator was last noted to read a thread.
+#: Minute of the last audited read, by operator and thread.
 _noted: Lru[tuple[str, UUID], datetime] = Lru(10_000, name="views noted for the audit")
 
 
 def begin(request: HttpRequest) -> ContentRead:
-    """Begin what is noted of a request; threads that it shows are added."""
+    """Begin the audit of a request; views add the threads that they show."""
     match = request.resolver_match
     assert match is not None
     name, panel = match.url_name or "", match.kwargs.get("panel", "")
@@ -86,7 +86,7 @@ def begin(request: HttpRequest) -> ContentRead:
     plain = at_seq.isascii() and at_seq.isdigit() and len(at_seq) < 19
     reading = ContentRead(
         route=match.route,
-        purpose=purpose_of(request.session),
+        purpose=get_purpose(request.session),
         content=name not in PLAIN and panel not in PLAIN_PANELS,
         seq=match.kwargs.get("seq"),
         at_seq=int(at_seq) if plain else None,
@@ -95,46 +95,46 @@ def begin(request: HttpRequest) -> ContentRead:
     return reading
 
 
-def purpose_of(session: Mapping[str, Any]) -> str:
-    """Read why the operator looks at content, as chosen at sign-in."""
+def get_purpose(session: Mapping[str, Any]) -> str:
+    """Return the purpose of reading content, as the operator chose at sign-in."""
     kept: str = session.get(PURPOSE, DEFAULT_PURPOSE)
     return kept
 
 
 def note(request: HttpRequest, response: HttpResponseBase) -> None:
-    """Have on disk what the answer is about to show. Raises UnavailableError.
+    """Write audit entries for the content of a response. Raises UnavailableError.
 
-    The first read of a minute writes; those after it find that in memory.
+    Only the first read of a thread in a minute writes; memory tells of later reads.
     """
     reading: ContentRead | None = getattr(request, "content_read", None)
     if reading is None or not reading.content or 300 <= response.status_code < 400:
         return
-    minute = audit.minute_of(clock.now())
+    minute = audit.truncate_to_minute(clock.now())
     due = {
         (entry.actor, thread): entry
         for thread, entry in reading.shown.items()
         if _noted.get((entry.actor, thread)) != minute
     }
     if due:
-        audit.look(*due.values())
+        audit.record_looks(*due.values())
     for key in due:
         _noted.put(key, minute)
 
 
 def forget() -> None:
-    """Ask the log again whether this minute has a read."""
+    """Forget noted reads, so that the next read of each thread writes again."""
     _noted.clear()
 
 
 # Sockets
 
 
-def socket_entries(
-    heads: Iterable[Head], *, operator: UUID, purpose: str, outcome: str
-) -> list[Entry]:
-    """Word what is noted when a page begins, or ends, to be shown what comes."""
+def build_socket_entries(
+    heads: Iterable[WatchedHead], *, operator: UUID, purpose: str, outcome: str
+) -> list[AuditNote]:
+    """Build the audit entries for a live page that begins or ends to show threads."""
     return [
-        Entry(
+        AuditNote(
             actor=f"operator:{operator}",
             action=_READ,
             project=head.project,

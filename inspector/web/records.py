@@ -1,17 +1,17 @@
-"""Records: lines as JSON, as the agent API words them. Pure."""
+"""Records: lines as JSON with the names of the agent API. Pure."""
 
 from __future__ import annotations
 
 from typing import Any
 
-from memoryhub.queries.export.imports import Source
-from memoryhub.queries.threads.events import EventLine
+from memoryhub.queries.export.imports import ImportSource
+from memoryhub.queries.threads.events import ThreadEventLine
 from memoryhub.queries.threads.slots import SlotLine
 from memoryhub.queries.threads.threads import ThreadLine
 
 Record = dict[str, Any]
 
-#: The fields of each kind of record, in order: the headings of a table.
+#: Fields of each kind of record, in the order of CSV headings.
 THREAD = (
     "thread", "id", "subject", "status", "agent_type", "agent_instance", "session",
     "labels", "parent", "fork_seq", "head_seq", "slots", "max_slots", "turns", "tokens",
@@ -26,12 +26,12 @@ SLOT = (
     "thread", "index", "seq", "at", "turn", "from", "to", "type", "role", "tokens",
     "bytes", "agent_at", "own_name", "is_self_call", "inherited", "erased",
 )  # fmt: skip
-#: What is added to each when its content is asked for.
+#: Fields added to a record when its content is asked for.
 EVENT_CONTENT = ("payload",)
 SLOT_CONTENT = ("content", "usage_instructions", "todo_nudge")
 
 
-def thread(line: ThreadLine) -> Record:
+def build_thread_record(line: ThreadLine) -> Record:
     return {
         "thread": line.name,
         "id": str(line.id),
@@ -57,7 +57,7 @@ def thread(line: ThreadLine) -> Record:
     }
 
 
-def source(line: Source) -> Record:
+def build_source_record(line: ImportSource) -> Record:
     rewards = line.rewards
     return {
         "source": line.name,
@@ -73,7 +73,7 @@ def source(line: Source) -> Record:
     }
 
 
-def event(name: str, line: EventLine) -> Record:
+def build_event_record(name: str, line: ThreadEventLine) -> Record:
     return {
         "thread": name,
         "seq": line.seq,
@@ -87,7 +87,7 @@ def event(name: str, line: EventLine) -> Record:
     }
 
 
-def slot(name: str, line: SlotLine) -> Record:
+def build_slot_record(name: str, line: SlotLine) -> Record:
     return {
         "thread": name,
         "index": line.index,
@@ -105,12 +105,12 @@ def slot(name: str, line: SlotLine) -> Record:
         "is_self_call": line.is_self_call,
         "inherited": line.inherited,
         "erased": line.erased,
-        **_sealed(line),
+        **_build_content_fields(line),
     }
 
 
-def handler_view(name: str, line: SlotLine) -> Record:
-    """Word what the receiving handler was given."""
+def build_handler_record(name: str, line: SlotLine) -> Record:
+    """Build the record of the slot as the receiving handler got it."""
     return {
         "thread": name,
         "index": line.index,
@@ -121,12 +121,12 @@ def handler_view(name: str, line: SlotLine) -> Record:
         "type": line.type,
         "own_name": line.own_name,
         "is_self_call": line.is_self_call,
-        **_sealed(line),
+        **_build_content_fields(line),
     }
 
 
-def _sealed(line: SlotLine) -> Record:
-    """Word what an erasure takes; an erased slot shows none of it."""
+def _build_content_fields(line: SlotLine) -> Record:
+    """Build the fields that an erasure takes; empty for an erased slot."""
     return {
         "content": None if line.erased else line.content,
         "usage_instructions": "" if line.erased else line.usage_instructions,

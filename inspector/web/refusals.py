@@ -76,7 +76,7 @@ STATUS: dict[type[errors.Refusal], int] = {
     errors.RateError: 429,
     errors.UnavailableError: 503,
 }
-#: A form's own words, by the code of an InvalidError, its field, or a refusal's class.
+#: A form's own texts, by an InvalidError's code or field, or by a refusal's class.
 Texts = Mapping[str | type[errors.Refusal], str]
 _NO_TEXTS: Texts = MappingProxyType({})
 TITLES = {
@@ -91,12 +91,12 @@ TITLES = {
     429: "Too many tries",
     503: "Away for a moment",
 }
-#: After this long it makes sense to ask again for what is away.
+#: Seconds of `Retry-After` on a 503.
 RETRY_SECONDS = 5
 
 
-def status_of(refusal: errors.Refusal | None) -> int:
-    """Give the HTTP status of a refusal; 200 where nothing was refused."""
+def get_status(refusal: errors.Refusal | None) -> int:
+    """Return the HTTP status of a refusal; 200 for None."""
     if refusal is None:
         return 200
     kinds = (kind for kind in type(refusal).__mro__ if kind in STATUS)
@@ -104,12 +104,12 @@ def status_of(refusal: errors.Refusal | None) -> int:
     return STATUS[kind] if kind else 400
 
 
-def error_text(
+def get_error_text(
     refusal: errors.Refusal | None, texts: Texts = _NO_TEXTS, *, numbers: bool = False
 ) -> str:
-    """Word what a form says beside its fields, in its own words if it has some.
+    """Return a form's error text, from the form's own `texts` if they have one.
 
-    Empty where nothing was refused. `numbers` adds those that go with the message.
+    Empty for None. `numbers` adds the numbers that go with the message.
     """
     if refusal is None:
         return ""
@@ -120,22 +120,22 @@ def error_text(
     return next((texts[key] for key in keys if key in texts), plain)
 
 
-def response(
+def render_refusal(
     request: HttpRequest, refusal: errors.Refusal, *, panel: bool = False
 ) -> HttpResponse:
-    """Show a refusal as a page, or in the place of a panel."""
-    return _answer(
+    """Render a refusal as a page, or in the place of a panel."""
+    return _render_or_unavailable(
         request,
-        status_of(refusal),
+        get_status(refusal),
         refusal.code,
         refusal.message,
         panel=panel,
-        page=_way_out(request, refusal),
+        page=_find_way_out(request, refusal),
     )
 
 
-def _way_out(request: HttpRequest, refusal: errors.Refusal) -> str:
-    """Find where a thread that is closed can be reopened; empty for all else."""
+def _find_way_out(request: HttpRequest, refusal: errors.Refusal) -> str:
+    """Return the page where a closed thread can be reopened; else empty."""
     match = request.resolver_match
     if match is None or not isinstance(refusal, errors.ThreadClosedError):
         return ""
@@ -143,60 +143,66 @@ def _way_out(request: HttpRequest, refusal: errors.Refusal) -> str:
     return reverse("thread", kwargs=names)
 
 
-def forbidden(request: HttpRequest, role: str, *, panel: bool = False) -> HttpResponse:
+def render_forbidden(
+    request: HttpRequest, role: str, *, panel: bool = False
+) -> HttpResponse:
     match = request.resolver_match
     where = "this project" if match and "project" in match.kwargs else "a project"
     text = f"This needs the role {role} in {where}. Ask an owner for it."
-    return _answer(request, 403, "role", text, panel=panel)
+    return _render_or_unavailable(request, 403, "role", text, panel=panel)
 
 
-def only_posts(request: HttpRequest, *, page: str) -> HttpResponse:
-    """Answer whoever reads what is only posted to; its form stands on `page`."""
+def render_only_posts(request: HttpRequest, *, page: str) -> HttpResponse:
+    """Render the answer to a GET of a POST-only address; `page` has the form."""
     text = "This address takes what a form sends. Open the page that has the form."
-    answer = _answer(request, 405, "only_posts", text, panel=False, page=page)
+    answer = _render_or_unavailable(
+        request, 405, "only_posts", text, panel=False, page=page
+    )
     answer.headers["Allow"] = "POST"
     return answer
 
 
 def not_found(request: HttpRequest, exception: Exception) -> HttpResponse:
-    """Answer an address that no page has."""
+    """Render the answer to an unknown address."""
     try:
-        return response(request, errors.NotFoundError())
+        return render_refusal(request, errors.NotFoundError())
     finally:
-        # Without a view Django draws this in any thread, and tidies up in another: a
-        # connection would stay here, and stay broken once it breaks.
+        # Without a view, Django renders this in one thread and cleans up in another.
+        # The connection would stay open here, and stay broken once it breaks.
         for connection in connections.all(initialized_only=True):
             if not connection.in_atomic_block:
                 connection.close()
 
 
 def csrf(request: HttpRequest, reason: str = "") -> HttpResponse:
-    """Answer a form that came from no page of ours, or from a session that ended."""
+    """Render the answer to a form from another site, or from an ended session."""
     text = "This form did not come from a page of this session. Open it again."
-    return _answer(request, 403, "csrf", text, panel=False)
+    return _render_or_unavailable(request, 403, "csrf", text, panel=False)
 
 
-def signed_out(request: HttpRequest) -> HttpResponse:
-    """Answer a panel once the session has ended."""
+def render_signed_out(request: HttpRequest) -> HttpResponse:
+    """Render a panel's answer after the session has ended."""
     text = "You are signed out. Sign in again to go on."
-    return _answer(request, 401, "signed_out", text, panel=True)
+    return _render_or_unavailable(request, 401, "signed_out", text, panel=True)
 
 
-def lost(failure: Exception) -> bool:
-    """Tell whether a database does not answer, or can't read what it keeps."""
-    # Of the plain class is what SQLite says of a damaged file; others derived from it
-    # are mistakes of ours, which must not look like a moment's absence.
+def is_database_lost(failure: Exception) -> bool:
+    """Tell whether the database does not answer, or cannot read its own file."""
+    # SQLite reports a damaged file as a plain DatabaseError. Its subclasses are our own
+    # mistakes, which must not look like a database that is away for a moment.
     gone = isinstance(failure, InterfaceError | OperationalError)
     return gone or type(failure) is DatabaseError
 
 
-def away(request: HttpRequest, failure: Exception) -> HttpResponse:
-    """Answer a page or a panel without a database, so without a session."""
+def render_unavailable(request: HttpRequest, failure: Exception) -> HttpResponse:
+    """Render a page or panel without a database, and so without a session."""
     log.error("page.away", code=type(failure).__name__, method=request.method)
-    # Who asks can't be looked up, and the page would try.
+    # The user cannot be looked up, and the page would try.
     request.user = AnonymousUser()
     text = _AWAY if request.method in ("GET", "HEAD") else _AWAY_FROM_A_FORM
-    return _drawn(request, 503, "unavailable", text, panel=bool(_panel(request)))
+    return _render_error(
+        request, 503, "unavailable", text, panel=bool(_get_panel_name(request))
+    )
 
 
 _AWAY = "The database does not answer. Nothing is lost; ask again in a moment."
@@ -206,7 +212,7 @@ _AWAY_FROM_A_FORM = (
 )
 
 
-def _answer(
+def _render_or_unavailable(
     request: HttpRequest,
     status: int,
     code: str,
@@ -216,15 +222,15 @@ def _answer(
     page: str = "",
 ) -> HttpResponse:
     try:
-        return _drawn(request, status, code, message, panel=panel, page=page)
+        return _render_error(request, status, code, message, panel=panel, page=page)
     except Error as failure:
-        # The page names who is signed in, and nobody has asked for that before.
-        if not lost(failure):
+        # The page names the signed-in user, which may be the first query.
+        if not is_database_lost(failure):
             raise
-        return away(request, failure)
+        return render_unavailable(request, failure)
 
 
-def _drawn(
+def _render_error(
     request: HttpRequest,
     status: int,
     code: str,
@@ -241,18 +247,20 @@ def _drawn(
         "page": page,
     }
     if panel:
-        # Under the panel's id, so that the next answer finds its place again.
-        context["panel"] = _panel(request)
+        # The panel's id lets the next answer replace this error.
+        context["panel"] = _get_panel_name(request)
         answer = render(request, "inspector/shared/_error.html", context, status=status)
         answer.headers["MH-Panel"] = "1"
     else:
-        answer = shell.page(request, "inspector/error.html", context, status=status)
+        answer = shell.render_page(
+            request, "inspector/error.html", context, status=status
+        )
     if status == 503:
         answer.headers["Retry-After"] = str(RETRY_SECONDS)
     return answer
 
 
-def _panel(request: HttpRequest) -> str:
-    """Name the panel that is wanted, if it is one that stands once on a page."""
+def _get_panel_name(request: HttpRequest) -> str:
+    """Return the name of the requested panel; empty for other URLs."""
     match = request.resolver_match
     return str(match.kwargs.get("panel", "")) if match else ""

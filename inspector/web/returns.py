@@ -1,10 +1,10 @@
-"""Where somebody goes on whose form was not taken: they have to sign in first."""
+"""Pages to return to after signing in, for a form that needed a sign-in first."""
 
 from __future__ import annotations
 
 from django.urls import resolve, reverse
 
-#: By each route that only takes posts, the page its form stands on.
+#: Route of the page that has the form, by each POST-only route.
 PAGES = {
     "sign-out": "projects",
     "theme": "projects",
@@ -26,8 +26,8 @@ PAGES = {
 }
 
 
-def page_of(path: str) -> str:
-    """Find the page to open instead of posting to this path: itself, or PAGES'."""
+def find_page(path: str) -> str:
+    """Find the page to open instead of posting to a path: the path, or its form's."""
     route = resolve(path)
     if route.url_name not in PAGES:
         return path

@@ -11,13 +11,13 @@ from memoryhub.journal import writer
 from memoryhub.models.projects import Project
 from memoryhub.models.server.clock import clock
 from memoryhub.queries.access.actors import ActorNames
-from memoryhub.queries.forget.project_deletions import Progress, get_progress
+from memoryhub.queries.forget.project_deletions import DeletionProgress, get_progress
 from memoryhub.queries.overview.unhealthy import get_counts
 
 Context = dict[str, Any]
 
 
-def page(
+def render_page(
     request: HttpRequest,
     template: str | list[str],
     context: Context,
@@ -27,7 +27,7 @@ def page(
     live: bool = False,
     status: int = 200,
 ) -> HttpResponse:
-    """Show a whole page: what every page has around what this one is about."""
+    """Render a whole page: the shell of every page around the template's content."""
     now = clock.now()
     counts = get_counts(visitor.project, now=now) if visitor else None
     around = {
@@ -41,8 +41,8 @@ def page(
         "build": inspector.BUILD,
         "host": f"{request.scheme}://{request.get_host()}",
         "now": now,
-        "stopped": not writer.running,
-        "deletion": _deletion(visitor),
+        "stopped": not writer.is_running,
+        "deletion": _find_deletion(visitor),
         "unhealthy": counts and counts.unhealthy,
         "open_threads": counts and counts.open_threads,
         "actors": ActorNames(visitor.project.id) if visitor else None,
@@ -50,8 +50,8 @@ def page(
     return render(request, template, {**around, **context}, status=status)
 
 
-def _deletion(visitor: Visitor | None) -> Progress | None:
-    """Tell how far its project's deletion is, while one goes on."""
+def _find_deletion(visitor: Visitor | None) -> DeletionProgress | None:
+    """Return the progress of the project's deletion, while one is under way."""
     if visitor is None or visitor.project.state != Project.State.DELETING:
         return None
     return get_progress(visitor.project)

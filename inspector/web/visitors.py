@@ -11,7 +11,7 @@ from memoryhub.services.access import operators
 
 
 class RoleError(Exception):
-    """A role in the operator's own project is missing."""
+    """Refusal of an operator who lacks a role in their own project."""
 
     def __init__(self, role: str) -> None:
         self.role = role
@@ -20,38 +20,38 @@ class RoleError(Exception):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Visitor:
-    """Hold an operator in a project, and what they may do there."""
+    """An operator in a project, with the role there."""
 
     operator: Operator
     project: Project
     role: str
-    #: What the request shows, for the audit log; None where nobody reads.
+    #: Content that the request shows, for the audit log; None without a read.
     reading: ContentRead | None = None
 
-    def allows(self, role: str) -> bool:
-        return operators.allows(self.role, role)
+    def has_role(self, role: str) -> bool:
+        return operators.is_role_at_least(self.role, role)
 
-    def note(self, rows: Iterable[Thread]) -> None:
+    def note_threads(self, rows: Iterable[Thread]) -> None:
         """Note that the request shows content of these threads."""
         if self.reading is not None:
             for row in rows:
                 self.reading.add(row, actor=self.actor)
 
-    def require(self, role: str) -> None:
-        if not self.allows(role):
+    def require_role(self, role: str) -> None:
+        if not self.has_role(role):
             raise RoleError(role)
 
     @property
     def editor(self) -> bool:
-        return self.allows(Membership.Role.EDITOR)
+        return self.has_role(Membership.Role.EDITOR)
 
     @property
     def officer(self) -> bool:
-        return self.allows(Membership.Role.OFFICER)
+        return self.has_role(Membership.Role.OFFICER)
 
     @property
     def owner(self) -> bool:
-        return self.allows(Membership.Role.OWNER)
+        return self.has_role(Membership.Role.OWNER)
 
     @property
     def actor(self) -> str:

@@ -1,1 +1,1 @@
-"""Words: what each means, once, for hovers and for the page of all."""
+"""Glossary of the kernel's terms, for hovers and for a page."""

@@ -1,4 +1,4 @@
-"""Words of the kernel in one plain sentence each: for hovers, and all on a page."""
+"""Terms of the kernel, each in one plain sentence, for hovers and for a page."""
 
 from __future__ import annotations
 
@@ -9,10 +9,10 @@ from django.http import HttpRequest, HttpResponse
 from django.views.decorators.http import require_safe
 
 from inspector.access import access
-from inspector.access.access import signed_in
+from inspector.access.access import require_signed_in
 from inspector.web import shell
 
-#: By what they are about; docs/concepts.md has the same sentences.
+#: Terms by topic; docs/concepts.md has the same sentences.
 GROUPS: Final[Mapping[str, Mapping[str, str]]] = {
     "What a thread is made of": {
         "thread": "An address space of memory, named by the agent; it has one journal.",
@@ -92,12 +92,12 @@ WORDS: Final[Mapping[str, str]] = {
 
 
 @require_safe
-@signed_in
+@require_signed_in
 def show(request: HttpRequest, project: str) -> HttpResponse:
-    """Show the keys of the keyboard, and every word with its sentence."""
-    visitor = access.find_visitor(request, project)
+    """Show the keyboard shortcuts, and every term with its sentence."""
+    visitor = access.require_visitor(request, project)
     groups = [(title, [*group.items()]) for title, group in GROUPS.items()]
-    return shell.page(
+    return shell.render_page(
         request,
         "inspector/words/show.html",
         {"groups": groups},

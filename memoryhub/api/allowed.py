@@ -1,6 +1,6 @@
-"""What a field takes, in words, read from the schema that documents it.
+"""Descriptions in words of the values a field takes, read from its JSON schema.
 
-Nothing here sees a value that was sent.
+No function here sees a value that a client sent.
 """
 
 from __future__ import annotations
@@ -11,18 +11,18 @@ from typing import Any, Final
 
 from memoryhub.kernel.knowledge.facts import LINE_PATTERN, LINES_PATTERN
 from memoryhub.kernel.text import names
-from memoryhub.services.forget.erasures import TICKET, TICKET_RULE
+from memoryhub.services.forget.erasures import TICKET_PATTERN, TICKET_RULE
 
 Schema = Mapping[str, Any]
 Step = str | int
 
-#: Patterns that the document has, in words.
+#: Patterns of the OpenAPI document, in words.
 PATTERNS: Final[Mapping[str, str]] = {
     names.NAME_PATTERN: "a name: letters, digits and `._:@-` after a letter or digit, "
     "at most 128 characters",
     r"^[A-Za-z0-9][A-Za-z0-9_:@-]*(\.[A-Za-z0-9_:@-]+)+$": "a type: names joined by "
     "dots, at least two",
-    f"^{TICKET.pattern}$": TICKET_RULE,
+    f"^{TICKET_PATTERN.pattern}$": TICKET_RULE,
     LINE_PATTERN: "more than blanks, no control characters",
     LINES_PATTERN: "more than blanks, no U+0000",
 }
@@ -37,7 +37,7 @@ _KINDS: Final = {
     "boolean": "true or false",
     "null": "null",
 }
-#: What no schema says, by the code that refuses it.
+#: Rules that no schema states, by the error code of the refusal.
 BY_CODE: Final[Mapping[str, str]] = {
     "reserved_name": "no name that begins with `mh.` or `_`: those are reserved",
     "reserved_key": "no key that begins with `mh.` or `_`: those are reserved",
@@ -55,55 +55,56 @@ BY_CODE: Final[Mapping[str, str]] = {
 }
 
 
-def at(schema: Schema, loc: Sequence[Step]) -> Schema:
-    """Return the schema of what stands there; of its holder where none goes on."""
+def resolve_schema(schema: Schema, loc: Sequence[Step]) -> Schema:
+    """Return the schema at `loc`, or of the deepest holder that has a schema."""
     here: Schema = schema
     for step in loc:
         if step == "[key]":
-            # As pydantic calls the name of a member that a client may choose.
+            # Pydantic's loc for a member name that the client chooses.
             return {"type": "string", "pattern": names.NAME_PATTERN}
-        inner = (_inside(each, step) for each in _choices(here, schema))
-        # Else the step names a choice and no place, or nothing that there may be.
+        inner = (_find_inner(each, step) for each in _iter_choices(here, schema))
+        # A step that no choice has names a union member or an unknown field: stay.
         here = next(filter(None, inner), here)
     return here
 
 
-def members(schema: Schema, root: Schema) -> list[str]:
-    """Return the names of fields that an object there may have."""
-    found = (each.get("properties", {}) for each in _choices(schema, root))
+def list_members(schema: Schema, root: Schema) -> list[str]:
+    """Return the names of the fields that an object of this schema may have."""
+    found = (each.get("properties", {}) for each in _iter_choices(schema, root))
     return [name for properties in found for name in properties]
 
 
-def nearest_members(schema: Schema, root: Schema, *, near: str) -> str:
-    """Return member names in words, not all; the nearest first, if one was meant."""
-    listed = members(schema, root)
+def describe_nearest_members(schema: Schema, root: Schema, *, near: str) -> str:
+    """Name the likely member that `near` meant, else list all members."""
+    listed = list_members(schema, root)
     meant = get_close_matches(near, listed, n=1)
     if meant:
         return f"no member of that name; nearest is `{meant[0]}`"
-    return f"only {_listed(listed)}" if listed else "nothing"
+    return f"only {_render_options(listed)}" if listed else "nothing"
 
 
-def words(schema: Schema, root: Schema) -> str:
-    """Return in words what the schema allows, and its own description if it has one."""
-    texts = [_schema_text(each, root) for each in _choices(schema, root)]
+def describe_schema(schema: Schema, root: Schema) -> str:
+    """Describe in words what the schema allows, with its own description if any."""
+    texts = [_render_schema(each, root) for each in _iter_choices(schema, root)]
     text = " or ".join(dict.fromkeys(texts))
     about = schema.get("description") or next(
-        (e["description"] for e in _choices(schema, root) if "description" in e), ""
+        (e["description"] for e in _iter_choices(schema, root) if "description" in e),
+        "",
     )
     return f"{text} ({about.rstrip('.')})" if about else text
 
 
-def _choices(schema: Schema, root: Schema) -> Iterator[Schema]:
+def _iter_choices(schema: Schema, root: Schema) -> Iterator[Schema]:
     if ref := schema.get("$ref"):
-        yield from _choices(root["$defs"][ref.rpartition("/")[2]], root)
+        yield from _iter_choices(root["$defs"][ref.rpartition("/")[2]], root)
     elif "anyOf" in schema:
         for each in schema["anyOf"]:
-            yield from _choices(each, root)
+            yield from _iter_choices(each, root)
     else:
         yield schema
 
 
-def _inside(schema: Schema, step: Step) -> Schema | None:
+def _find_inner(schema: Schema, step: Step) -> Schema | None:
     if isinstance(step, int):
         items: Schema | None = schema.get("items")
         return items
@@ -115,41 +116,45 @@ def _inside(schema: Schema, step: Step) -> Schema | None:
     return more if isinstance(more, Mapping) else None
 
 
-def _schema_text(schema: Schema, root: Schema) -> str:
+def _render_schema(schema: Schema, root: Schema) -> str:
     if options := schema.get("enum"):
-        return f"one of {_listed(options)}"
+        return f"one of {_render_options(options)}"
     if "const" in schema:
         return f"`{schema['const']}`"
     kind = schema.get("type")
     if kind == "string":
-        return _text(schema)
+        return _render_text(schema)
     if kind == "array":
-        return f"a list{_between(schema, 'minItems', 'maxItems')}" + _each(schema, root)
+        return f"a list{_render_range(schema, 'minItems', 'maxItems')}" + _render_items(
+            schema, root
+        )
     if kind == "object":
-        inner = members(schema, root)
+        inner = list_members(schema, root)
         if inner:
-            return f"an object with {_listed(inner)}"
-        size = _between(schema, "minProperties", "maxProperties")
+            return f"an object with {_render_options(inner)}"
+        size = _render_range(schema, "minProperties", "maxProperties")
         return f"an object{size} members" if size else "an object"
-    return _KINDS.get(str(kind), "any JSON") + _between(schema, "minimum", "maximum")
+    return _KINDS.get(str(kind), "any JSON") + _render_range(
+        schema, "minimum", "maximum"
+    )
 
 
-def _each(schema: Schema, root: Schema) -> str:
+def _render_items(schema: Schema, root: Schema) -> str:
     items = schema.get("items")
     if not items or "properties" in items or "$ref" in items:
         return ""
-    return f", each {words(items, root)}"
+    return f", each {describe_schema(items, root)}"
 
 
-def _text(schema: Schema) -> str:
-    size = _between(schema, "minLength", "maxLength")
+def _render_text(schema: Schema) -> str:
+    size = _render_range(schema, "minLength", "maxLength")
     text = f"a text{size} characters" if size else "a text"
     if pattern := schema.get("pattern"):
         return f"{text}: {PATTERNS[pattern]}" if size else PATTERNS[pattern]
     return _FORMATS[form] if (form := schema.get("format")) else text
 
 
-def _between(schema: Schema, low: str, high: str) -> str:
+def _render_range(schema: Schema, low: str, high: str) -> str:
     least, most = schema.get(low), schema.get(high)
     if least is None and most is None:
         return ""
@@ -158,5 +163,5 @@ def _between(schema: Schema, low: str, high: str) -> str:
     return f" of at most {most}" if least is None else f" from {least} to {most}"
 
 
-def _listed(options: Sequence[Any]) -> str:
+def _render_options(options: Sequence[Any]) -> str:
     return ", ".join(f"`{each}`" for each in options)

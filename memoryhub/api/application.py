@@ -27,7 +27,7 @@ PREFIX = "/api/v1/"
 
 
 class Bearer(HttpBearer):
-    """Only documents how to sign requests; `auth.admit` is what looks at keys."""
+    """Documentation of the Bearer scheme; `auth.admit` checks the keys."""
 
     openapi_bearerFormat = "mh_<env>_<prefix>_<secret>"  # noqa: N815 # Ninja's name
 
@@ -36,7 +36,7 @@ class Bearer(HttpBearer):
 
 
 class AgentAPI(NinjaAPI):
-    """Ninja's, with a document that tells all."""
+    """Ninja's API with a completed OpenAPI document."""
 
     _document: OpenAPISchema | None = None
 
@@ -53,7 +53,8 @@ class AgentAPI(NinjaAPI):
         return self._document
 
     def get_openapi_operation_id(self, operation: Operation) -> str:
-        """Name it by module and function: clients keep it wherever the module lies."""
+        """Return `<module>_<function>`, so that moving the module keeps the operation
+        id."""
         view = operation.view_func
         return f"{view.__module__.rpartition('.')[2]}_{view.__name__}"
 

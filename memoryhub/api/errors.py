@@ -1,4 +1,4 @@
-"""Errors as agents see them: one status per refusal, one shape for all of them."""
+"""Errors as agents see them: one status per refusal, one shape for all errors."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from memoryhub.kernel.text.strict_json import JsonRefusedError
 
 Loc = tuple[str | int, ...]
 
-#: Where a value stands that is the body itself.
+#: Location of a value that is the body itself.
 WHOLE_BODY: Loc = ("body",)
 
 MEDIA_TYPE = "application/problem+json"
@@ -185,7 +185,7 @@ STATUS: dict[type[Refusal], int] = {
     errors.LedgerBrokenError: 503,
 }
 
-#: The parser's codes that are not 400: bytes that are a request, but mean nothing.
+#: Parser codes whose status is not 400: the bytes are JSON, the value is refused.
 PARSER_STATUS = {
     "body_too_large": 413,
     "too_deep": 422,
@@ -196,7 +196,7 @@ PARSER_STATUS = {
     "integer_range": 422,
 }
 
-#: What stands for an error that some other part has answered by its status alone.
+#: Refusal that stands for an error another layer answered by status alone.
 BY_STATUS: dict[int, type[Refusal]] = {
     400: EncodingError,
     404: errors.NotFoundError,
@@ -210,17 +210,17 @@ _ERASED = (
     errors.ValueErasedError,
 )
 _RETRY_SECONDS = 1
-#: Clocks are compared so often.
+#: Seconds between two comparisons of the clocks.
 _CLOCK_SECONDS = 10
 _TITLES = {status.value: status.phrase for status in HTTPStatus}
 
 
-#: Of more than so many places the detail only counts.
+#: Most refused values that the detail describes; further values are only counted.
 _SENTENCES = 5
 
 
 class Wrong(NamedTuple):
-    """A value that was refused: where it stands, why, and what is taken there."""
+    """A refused value: its location, the code, and the values allowed there."""
 
     loc: Loc
     code: str
@@ -237,41 +237,41 @@ class Wrong(NamedTuple):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Problem:
-    """An error's answer: RFC 9457, with our stable `code`."""
+class ProblemDocument:
+    """An error answer (RFC 9457) with our stable `code`."""
 
     status: int
     code: str
     detail: str
     errors: tuple[tuple[tuple[str | int, ...], str], ...] = ()
     headers: Mapping[str, str] = field(default_factory=dict)
-    #: Members of a kind of problem's own.
+    #: Additional members of this kind of problem.
     extra: Mapping[str, Any] = field(default_factory=dict)
 
     @classmethod
-    def of(cls, refusal: Refusal) -> Problem:
-        """Turn a refusal into what is sent: the one way to do so."""
+    def from_refusal(cls, refusal: Refusal) -> ProblemDocument:
+        """Convert a refusal to its answer; no other code does so."""
         code, allowed = refusal.code, ""
         loc: Loc = ()
         if isinstance(refusal, InvalidError):
-            code, loc = refusal.invalid_code, _split(refusal.loc)
+            code, loc = refusal.invalid_code, _split_loc(refusal.loc)
             allowed = refusal.allowed
         elif isinstance(refusal, JsonRefusedError) and code in BY_CODE:
             loc, allowed = refusal.loc or WHOLE_BODY, BY_CODE[code]
         if "index" in refusal.detail:
-            # Of a batch: the item that the whole of it was refused for.
+            # Index of the item because of which the whole batch was refused.
             loc = ("items", int(str(refusal.detail["index"])), *loc)
-        status = status_of(refusal)
+        status = get_status(refusal)
         return cls(
             status=status,
             code=code,
             detail=Wrong(loc, code, allowed).sentence if allowed else refusal.sentence,
             errors=((loc, code),) if loc else (),
-            headers=_headers(refusal, status),
-            extra=_extra(refusal),
+            headers=_build_headers(refusal, status),
+            extra=_build_extra(refusal),
         )
 
-    def plain(self, request_id: str) -> dict[str, Any]:
+    def to_dict(self, request_id: str) -> dict[str, Any]:
         return {
             "type": f"urn:memoryhub:error:{self.code}",
             "title": _TITLES[self.status],
@@ -283,24 +283,24 @@ class Problem:
             **self.extra,
         }
 
-    def body(self, request_id: str) -> bytes:
-        return orjson.dumps(self.plain(request_id))
+    def to_bytes(self, request_id: str) -> bytes:
+        return orjson.dumps(self.to_dict(request_id))
 
-    def response(self, request_id: str) -> HttpResponse:
+    def to_response(self, request_id: str) -> HttpResponse:
         response = HttpResponse(
-            self.body(request_id), status=self.status, content_type=MEDIA_TYPE
+            self.to_bytes(request_id), status=self.status, content_type=MEDIA_TYPE
         )
         for name, value in self.headers.items():
             response[name] = value
         return response
 
 
-def invalid(found: Sequence[Wrong]) -> Problem:
-    """Return the answer to invalid values: where they are, and what is taken there."""
+def build_invalid(found: Sequence[Wrong]) -> ProblemDocument:
+    """Build the answer to invalid values: their locations and the allowed values."""
     sentences = [each.sentence for each in found[:_SENTENCES]]
     if more := len(found) - len(sentences):
         sentences.append(f"And {more} more.")
-    return Problem(
+    return ProblemDocument(
         status=STATUS[InvalidError],
         code=found[0].code,
         detail=" ".join(sentences),
@@ -308,36 +308,37 @@ def invalid(found: Sequence[Wrong]) -> Problem:
     )
 
 
-def status_of(refusal: Refusal) -> int:
+def get_status(refusal: Refusal) -> int:
     if isinstance(refusal, JsonRefusedError):
         return PARSER_STATUS.get(refusal.code, STATUS[JsonRefusedError])
     return STATUS[type(refusal)]
 
 
-def _split(loc: str) -> tuple[str | int, ...]:
+def _split_loc(loc: str) -> tuple[str | int, ...]:
     steps = loc.split(".") if loc else ()
     return tuple(int(step) if step.isdecimal() else step for step in steps)
 
 
-def _extra(refusal: Refusal) -> dict[str, Any]:
-    """What a program goes on by: for a fault, what is left and what it would pay for.
+def _build_extra(refusal: Refusal) -> dict[str, Any]:
+    """Build the members that a program acts on, by kind of refusal.
 
-    No clock renews that, so there is no Retry-After. For what is erased, its proof; for
-    a plan, the new one.
+    A refused fault reports the fault budget left and what would renew it; no clock
+    renews the budget, so there is no Retry-After. An erased thing reports the ids of
+    its proof, a stale plan the new plan.
     """
     if isinstance(refusal, errors.PlanStaleError) and refusal.plan:
         return {"plan": refusal.plan}
     if isinstance(refusal, errors.NoRoomError):
         return dict(refusal.detail)
     if isinstance(refusal, _ERASED):
-        # Ids of the proof; only what was found in one's own project has any.
+        # Ids of the proof; set only if the thing was found in the agent's project.
         return dict(refusal.detail)
     if not isinstance(refusal, errors.FaultBudgetError):
         return {}
     return {"renews": errors.FaultBudgetError.renews, **refusal.detail}
 
 
-def _headers(refusal: Refusal, status: int) -> dict[str, str]:
+def _build_headers(refusal: Refusal, status: int) -> dict[str, str]:
     if status == 401:
         return {"WWW-Authenticate": "Bearer"}
     if isinstance(refusal, RateError):
@@ -350,7 +351,7 @@ def _headers(refusal: Refusal, status: int) -> dict[str, str]:
 
 
 class InvalidInputError(Exception):
-    """Values that do not validate: where, and what is wrong there."""
+    """Input values that do not validate, with location and code of each."""
 
     def __init__(self, found: Sequence[Wrong]) -> None:
         self.found = found

@@ -1,9 +1,9 @@
-"""The handler of `/api`: Django's, without what an async JSON route does not need.
+"""ASGI handler of `/api`: Django's, without what an async JSON route does not need.
 
-Django's own starts a thread context, a disconnect watcher and several signal hops for
-each request, which costs more than the request itself. Left out here, and why it may
-be: no view runs in a thread of Django's, writes finish whether or not the client waits,
-and connections belong to the writer and the readers, who look after them.
+Django's own handler starts a thread context, a disconnect watcher and several signal
+hops for each request, which costs more than the request itself. Leaving these out is
+safe: no view runs in a thread of Django's, writes finish whether or not the client
+waits, and the writer and the readers look after their own connections.
 """
 
 from __future__ import annotations
@@ -23,14 +23,14 @@ from django.urls import ResolverMatch, URLPattern
 from memoryhub.api.application import PREFIX, api
 from memoryhub.api.http.gate import BODY, Application, Gate, Receive, Scope, Send
 
-#: HTML: needs static files and the browser policy, which Django's middleware gives.
+#: HTML pages: Django's middleware gives them static files and the browser policy.
 _PAGES = (f"{PREFIX}docs",)
 
 Answered = HttpResponse | StreamingHttpResponse
 
 
 class LeanRequest(ASGIRequest):
-    """A request as our views use it: address, headers, and where it came from."""
+    """A request as our views use it: address, headers and remote address."""
 
     def __init__(self, scope: Scope) -> None:
         self.scope = scope
@@ -51,7 +51,7 @@ class LeanRequest(ASGIRequest):
             self._note(name.decode("latin-1"), value.decode("latin-1"))
 
     def _note(self, name: str, value: str) -> None:
-        # As Django has it: `_` could pass for `-`, and repeats are joined.
+        # Like Django, drop names with `_`, which could pass for `-`, and join repeats.
         if "_" not in name:
             key = "HTTP_" + name.upper().replace("-", "_")
             earlier = self.META.get(key)
@@ -59,12 +59,12 @@ class LeanRequest(ASGIRequest):
 
 
 class LeanHandler(ASGIHandler):
-    """Serves requests that came through the gate, which has read their bodies."""
+    """Handler of requests that came through the gate, which has read their bodies."""
 
     def __init__(self) -> None:
         super().__init__()
         self._routes = [each for each in api.urls[0] if isinstance(each, URLPattern)]
-        # Ninja's own: the document, made once, and a root that is not there.
+        # Ninja's own views: the document, built once, and a root that answers 404.
         self._documents = {
             each.callback
             for each in self._routes
@@ -72,7 +72,7 @@ class LeanHandler(ASGIHandler):
         }
 
     def load_middleware(self, is_async: bool = False) -> None:  # noqa: FBT001, FBT002 # Django's
-        """Load none: the gate does what the API needs of it."""
+        """Load no middleware: the gate does what the API needs."""
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:  # type: ignore[override]  # the gate's own
         response = await self.respond(LeanRequest(scope))
@@ -87,11 +87,11 @@ class LeanHandler(ASGIHandler):
             start = {"type": "http.response.start", "status": response.status_code}
             await send({**start, "headers": headers})
             await send({"type": "http.response.body", "body": response.content})
-        # No `response.close()`: it holds nothing, and would end the request for
-        # listeners that look after connections this loop does not have.
+        # No `response.close()`: the response holds nothing, and closing would signal
+        # listeners for database connections that this loop does not have.
 
     async def respond(self, request: ASGIRequest) -> Answered:
-        match = self._match(request.path_info)
+        match = self._match_route(request.path_info)
         if match is None:
             return HttpResponseNotFound()
         request.resolver_match = match
@@ -104,8 +104,9 @@ class LeanHandler(ASGIHandler):
             return HttpResponseNotFound()
         return document
 
-    def _match(self, address: str) -> ResolverMatch | None:
-        """The route of a path: Django's patterns, without its three levels of them."""
+    def _match_route(self, address: str) -> ResolverMatch | None:
+        """Match an address to its route: Django's patterns in one flat list, not three
+        levels."""
         if not address.startswith(PREFIX):
             return None
         rest = address.removeprefix(PREFIX)
@@ -119,9 +120,9 @@ class LeanHandler(ASGIHandler):
     async def _stream(
         self, response: StreamingHttpResponse, receive: Receive, send: Send
     ) -> None:
-        """Send until the stream ends or the client is gone."""
+        """Send until the stream ends or the client disconnects."""
         sending = asyncio.create_task(self.send_response(response, send))  # type: ignore[arg-type]  # as above
-        leaving = asyncio.create_task(_disconnected(receive))
+        leaving = asyncio.create_task(_wait_for_disconnect(receive))
         try:
             await asyncio.wait((sending, leaving), return_when=asyncio.FIRST_COMPLETED)
         finally:
@@ -131,23 +132,23 @@ class LeanHandler(ASGIHandler):
                     await task
 
 
-async def _disconnected(receive: Receive) -> None:
+async def _wait_for_disconnect(receive: Receive) -> None:
     while (await receive())["type"] != "http.disconnect":
         pass
 
 
-def application(django_application: Application) -> Application:
-    """Serve every path under `/api`.
+def build_application(django_application: Application) -> Application:
+    """Build the ASGI application that serves every path under `/api`.
 
     `django_application` serves the reference page, and everything if the lean handler
-    is switched off; the answers are the same.
+    is switched off; the answers are equal.
     """
     if not settings.LEAN_API:
         return Gate(django_application)
     lean = LeanHandler()
 
-    async def chosen(scope: Scope, receive: Receive, send: Send) -> None:
+    async def serve_scope(scope: Scope, receive: Receive, send: Send) -> None:
         handler: Any = django_application if scope["path"] in _PAGES else lean
         await handler(scope, receive, send)
 
-    return Gate(chosen)
+    return Gate(serve_scope)

@@ -1,6 +1,6 @@
-"""Refusals: one class each. `code` is the stable word, the docstring the message.
+"""Refusals: one class each. `code` is the stable word; the docstring is the message.
 
-`detail` holds numbers and our own words, never the offending value.
+`detail` holds numbers and words of the server, never the offending value.
 """
 
 from __future__ import annotations

@@ -73,7 +73,7 @@ class FaultBudgetError(Refusal):
     """
 
     code = "fault_budget"
-    #: What the budget waits for; no clock renews it.
+    #: Moment at which the budget is renewed; no clock renews the budget.
     renews: ClassVar[str] = "next_exchange"
 
 

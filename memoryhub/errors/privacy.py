@@ -61,7 +61,7 @@ class PlanStaleError(Refusal):
     """
 
     code = "plan_stale"
-    #: The new one, as whoever answers tells it.
+    #: The new plan, in the form of the answer.
     plan: Mapping[str, object] | None = None
 
 

@@ -1,6 +1,6 @@
-"""What every refusal is: a class, with a word and a message of its own.
+"""Base classes of refusals: each class has its own code and message.
 
-`detail` holds numbers and our own words, never the offending value.
+`detail` holds numbers and words of the server, never the offending value.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ class Refusal(Exception):
     """The request was refused; nothing has changed."""
 
     code: ClassVar[str] = "value"
-    #: An event of the journal tells of it, by which it is counted.
+    #: Whether a journal event records, and thereby counts, the refusal.
     journaled: bool = False
 
     def __init__(self, **detail: Detail) -> None:
@@ -29,14 +29,14 @@ class Refusal(Exception):
 
     @property
     def sentence(self) -> str:
-        """The message, and the numbers that go with it."""
+        """The message, followed by the details."""
         details = [
-            f"{n}: {_detail_text(v)}" for n, v in self.detail.items() if v is not None
+            f"{n}: {_render_detail(v)}" for n, v in self.detail.items() if v is not None
         ]
         return f"{self.message} ({', '.join(details)})" if details else self.message
 
 
-def _detail_text(value: Detail) -> str:
+def _render_detail(value: Detail) -> str:
     return "+".join(map(str, value)) if isinstance(value, tuple) else str(value)
 
 
@@ -59,7 +59,7 @@ class InvalidError(Refusal):
         super().__init__(**detail)
         self.invalid_code = code
         self.loc = loc
-        #: What it takes, in words; empty where the schema of the field says it.
+        #: Allowed values in words; empty where the field's schema says so.
         self.allowed = allowed
 
 

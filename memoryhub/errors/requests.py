@@ -1,4 +1,4 @@
-"""Refusals of requests: who asks, how, how often, and of what seq."""
+"""Refusals of requests: authentication, preconditions, rates and unknown seqs."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Refusals of threads and of what they hold."""
+"""Refusals of threads and their content."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Trouble of our own: damaged, newer or away."""
+"""Faults of the server: damaged data, newer formats, unavailable parts."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ class UnavailableError(Refusal):
 
     code = "unavailable"
 
-    #: Class of the error behind it, if a part answered and refused: a defect of ours.
+    #: Class of the cause, if a part answered and refused: a defect of the server.
     defect: str = ""
 
 
@@ -61,7 +61,7 @@ class StartRefusedError(Exception):
         super().__init__(reason)
 
 
-#: Why a language model gave no answer, in words of ours.
+#: Reasons why a language model gave no answer, in words of the server.
 NoAnswer = Literal[
     "unreachable", "timeout", "too_large", "refused", "busy", "no_answer"
 ]

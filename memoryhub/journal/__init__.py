@@ -1,7 +1,13 @@
-"""The journal: the only code that appends events, and what folds them back."""
+"""The journal: the only code that appends events, and the code that folds them."""
 
-from memoryhub.journal.log.log import contents, state_at
-from memoryhub.journal.log.orders import Address, Birth, Order, Receipt, Request
+from memoryhub.journal.log.log import fold_thread, open_contents
+from memoryhub.journal.log.orders import (
+    Address,
+    KeyedRequest,
+    NewThread,
+    Order,
+    OrderReceipt,
+)
 from memoryhub.journal.writing.writer import (
     name_defect,
     perform,
@@ -13,16 +19,16 @@ from memoryhub.journal.writing.writer import (
 
 __all__ = [
     "Address",
-    "Birth",
+    "KeyedRequest",
+    "NewThread",
     "Order",
-    "Receipt",
-    "Request",
-    "contents",
+    "OrderReceipt",
+    "fold_thread",
     "name_defect",
+    "open_contents",
     "perform",
     "run",
     "run_async",
-    "state_at",
     "submit",
     "writer",
 ]

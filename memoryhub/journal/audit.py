@@ -1,7 +1,8 @@
-"""The audit log: who did what to whose memory, in closed words, in one chain.
+"""The audit log: a hash chain of who did what to whose memory, in closed words.
 
-An entry is written in the transaction of what it tells, so there is neither without the
-other. There is no free text in it, hence no content and no name of a client's.
+An entry is written in the transaction of the act that it records, so neither exists
+without the other. An entry holds no free text, hence no content and no name that a
+client chose.
 """
 
 from __future__ import annotations
@@ -25,16 +26,17 @@ from memoryhub.models.server.clock import clock
 from memoryhub.models.subjects import Subject
 from memoryhub.vault.keys import blind_index, keys
 
-#: What the first entry follows.
+#: Hash that the first entry follows.
 GENESIS = bytes(32)
 
-#: What is done to the memory of people, and to what guards it.
+#: Acts on the memory of people, and on the keys and accounts that guard memory.
 ACTIONS = frozenset(
     {
         *("sign_in", "sign_out", "sudo"),
-        #: An operator looked at content; `opened` and `closed` are of a socket.
+        #: An operator looked at content; outcomes `opened` and `closed` are of a
+        #: socket.
         "content.read",
-        #: An operator changed something; the journal's own events say what.
+        #: An operator changed something; the journal's own events give the details.
         "operator.edited",
         *("subject.looked_up", "subject.revealed", "subject.readmitted"),
         *("subject.restricted", "subject.unrestricted"),
@@ -58,7 +60,7 @@ ACTIONS = frozenset(
 )
 #: Why an operator looks at content; chosen at sign-in.
 PURPOSES = ("support", "debugging", "privacy_request", "incident", "evaluation")
-#: How it ended. A refusal may be told by its code instead.
+#: How the act ended. A refusal may be recorded by its code instead.
 OUTCOMES = frozenset({"done", "refused", "failed", "opened", "closed"})
 ACTORS = frozenset({"operator", "agent", "worker", "command", "eraser", "import"})
 TARGETS = frozenset(
@@ -68,7 +70,7 @@ TARGETS = frozenset(
     }
 )
 
-#: Ids, prefixes of keys and numbers: nothing that a client chooses is looked up by it.
+#: Ids, prefixes of keys and numbers: no value that a client chooses.
 _ID = re.compile(r"[0-9A-Za-z_-]{0,64}")
 #: Templates of our routes: `p/<project:project>/threads/<name:thread>/keys`.
 _ROUTE = re.compile(r"[a-z0-9_./:<>-]{1,120}")
@@ -80,11 +82,11 @@ _CODES = frozenset(
 
 
 class Details(TypedDict, total=False):
-    """What an entry may tell besides who did what."""
+    """Optional fields of an audit entry, besides who did what."""
 
     target_kind: str | None
     target_id: str | None
-    #: Whose memory it is; noted as a pseudonym.
+    #: The person whose memory it is; stored as a pseudonym.
     subject: UUID | None
     purpose: str | None
     outcome: str
@@ -94,18 +96,18 @@ class Details(TypedDict, total=False):
     first_seq: int | None
     last_seq: int | None
     request_id: str | None
-    #: Now, unless it is known better.
+    #: None: the current time.
     at: datetime | None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Entry:
-    """What is to be noted. Nothing but ids, numbers and the words above."""
+class AuditNote:
+    """An audit entry to be appended: ids, numbers and closed words only."""
 
     #: `operator:<id>`, `agent:<key prefix>`, `worker:<kind>`, `command`.
     actor: str
     action: str
-    #: None for what concerns the whole instance.
+    #: None for an act that concerns the whole instance.
     project: UUID | None
     target_kind: str | None = None
     target_id: str | None = None
@@ -123,27 +125,29 @@ class Entry:
 def append(
     *, actor: str, action: str, project: UUID | None, **details: Unpack[Details]
 ) -> int:
-    """Note one thing in the writer's transaction at hand; the entry's seq.
+    """Append one audit entry in the writer's open transaction; return its seq.
 
     Call it last: it locks the row that every other appender waits for. `subject`
     becomes its pseudonym if its key still exists, else nothing. Four statements.
     """
-    return append_all([Entry(actor=actor, action=action, project=project, **details)])
+    return append_all(
+        [AuditNote(actor=actor, action=action, project=project, **details)]
+    )
 
 
-def append_all(entries: Iterable[Entry]) -> int:
+def append_all(entries: Iterable[AuditNote]) -> int:
     """Append several entries at once, and return the last one's seq."""
     assert transaction.get_connection().in_atomic_block
     listed = list(entries)
     for entry in listed:
         _require_plain(entry)
-    pseudonyms = _pseudonyms({entry.subject for entry in listed})
+    pseudonyms = _list_pseudonyms({entry.subject for entry in listed})
     instance = Instance.objects.select_for_update().get()
     seq, digest = instance.audit_seq, bytes(instance.audit_hash) or GENESIS
     rows = []
     for entry in listed:
         seq += 1
-        row = _row(entry, seq=seq, previous=digest, pseudonyms=pseudonyms)
+        row = _build_row(entry, seq=seq, previous=digest, pseudonyms=pseudonyms)
         row.hash = digest = link(row)
         rows.append(row)
     AuditEntry.objects.bulk_create(rows)
@@ -154,16 +158,16 @@ def append_all(entries: Iterable[Entry]) -> int:
 
 def link(row: AuditEntry) -> bytes:
     """Return an entry's hash: sha256(prev ‖ canonical JSON of the entry)."""
-    return hashlib.sha256(bytes(row.prev) + canonical(row)).digest()
+    return hashlib.sha256(bytes(row.prev) + encode_entry(row)).digest()
 
 
-def canonical(row: AuditEntry) -> bytes:
-    """Return the entry as it is hashed: JSON, keys sorted, without the chain's part."""
-    return orjson.dumps(plain(row), option=orjson.OPT_SORT_KEYS)
+def encode_entry(row: AuditEntry) -> bytes:
+    """Return the JSON that is hashed: keys sorted, without the chain's columns."""
+    return orjson.dumps(to_json_values(row), option=orjson.OPT_SORT_KEYS)
 
 
-def plain(row: AuditEntry) -> dict[str, Any]:
-    """Return the entry as JSON values, of its place in the chain only the seq."""
+def to_json_values(row: AuditEntry) -> dict[str, Any]:
+    """Return the entry as JSON values; of the chain's columns only the seq."""
     return {
         "seq": row.seq,
         "at": row.at.isoformat(timespec="microseconds"),
@@ -184,15 +188,15 @@ def plain(row: AuditEntry) -> dict[str, Any]:
     }
 
 
-def pseudonym(subject: UUID) -> bytes | None:
+def find_pseudonym(subject: UUID) -> bytes | None:
     """Return the subject's pseudonym in the log; None once its key is gone.
 
     Two queries.
     """
-    return _pseudonyms({subject}).get(subject)
+    return _list_pseudonyms({subject}).get(subject)
 
 
-def _pseudonyms(subjects: Iterable[UUID | None]) -> dict[UUID | None, bytes]:
+def _list_pseudonyms(subjects: Iterable[UUID | None]) -> dict[UUID | None, bytes]:
     wanted = {subject for subject in subjects if subject}
     if not wanted:
         return {}
@@ -200,15 +204,15 @@ def _pseudonyms(subjects: Iterable[UUID | None]) -> dict[UUID | None, bytes]:
     found: dict[UUID | None, bytes] = {}
     for subject, epoch in rows:
         try:
-            opened = keys.subject_keys(subject, epoch=epoch)
+            opened = keys.get_subject_keys(subject, epoch=epoch)
         except (errors.SubjectErasedError, errors.KeyMissingError):
             continue
-        found[subject] = blind_index.audit_pseudonym(opened)
+        found[subject] = blind_index.digest_audit_subject(opened)
     return found
 
 
-def _row(
-    entry: Entry,
+def _build_row(
+    entry: AuditNote,
     *,
     seq: int,
     previous: bytes,
@@ -236,8 +240,11 @@ def _row(
     )
 
 
-def _require_plain(entry: Entry) -> None:
-    """Our own code names nothing but the closed words; a name would stay for ever."""
+def _require_plain(entry: AuditNote) -> None:
+    """Assert that the entry holds closed words and ids only.
+
+    The log would keep a name for ever.
+    """
     kind, _, ref = entry.actor.partition(":")
     assert kind in ACTORS, kind
     assert _ID.fullmatch(ref)

@@ -1,7 +1,7 @@
-"""Importing: threads whose events come from another place, with their seqs and times.
+"""Import of threads whose events come from another instance, with seqs and times.
 
-They are sealed and chained anew, folded, and written as `importing`, which nobody
-sees. All of them appear at once, when `open_all` says so, or none does.
+Events are sealed and chained anew, folded, and written to threads with the status
+`importing`, which nobody sees. `open_all` shows all of them at once, or none.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ from memoryhub.errors import (
 from memoryhub.journal import audit
 from memoryhub.journal.forget import purging
 from memoryhub.journal.log import chain, fence, snapshots
-from memoryhub.journal.log.heads import Head
+from memoryhub.journal.log.heads import ThreadHead
 from memoryhub.journal.rows import (
     listed_columns,
     projections,
@@ -38,94 +38,95 @@ from memoryhub.journal.rows import (
     tombstones,
     totals,
 )
-from memoryhub.journal.rows.rows import DerivationRow, EventRow
+from memoryhub.journal.rows.rows import DerivationRow, EventTableRow
 from memoryhub.journal.writing import sealing
 from memoryhub.journal.writing.writer import run
-from memoryhub.kernel.replay import Recorded
+from memoryhub.kernel.replay import RecordedEvent
 from memoryhub.kernel.state.state import ThreadState
 from memoryhub.models.events import Event, Snapshot
-from memoryhub.models.privacy import tables
+from memoryhub.models.privacy import list_declared_models
 from memoryhub.models.projects import Project
 from memoryhub.models.server.clock import clock
 from memoryhub.models.subjects import Subject
 from memoryhub.models.threads import Thread
 from memoryhub.vault.keys import keys
 
-#: Events in one transaction, and rows that go in one.
+#: Events in one transaction, and rows in one statement.
 BATCH = 1_000
-#: Of sealed content in one transaction, so that other writers never wait long.
+#: Bytes of sealed content in one transaction, so that other writers never wait long.
 BATCH_BYTES = 8 * 1_048_576
-#: What was sealed elsewhere is not known here; the digest of nothing stands for it.
+#: The digest of nothing stands for content erased elsewhere, whose digest is unknown.
 GONE = hashlib.sha256(b"").digest()
 _CLOSED = (Subject.State.ERASING, Subject.State.ERASED)
 
 
 @dataclass(slots=True, kw_only=True)
 class Arrival:
-    """A thread on its way in."""
+    """A thread that is being imported."""
 
-    head: Head
-    #: JSON of where it comes from.
+    head: ThreadHead
+    #: JSON of the thread's origin: instance, thread and head hash.
     origin: str
-    #: Its last event erases it: it folds, and leaves no rows beside its journal.
+    #: The last event erases the thread: it is folded, but gets no rows besides its
+    #: journal.
     bare: bool = False
     row: Thread | None = None
-    events: list[EventRow] = field(default_factory=list)
+    events: list[EventTableRow] = field(default_factory=list)
     size: int = 0
-    rows: projections.Rows = field(default_factory=projections.Rows)
+    rows: projections.ProjectedRows = field(default_factory=projections.ProjectedRows)
     kept: list[Snapshot] = field(default_factory=list)
 
     def add(
         self,
-        recorded: Recorded,
+        recorded: RecordedEvent,
         payload: bytes | None,
         *,
         state: ThreadState,
         erased_by: int | None,
         key: keys.SubjectKeys,
     ) -> None:
-        """Add one more event, after which the thread is in this state."""
+        """Add one event, after which the thread is in `state`."""
         if payload is None and recorded.event.sealed:
-            row = _erased_row(self.head, recorded, erased_by)
+            row = _build_erased_row(self.head, recorded, erased_by)
         else:
-            row = sealing.sealed_row(self.head, recorded, payload, key=key)
+            row = sealing.seal_row(self.head, recorded, payload, key=key)
         if not self.bare:
             projections.project(self.rows, self.head.state, recorded, state)
         kind = recorded.event.event_type
         self.head = replace(self.head, state=state, chain=row.chain, last_type=kind)
         self.events.append(row)
         self.size += len(payload or b"")
-        if not self.bare and snapshots.due(state, kept_seq=self.head.kept_seq):
-            self.kept.append(snapshots.snapshot_row(state, key=key))
+        if not self.bare and snapshots.is_due(state, kept_seq=self.head.kept_seq):
+            self.kept.append(snapshots.build_snapshot_row(state, key=key))
             self.head = replace(self.head, kept_seq=state.seq)
 
     @property
-    def full(self) -> bool:
+    def is_full(self) -> bool:
         return len(self.events) >= BATCH or self.size >= BATCH_BYTES
 
 
 def write(arrival: Arrival, *, epoch: int) -> None:
-    """Commit what has arrived so far.
+    """Commit the events that have arrived so far, and empty the buffers.
 
-    Raises what `require_welcome` does, NameTakenError and ThreadErasedError for its
-    name, and StaleError when something of the subject was erased meanwhile.
+    Raises what `require_writable` does, NameTakenError and ThreadErasedError for the
+    thread's name, and StaleError when something of the subject was erased meanwhile.
     """
-    run(partial(_write, arrival, epoch))
+    run(partial(_write_arrival, arrival, epoch))
     arrival.events, arrival.size, arrival.kept = [], 0, []
-    arrival.rows = projections.Rows()
+    arrival.rows = projections.ProjectedRows()
 
 
 def hold_back(arrival: Arrival, there: Container[UUID]) -> list[DerivationRow]:
-    """Take out and return what was made of threads that are not there yet.
+    """Remove and return derivations from threads that are not imported yet.
 
-    A turn may carry a block of a home thread that was made after its own.
+    A turn may carry a block of a home thread that was made after the turn's thread.
     """
     every = arrival.rows.derivations
     arrival.rows.derivations = [row for row in every if row.thread_id in there]
     return [row for row in every if row.thread_id not in there]
 
 
-def require_welcome(subject: UUID, *, epoch: int) -> None:
+def require_writable(subject: UUID, *, epoch: int) -> None:
     """Raise unless an import may write for the subject; in the writer's transaction."""
     fenced = fence.hold([subject]).get(subject)
     if fenced is None or fenced.state in _CLOSED:
@@ -137,27 +138,27 @@ def require_welcome(subject: UUID, *, epoch: int) -> None:
         raise StaleError
 
 
-def _write(arrival: Arrival, epoch: int) -> None:
+def _write_arrival(arrival: Arrival, epoch: int) -> None:
     state = arrival.head.state
     with transaction.atomic():
-        require_welcome(state.subject, epoch=epoch)
+        require_writable(state.subject, epoch=epoch)
         if arrival.row is None:
-            _insert(arrival)
+            _insert_thread(arrival)
         else:
-            _update(arrival.row, arrival)
-        statements.EVENTS.rows(arrival.events)
+            _update_thread(arrival.row, arrival)
+        statements.EVENTS.write(arrival.events)
         if not arrival.bare:
             projections.write(arrival.rows)
             projections.write_labels([state])
         Snapshot.objects.bulk_create(arrival.kept)
 
 
-def _insert(arrival: Arrival) -> None:
+def _insert_thread(arrival: Arrival) -> None:
     head = arrival.head
     name = (head.state.project, head.name)
-    dead = tombstones.dead_names([name]).get(name)
+    dead = tombstones.find_dead_names([name]).get(name)
     if dead and not head.state.home:
-        raise dead.refusal(None)
+        raise dead.build_refusal(None)
     row = Thread(
         id=head.state.id,
         project_id=head.state.project,
@@ -167,72 +168,74 @@ def _insert(arrival: Arrival) -> None:
     )
     try:
         with transaction.atomic():
-            _update(row, arrival, force_insert=True)
+            _update_thread(row, arrival, force_insert=True)
     except IntegrityError:
         raise NameTakenError from None
     arrival.row = row
 
 
-def _update(row: Thread, arrival: Arrival, **how: Any) -> None:
+def _update_thread(row: Thread, arrival: Arrival, **how: Any) -> None:
     head = arrival.head
-    columns = projections.columns(head.state)
-    for name, value in (columns | listed_columns.copied(columns)).items():
+    columns = projections.build_columns(head.state)
+    for name, value in (columns | listed_columns.copy_columns(columns)).items():
         setattr(row, name, value)
     row.head_hash, row.last_event_type = head.chain, head.last_type
     row.status = Thread.Status.IMPORTING
-    # Until it is open: when it was last written to, by which leftovers are known.
+    # Until the thread is open: time of the last write, which identifies leftovers.
     row.listed_at = clock.now()
     row.save(**how)
 
 
-def _erased_row(head: Head, recorded: Recorded, erased_by: int | None) -> EventRow:
-    """The row of an event whose content is gone for good."""
+def _build_erased_row(
+    head: ThreadHead, recorded: RecordedEvent, erased_by: int | None
+) -> EventTableRow:
+    """Return the row of an event whose content is erased."""
     event = recorded.event
     assert erased_by is not None
-    body = chain.plain_body(event)
+    body = chain.to_plain_body(event)
     thread = head.state.id
-    canonical = chain.envelope(body, recorded, thread=thread, salt=head.salt)
-    return EventRow(
+    canonical = chain.build_envelope(body, recorded, thread=thread, salt=head.salt)
+    return EventTableRow(
         thread_id=thread,
         seq=recorded.seq,
         type=event.event_type,
         at=recorded.at,
         actor=recorded.actor,
-        body=chain.text_of(body),
+        body=chain.render_body(body),
         payload=None,
         payload_digest=GONE,
         erased_by=erased_by,
         chain=chain.link(head.chain, canonical, GONE),
-        page=sealing.page_of(event),
+        page=sealing.find_page(event),
     )
 
 
 def open_all(
-    arrived: Sequence[Head],
+    arrived: Sequence[ThreadHead],
     subject: Subject,
     *,
     actor: str,
     held_back: Sequence[DerivationRow] = (),
 ) -> None:
-    """Let everybody see these threads, all in one transaction, which records it.
+    """Make these threads visible in one transaction, which also audits the import.
 
-    And what was held back, but for what was made of, or is, what was erased since.
-    Raises what `require_welcome` does, ProjectFullError, and HomeTakenError for a home
+    Inserts held-back derivations, except those whose source or result was erased since.
+    Raises what `require_writable` does, ProjectFullError, and HomeTakenError for a home
     thread of a subject that got one meanwhile.
     """
     ids = [head.state.id for head in arrived]
-    # They are complete, and nobody else writes to them.
-    found = [totals.count_threads(Q(thread__in=batch)) for batch in _batches(ids)]
+    # The threads are complete, and nobody else writes to them.
+    found = [totals.count_threads(Q(thread__in=batch)) for batch in _split_batches(ids)]
     kept = list[DerivationRow]()
     for begin in range(0, len(held_back), BATCH):
-        kept += _standing(held_back[begin : begin + BATCH])
+        kept += _iter_standing(held_back[begin : begin + BATCH])
     run(partial(_open_all, arrived, subject, actor, found, kept))
 
 
-def _standing(rows: Sequence[DerivationRow]) -> Iterator[DerivationRow]:
+def _iter_standing(rows: Sequence[DerivationRow]) -> Iterator[DerivationRow]:
     sources = [(row.thread_id, row.source_seq) for row in rows]
     made = [(row.derived_thread, row.derived_seq) for row in rows]
-    events = Event.objects.at_places([*dict.fromkeys([*sources, *made])])
+    events = Event.objects.filter_places([*dict.fromkeys([*sources, *made])])
     places = events.filter(erased_by=None).values_list("thread_id", "seq")
     there = {*places}
     for row, source, result in zip(rows, sources, made, strict=True):
@@ -241,24 +244,24 @@ def _standing(rows: Sequence[DerivationRow]) -> Iterator[DerivationRow]:
 
 
 def _open_all(
-    arrived: Sequence[Head],
+    arrived: Sequence[ThreadHead],
     subject: Subject,
     actor: str,
     found: list[totals.Totals],
     held_back: Sequence[DerivationRow],
 ) -> None:
     with transaction.atomic():
-        require_welcome(subject.id, epoch=subject.epoch)
-        _count(subject.project_id, sum(not head.state.home for head in arrived))
-        statements.DERIVATIONS.rows(held_back)
-        for status, threads in _by_status(arrived).items():
-            for batch in _batches(threads):
+        require_writable(subject.id, epoch=subject.epoch)
+        _count_threads(subject.project_id, sum(not head.state.home for head in arrived))
+        statements.DERIVATIONS.write(held_back)
+        for status, threads in _group_by_status(arrived).items():
+            for batch in _split_batches(threads):
                 rows = Thread.objects.filter(id__in=batch)
                 try:
                     rows.update(status=status, listed_at=F("last_event_at"))
                 except IntegrityError:
                     raise HomeTakenError from None
-        totals.arrive(subject.id, found, [head.state.status for head in arrived])
+        totals.add_threads(subject.id, found, [head.state.status for head in arrived])
         audit.append(
             actor=actor,
             action="subject.imported",
@@ -270,17 +273,17 @@ def _open_all(
         )
 
 
-def purge(arrived: Iterable[Head]) -> None:
-    """Take what no fork reads of those that had been erased, now that all are open."""
+def purge(arrived: Iterable[ThreadHead]) -> None:
+    """Purge the imported threads that were erased, except rows that live forks read."""
     for head in arrived:
         state = head.state
         if state.status == "erased":
-            batches = partial(purging.thread_batches, state.id, by=state.seq)
+            batches = partial(purging.iter_thread_batches, state.id, by=state.seq)
             while run(partial(purging.take_some, batches)):
                 pass
 
 
-def _count(project: UUID, threads: int) -> None:
+def _count_threads(project: UUID, threads: int) -> None:
     row = Project.objects.select_for_update().get(id=project)
     if row.state != Project.State.ACTIVE:
         raise ProjectDeletedError
@@ -290,7 +293,7 @@ def _count(project: UUID, threads: int) -> None:
     row.save(update_fields=["thread_count"])
 
 
-def _by_status(arrived: Iterable[Head]) -> dict[str, list[UUID]]:
+def _group_by_status(arrived: Iterable[ThreadHead]) -> dict[str, list[UUID]]:
     found: dict[str, list[UUID]] = {}
     for head in arrived:
         found.setdefault(head.state.status, []).append(head.state.id)
@@ -298,43 +301,43 @@ def _by_status(arrived: Iterable[Head]) -> dict[str, list[UUID]]:
 
 
 def remove(threads: Iterable[UUID]) -> int:
-    """Delete threads that were never opened, with all rows; how many.
+    """Delete threads that were never opened, with all rows; return how many.
 
-    In short transactions; a repeat goes on where one was killed. One that is open is
-    left alone: no trigger lets its events go.
+    In short transactions; a repeat continues where a run was killed. Leaves open
+    threads alone: a trigger refuses to delete their events.
     """
     removed = 0
-    for batch in _batches([*threads]):
+    for batch in _split_batches([*threads]):
         rows = Thread.objects.filter(id__in=batch, status=Thread.Status.IMPORTING)
         ids = list(rows.values_list("id", flat=True))
-        for model, privacy in tables().items():
+        for model, privacy in list_declared_models().items():
             if privacy.thread == "thread":
-                _delete(model._default_manager.filter(thread__in=ids))
-        # Forks refer to their parents, and go together with them.
+                _delete_rows(model._default_manager.filter(thread__in=ids))
+        # Forks refer to their parents, so the loop first cuts that reference.
         run(partial(rows.update, parent=None))
-        _delete(Thread.objects.filter(id__in=ids))
+        _delete_rows(Thread.objects.filter(id__in=ids))
         removed += len(ids)
     return removed
 
 
-def _delete(rows: QuerySet[Any]) -> None:
+def _delete_rows(rows: QuerySet[Any]) -> None:
     while batch := list(rows.values_list("pk", flat=True)[:BATCH]):
         doomed = rows.model._default_manager.filter(pk__in=batch)
         run(doomed.delete)
 
 
-def _batches(threads: Sequence[UUID]) -> Iterator[Sequence[UUID]]:
+def _split_batches(threads: Sequence[UUID]) -> Iterator[Sequence[UUID]]:
     for begin in range(0, len(threads), BATCH):
         yield threads[begin : begin + BATCH]
 
 
-def origin(*, instance: UUID, thread: UUID, head_hash: str) -> str:
-    """Return where an imported thread comes from, as its row keeps it."""
+def render_origin(*, instance: UUID, thread: UUID, head_hash: str) -> str:
+    """Return an imported thread's origin as JSON, the way its row stores it."""
     return orjson.dumps([str(instance), str(thread), head_hash]).decode()
 
 
-def ages(project: UUID) -> Iterator[tuple[UUID, tuple[UUID, datetime]]]:
-    """Yield threads not open yet, each with its subject and last write."""
+def iter_unopened(project: UUID) -> Iterator[tuple[UUID, tuple[UUID, datetime]]]:
+    """Yield threads that are not open yet, each with its subject and last write."""
     rows = Thread.objects.filter(project=project, status=Thread.Status.IMPORTING)
     for thread, subject, at in rows.values_list("id", "subject_id", "listed_at"):
         yield thread, (subject, at)

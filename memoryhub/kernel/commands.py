@@ -1,6 +1,6 @@
-"""Commands: what someone wants to happen to a thread. Frozen values, checked already.
+"""Commands: requested changes of a thread, as frozen and validated values.
 
-Times and ids come with them; the kernel has neither a clock nor chance.
+A command carries its times and ids; the kernel has neither a clock nor randomness.
 """
 
 from __future__ import annotations
@@ -11,18 +11,18 @@ from datetime import datetime
 from uuid import UUID
 
 from memoryhub.errors import Refusal
-from memoryhub.kernel.state.bodies import Event
+from memoryhub.kernel.state.bodies import EventBody
 from memoryhub.kernel.state.erase_events import Range, Reason, RecordsErased
 from memoryhub.kernel.state.events import (
     CloseReason,
     LabelValue,
-    Limits,
     Role,
     RunRecorded,
+    ThreadConfig,
 )
 from memoryhub.kernel.state.page_events import LevelMade
 from memoryhub.kernel.state.pages import Modality
-from memoryhub.kernel.state.state import Scope, ThreadState
+from memoryhub.kernel.state.state import ScopeLabels, ThreadState
 
 Setting = str | int | float | bool | None
 
@@ -35,47 +35,47 @@ class Command:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Refuse(Command):
-    """Refuse what no command could be made for; repeats are answered before that."""
+    """Refuse a request that made no command; repeated requests are answered first."""
 
     refusal: Refusal
 
 
 @dataclass(slots=True, kw_only=True)
-class Draft:
+class EventDraft:
     """An event and the content to seal beside it: plain JSON text, or None."""
 
-    event: Event
+    event: EventBody
     payload: bytes | None = None
-    #: The state that it leads to, as far as its decision has looked. Its time and who
-    #: was active then are none of it: they stand in what the journal adds.
+    #: State after the event, if the decision has computed it. Time and last activity
+    #: are missing there: the journal adds both.
     after: ThreadState | None = field(default=None, compare=False, repr=False)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CreateThread(Command):
-    """Make the thread, or agree with the one that exists."""
+    """Make the thread, or agree with the existing thread."""
 
-    #: None accepts whichever subject the thread has.
+    #: None accepts any subject of the thread.
     subject: UUID | None = None
-    scope: Scope = Scope()
+    scope: ScopeLabels = ScopeLabels()
     #: None leaves labels as they are.
     labels: Mapping[str, LabelValue] | None = None
-    config: Limits = Limits()
-    #: The subject's home thread, which is made by what is written to it.
+    config: ThreadConfig = ThreadConfig()
+    #: Whether to make the subject's home thread; the first write to it does so.
     home: bool = False
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ForkThread(Command):
-    """Make a thread that starts as its parent was at `parent.seq`."""
+    """Make a thread that starts with its parent's state at `parent.seq`."""
 
     parent: ThreadState
     #: Hex of the parent's chain at that seq.
     parent_chain: str
-    scope: Scope = Scope()
+    scope: ScopeLabels = ScopeLabels()
     labels: Mapping[str, LabelValue] | None = None
-    config: Limits = Limits()
-    #: What the parent was told to erase after that seq.
+    config: ThreadConfig = ThreadConfig()
+    #: Erasures of the parent after that seq.
     erased: tuple[RecordsErased, ...] = ()
 
 
@@ -83,9 +83,9 @@ class ForkThread(Command):
 class AmendThread(Command):
     """Fill scope levels, replace labels, change limits."""
 
-    scope: Scope = Scope()
+    scope: ScopeLabels = ScopeLabels()
     labels: Mapping[str, LabelValue] | None = None
-    #: Names of the limits that were sent, so that null can be told from absent.
+    #: The limits that were sent, so that null differs from absent.
     config: Mapping[str, Setting] | None = None
 
 
@@ -107,7 +107,7 @@ class RetireThread(Command):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class EraseThread(Command):
-    """Erase all of a thread, whatever its status. For the eraser alone."""
+    """Erase a whole thread, whatever its status. For the eraser alone."""
 
     erasure: UUID
     reason: Reason
@@ -115,9 +115,9 @@ class EraseThread(Command):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class EraseRecords(Command):
-    """Erase records of a thread and of what it inherits. For the eraser alone.
+    """Erase records of a thread and of its ancestors. For the eraser alone.
 
-    Ranges of other threads, and what lies beyond, are no concern of this thread.
+    The command ignores ranges of other threads and records beyond the inherited seqs.
     """
 
     erasure: UUID
@@ -126,8 +126,8 @@ class EraseRecords(Command):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Handler:
-    """What the receiving handler was told with a message."""
+class HandlerContext:
+    """Context that the receiving handler got with a message."""
 
     own_name: str | None = None
     is_self_call: bool | None = None
@@ -137,7 +137,7 @@ class Handler:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class MadeLevels:
-    """Levels of one version that were made beforehand, outside the transaction."""
+    """Levels of one page version, made beforehand, outside the transaction."""
 
     page_id: str
     version: int
@@ -149,33 +149,33 @@ class MadeLevels:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class NewSlot:
-    """A message to append. `content` is JSON text as it was sent, UTF-8."""
+    """A message to append. `content` is the JSON text that was sent, UTF-8."""
 
     from_name: str
     to_name: str
     type: str
     content: bytes
     tokens: int
-    #: The tokenizer that we counted by; None: its agent sent the count.
+    #: Tokenizer of the server's count; None: the agent sent the count.
     counted_by: str | None = None
-    #: Of its line in the context; None stands for `tokens`.
+    #: Tokens of the message's line in the context; None stands for `tokens`.
     cost: int | None = None
-    #: Text, or structured when it is JSON of no known shape.
+    #: `text`, or `structured` for JSON of no known shape.
     modality: Modality = "text"
     role: Role | None = None
     agent_at: datetime | None = None
-    handler: Handler | None = None
-    #: Its lower levels, should it be too large to be shown whole; of no page id yet.
+    handler: HandlerContext | None = None
+    #: Lower levels, for a message too large to be shown whole; without a page id yet.
     made: MadeLevels | None = None
-    #: It calls tools: with less than all of its text it is no such message any more.
+    #: Whether the message calls tools; such a message is shown whole or not at all.
     calls: bool = False
-    #: Names of the agent's own tools that it calls.
+    #: Names of the agent's own tools that the message calls.
     tools: tuple[str, ...] = ()
-    #: Ids of its calls, if they are all of tools of ours and it says nothing.
+    #: Ids of the calls, if the message only calls tools of the hub and has no text.
     own_calls: tuple[str, ...] = ()
-    #: The call that it answers, by the id that the model gave it.
+    #: Id, given by the model, of the call that the message answers.
     answers: str | None = None
-    #: Whether it brings thoughts that its API wants back while the exchange runs.
+    #: Whether the message has reasoning that the API wants back within the exchange.
     thinks: bool = False
 
 
@@ -185,8 +185,8 @@ class AppendSlots(Command):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Imported:
-    """A message of a recorded run; `turn` if a model call begins right before it."""
+class RunMessage:
+    """A message of a recorded run; `turn` if a model call begins just before."""
 
     slot: NewSlot
     turn: bool
@@ -197,8 +197,8 @@ class ImportMessages(Command):
     """The next messages of a recorded run, after the first `after`."""
 
     after: int
-    messages: tuple[Imported, ...]
-    #: Hex of the rolling keyed digest once these are in.
+    messages: tuple[RunMessage, ...]
+    #: Hex of the rolling keyed digest after these messages.
     digest: str
     #: With the first batch only: the run and its info, JSON text.
     run: RunRecorded | None = None

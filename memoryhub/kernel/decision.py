@@ -1,4 +1,4 @@
-"""A command under way: what it has emitted so far, and the state after it. Pure."""
+"""A command under way: the events emitted so far, and the state after them. Pure."""
 
 from __future__ import annotations
 
@@ -8,9 +8,9 @@ from datetime import datetime
 from heapq import heapify, heappop, heappush
 from typing import Any, Protocol
 
-from memoryhub.kernel.commands import Draft
+from memoryhub.kernel.commands import EventDraft
 from memoryhub.kernel.state import policies
-from memoryhub.kernel.state.bodies import Event
+from memoryhub.kernel.state.bodies import EventBody
 from memoryhub.kernel.state.erase_events import Range
 from memoryhub.kernel.state.page_events import (
     PageEvicted,
@@ -20,65 +20,65 @@ from memoryhub.kernel.state.page_events import (
     PageUpdated,
     TurnBegan,
 )
-from memoryhub.kernel.state.pages import Entry, Location
-from memoryhub.kernel.state.paging import Hot, Paging, values
-from memoryhub.kernel.state.paging_config import Settings
+from memoryhub.kernel.state.pages import Location, PageEntry
+from memoryhub.kernel.state.paging import Hot, Paging, list_values
+from memoryhub.kernel.state.paging_config import PagingSettings
 from memoryhub.kernel.state.state import ThreadState
 
 Evolve = Callable[[ThreadState, Any], ThreadState]
-#: Events that change keep scores of pages that are hot already.
+#: Events that change keep scores of pages in the hot list.
 _RESCORING = frozenset({PageFaulted, PageReferenced, PageUpdated, TurnBegan})
 
 
 class PageTable(Protocol):
-    """The rows that a decision may ask for, as the thread sees them.
+    """Rows that a decision may read, as the thread sees them.
 
-    Those behind the TLB, and when values are due. Reading counts nothing.
+    Page entries behind the TLB, and due instants of values. Reading counts no look-up.
     """
 
-    def entry(self, page_id: str) -> Entry | None:
-        """Return the entry of a live page; None when there is none."""
+    def find_entry(self, page_id: str) -> PageEntry | None:
+        """Return the entry of a live page; None when no such page is live."""
 
-    def deleted(self, page_id: str) -> bool:
-        """Return whether there was a page of that id once."""
+    def is_deleted(self, page_id: str) -> bool:
+        """Return whether a page with this id existed and was deleted."""
 
-    def entries(self, page_ids: Collection[str]) -> Mapping[str, Entry]:
-        """Return the entries of those pages that are live; at most one query."""
+    def list_entries(self, page_ids: Collection[str]) -> Mapping[str, PageEntry]:
+        """Return the entries of the live pages among these ids; at most one query."""
 
-    def count(self) -> int:
-        """Return how many live pages the thread itself has made."""
+    def count_pages(self) -> int:
+        """Count the live pages that the thread itself has made."""
 
-    def sources(self, place: Location) -> Sequence[Location]:
-        """Return the texts that the text at this place was made from."""
+    def list_sources(self, place: Location) -> Sequence[Location]:
+        """Return the places of the texts that the text at `place` was made from."""
 
-    def within(self, ranges: Sequence[Range]) -> Collection[Entry]:
-        """Return the entries of live pages of which a text lies in these ranges."""
+    def list_within(self, ranges: Sequence[Range]) -> Collection[PageEntry]:
+        """Return the entries of live pages with a text in these ranges."""
 
     def digest(self, text: str) -> str:
-        """Return a keyed digest of a client's text, to recognise it by later."""
+        """Return a keyed digest of a client's text, to recognise the text later."""
 
-    def kept(self, ranges: Sequence[Range]) -> bool:
-        """Return whether the thread itself still has a payload there."""
+    def has_payload(self, ranges: Sequence[Range]) -> bool:
+        """Return whether the thread itself still has a payload in these ranges."""
 
-    def asserted(
+    def count_assertions(
         self, timelines: Collection[tuple[str, str]]
     ) -> Mapping[tuple[str, str], int]:
-        """Return how many assertions each has, by entity and predicate as written."""
+        """Count the assertions per timeline (entity and predicate as written)."""
 
-    def dues(self, seqs: Collection[int]) -> Mapping[int, datetime]:
-        """Return when each value is due to leave history at the earliest, by seq."""
+    def list_dues(self, seqs: Collection[int]) -> Mapping[int, datetime]:
+        """Return the earliest instant at which each value may leave history, by seq."""
 
 
 class Decision:
-    """Collects drafts; each decision sees the state after all that stand before it."""
+    """Collected drafts of a command; each step sees the state after earlier drafts."""
 
     def __init__(
-        self, state: ThreadState, evolve: dict[type[Event], Evolve], *, at: datetime
+        self, state: ThreadState, evolve: dict[type[EventBody], Evolve], *, at: datetime
     ) -> None:
-        self.drafts: list[Draft] = []
-        #: The instant of all of them.
+        self.drafts: list[EventDraft] = []
+        #: Instant of all drafts.
         self.at = at
-        #: Emitted last and folded, but no draft yet: what comes may go with them.
+        #: Evictions emitted last and folded, not yet a draft: later evictions may join.
         self._evicted: list[PageEvicted] = []
         self._evolve = evolve
         self._state = state
@@ -86,54 +86,54 @@ class Decision:
         self._is_settled = True
         self._hot: list[tuple[float, int, str]] | None = None
 
-    def emit(self, event: Event, payload: bytes | None = None) -> None:
+    def emit(self, event: EventBody, payload: bytes | None = None) -> None:
         self._join_evictions()
         if self._hot is not None and type(event) in _RESCORING:
             self._hot = None
-        self.drafts.append(Draft(event=event, payload=payload))
+        self.drafts.append(EventDraft(event=event, payload=payload))
 
     def emit_eviction(self, event: PageEvicted) -> None:
-        """Emit it together with those just before it, where one event can hold them."""
+        """Emit an eviction, joined with the evictions just before where possible."""
         if self._evicted and not event.can_join(self._evicted[-1]):
             self._join_evictions()
         self._state = self._evolve[PageEvicted](self.state, event)
         self._evicted.append(event)
 
-    def finish(self) -> list[Draft]:
-        """Return all that was emitted."""
+    def finish(self) -> list[EventDraft]:
+        """Return all drafts."""
         self._join_evictions()
         return self.drafts
 
     def _join_evictions(self) -> None:
-        """Make one draft of the evictions that have been folded one by one."""
+        """Make one draft of the evictions that were folded one by one."""
         if not self._evicted:
             return
         evicted, self._evicted = self._evicted, []
         event = evicted[0] if len(evicted) == 1 else PagesEvicted.join(evicted)
-        self.drafts.append(Draft(event=event))
+        self.drafts.append(EventDraft(event=event))
         self._advance(self.drafts[-1], self._state)
 
-    def _advance(self, draft: Draft, after: ThreadState) -> None:
+    def _advance(self, draft: EventDraft, after: ThreadState) -> None:
         self._state = after._replace(seq=after.seq + 1)
         self._folded += 1
         if self._is_settled:
-            # Handed on, since to fold an event again takes as long.
+            # Keep the state, since folding the event again takes as long.
             draft.after = self._state
 
     @property
     def state(self) -> ThreadState:
-        """Folded when it is asked for: most commands emit one event and are done."""
+        """State after all drafts, folded on demand: most commands emit one event."""
         while self._folded < len(self.drafts):
             draft = self.drafts[self._folded]
             fold = self._evolve[type(draft.event)]
             self._advance(draft, fold(self._state, draft.event))
         return self._state
 
-    def goes_by(self, settings: Settings) -> None:
-        """Decide by these settings, which an event of this command is yet to set.
+    def use_settings(self, settings: PagingSettings) -> None:
+        """Use settings that a later event of this command will set.
 
-        A hot list that is to grow keeps its old bound until then. States from here on
-        are none that the thread will have.
+        A hot list that is to grow keeps its old bound until that event. Drafts from
+        here on keep no state, since the thread will never have it.
         """
         self._is_settled = False
         paging = self.paging
@@ -149,8 +149,8 @@ class Decision:
     def turn(self) -> int:
         return self.state.turn_count
 
-    def displaced(self) -> str | None:
-        """Return the page that one more hot page pushes out; None while there is room.
+    def take_displaced(self) -> str | None:
+        """Take the page that one more hot page displaces; None while there is room.
 
         The scores stand in a heap: a run that empties half the working set would
         otherwise score the whole hot list for each of its victims.
@@ -159,7 +159,7 @@ class Decision:
         if len(hot) < max(1, self.paging.settings.l1_pages):
             return None
         if self._hot is None:
-            self._hot = [self._scored(page) for page in values(hot)]
+            self._hot = [self._score_hot_page(page) for page in list_values(hot)]
             heapify(self._hot)
         while self._hot:
             _, since, page_id = heappop(self._hot)
@@ -168,11 +168,11 @@ class Decision:
                 return page_id
         return None
 
-    def cooled(self, page_id: str) -> None:
-        """Tell that a page has become hot, so that later ones may push it out."""
+    def note_hot_page(self, page_id: str) -> None:
+        """Note that a page became hot, so that later hot pages may displace it."""
         if self._hot is not None and page_id in self.paging.hot:
-            heappush(self._hot, self._scored(self.paging.hot[page_id]))
+            heappush(self._hot, self._score_hot_page(self.paging.hot[page_id]))
 
-    def _scored(self, page: Hot) -> tuple[float, int, str]:
-        score = policies.hot_score(page, self.paging, turn=self.turn)
+    def _score_hot_page(self, page: Hot) -> tuple[float, int, str]:
+        score = policies.score_hot_page(page, self.paging, turn=self.turn)
         return score, page.since_seq, page.page_id

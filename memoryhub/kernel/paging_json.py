@@ -1,6 +1,6 @@
-"""The canonical form of the paging state: plain JSON values, everything sorted.
+"""The canonical form of the paging state: plain JSON values, all sorted.
 
-A snapshot holds thousands of pages, so each is an array, and stands there once.
+A snapshot holds thousands of pages, so each page is an array and is written once.
 """
 
 from __future__ import annotations
@@ -13,42 +13,46 @@ from uuid import UUID
 from rpds import HashTrieMap
 
 from memoryhub.kernel.state import tlb
-from memoryhub.kernel.state.pages import FULL, HINT, Entry, LevelEntry, Location
+from memoryhub.kernel.state.pages import FULL, HINT, LevelEntry, Location, PageEntry
 from memoryhub.kernel.state.paging import (
-    Brought,
     Exchanges,
+    FaultSpend,
     Frame,
     Hot,
     OwnTools,
     PagePart,
     Paging,
     Past,
-    Spent,
-    ToolUse,
+    RecalledPage,
+    ToolReads,
     UserSlot,
-    listed,
+    list_items,
 )
-from memoryhub.kernel.state.paging_config import Settings
+from memoryhub.kernel.state.paging_config import PagingSettings
 from memoryhub.kernel.state.tlb import Tlb
 
 
 def to_json(paging: Paging, *, thread: UUID) -> dict[str, Any]:
-    """Return all but the settings, which follow from the thread's config."""
+    """Convert paging to JSON, without the settings, which the config determines."""
     return {
         "frames": [
-            page_row(frame, thread) for _, frame in sorted(listed(paging.frames))
+            build_page_row(frame, thread)
+            for _, frame in sorted(list_items(paging.frames))
         ],
         "used": paging.used,
-        "hot": [page_row(hot, thread) for _, hot in sorted(listed(paging.hot))],
+        "hot": [
+            build_page_row(hot, thread) for _, hot in sorted(list_items(paging.hot))
+        ],
         "pins": sorted(paging.pins),
         "tlb": {
             "entries": [
-                _kept(entry, paging, thread) for entry in paging.tlb.oldest_first()
+                _build_tlb_row(entry, paging, thread)
+                for entry in paging.tlb.list_oldest_first()
             ],
             "hits": paging.tlb.hits,
             "misses": paging.tlb.misses,
         },
-        "history": [[name, *past] for name, past in sorted(listed(paging.history))],
+        "history": [[name, *past] for name, past in sorted(list_items(paging.history))],
         "spent": list(paging.spent),
         "last_user": list(paging.last_user) if paging.last_user else None,
         "users_since_turn": paging.users_since_turn,
@@ -56,24 +60,26 @@ def to_json(paging: Paging, *, thread: UUID) -> dict[str, Any]:
         "pages": paging.pages,
         "evicted_tokens": paging.evicted_tokens,
         "refaults": [list(each) for each in paging.refaults],
-        "thrashing": dict(sorted(listed(paging.thrashing))),
-        "counts": dict(sorted(listed(paging.counts))),
-        "turn_counts": dict(sorted(listed(paging.turn_counts))),
+        "thrashing": dict(sorted(list_items(paging.thrashing))),
+        "counts": dict(sorted(list_items(paging.counts))),
+        "turn_counts": dict(sorted(list_items(paging.turn_counts))),
         "turn_lookups": list(paging.turn_lookups),
-        **_loop_json(paging, thread),
+        **_build_loop_json(paging, thread),
     }
 
 
-def _loop_json(paging: Paging, thread: UUID) -> dict[str, Any]:
-    """What only a thread has that a model's loop is at."""
+def _build_loop_json(paging: Paging, thread: UUID) -> dict[str, Any]:
+    """Build the JSON fields that only a thread in a model's tool loop has."""
     calls = [
-        [call, page_id, *_place(place, thread), place.level]
+        [call, page_id, *_build_place_row(place, thread), place.level]
         for call, (page_id, place) in paging.calls
     ]
     begun, faulted, last = paging.exchanges
     own = paging.own_tools
     fields = {
-        "tools": [*_place(own.place, thread), own.digest, own.tokens] if own else [],
+        "tools": [*_build_place_row(own.place, thread), own.digest, own.tokens]
+        if own
+        else [],
         "calls": calls,
         "asking": list(paging.asking),
         "blocks": paging.settings.blocks_tokens,
@@ -88,23 +94,25 @@ def _loop_json(paging: Paging, thread: UUID) -> dict[str, Any]:
     return {name: value for name, value in fields.items() if value}
 
 
-def from_json(plain: dict[str, Any], *, settings: Settings, thread: UUID) -> Paging:
-    """Return the paging state of a `to_json`; an empty one from before paging."""
+def from_json(
+    plain: dict[str, Any], *, settings: PagingSettings, thread: UUID
+) -> Paging:
+    """Build the paging state from the result of `to_json`; an empty state from {}."""
     if not plain:
         return Paging(settings=settings)
-    frames = {row[0][0]: frame_of(row, thread) for row in plain["frames"]}
-    hot = {row[0][0]: hot_of(row, thread) for row in plain["hot"]}
-    own = _own_tools(plain.get("tools"), thread)
+    frames = {row[0][0]: build_frame(row, thread) for row in plain["frames"]}
+    hot = {row[0][0]: build_hot_page(row, thread) for row in plain["hot"]}
+    own = _build_own_tools(plain.get("tools"), thread)
     return Paging(
-        settings=_set_up(settings, own, plain),
+        settings=_build_settings(settings, own, plain),
         own_tools=own,
         frames=HashTrieMap(frames),
         used=plain["used"],
         hot=HashTrieMap(hot),
         pins=HashTrieMap(dict.fromkeys(plain["pins"], True)),
-        tlb=_tlb(plain["tlb"], {**frames, **hot}, thread),
+        tlb=_build_tlb(plain["tlb"], {**frames, **hot}, thread),
         history=HashTrieMap({row[0]: Past(*row[1:]) for row in plain["history"]}),
-        spent=Spent(*plain["spent"]),
+        spent=FaultSpend(*plain["spent"]),
         last_user=UserSlot(*plain["last_user"]) if plain["last_user"] else None,
         users_since_turn=plain["users_since_turn"],
         packed=tuple(plain["packed"]),
@@ -115,20 +123,20 @@ def from_json(plain: dict[str, Any], *, settings: Settings, thread: UUID) -> Pag
         counts=HashTrieMap(plain["counts"]),
         turn_counts=HashTrieMap(plain["turn_counts"]),
         turn_lookups=(plain["turn_lookups"][0], plain["turn_lookups"][1]),
-        calls=_calls(plain.get("calls", ()), thread),
+        calls=_build_calls(plain.get("calls", ()), thread),
         asking=tuple(plain.get("asking", ())),
-        exchanges=_exchanges(plain.get("exchanges", (0, 0))),
-        brought=tuple(Brought(*row) for row in plain.get("brought", ())),
+        exchanges=_build_exchanges(plain.get("exchanges", (0, 0))),
+        brought=tuple(RecalledPage(*row) for row in plain.get("brought", ())),
         in_recall=tuple(plain.get("in_recall", ())),
-        tools=tuple(_tool_use(*row) for row in plain.get("tool_uses", ())),
+        tools=tuple(_build_tool_reads(*row) for row in plain.get("tool_uses", ())),
         read_since=tuple(plain.get("read_since", ())),
         learns=plain.get("learns", False),
     )
 
 
-def _set_up(
-    settings: Settings, own: OwnTools | None, plain: dict[str, Any]
-) -> Settings:
+def _build_settings(
+    settings: PagingSettings, own: OwnTools | None, plain: dict[str, Any]
+) -> PagingSettings:
     return replace(
         settings,
         tools_tokens=own.tokens if own else 0,
@@ -137,96 +145,102 @@ def _set_up(
     )
 
 
-def _own_tools(row: Sequence[Any] | None, thread: UUID) -> OwnTools | None:
+def _build_own_tools(row: Sequence[Any] | None, thread: UUID) -> OwnTools | None:
     if not row:
         return None
     seq, source, digest, tokens = row
-    return OwnTools(_location(seq, source, FULL, thread), digest, tokens)
+    return OwnTools(_build_location(seq, source, FULL, thread), digest, tokens)
 
 
-def _tool_use(digest: str, *pages: Sequence[Any]) -> ToolUse:
-    return ToolUse(digest, tuple((page_id, count) for page_id, count in pages))
+def _build_tool_reads(digest: str, *pages: Sequence[Any]) -> ToolReads:
+    return ToolReads(digest, tuple((page_id, count) for page_id, count in pages))
 
 
-def _calls(
+def _build_calls(
     rows: Iterable[Sequence[Any]], thread: UUID
 ) -> tuple[tuple[str, tuple[str, Location]], ...]:
     return tuple(
-        (call, (page_id, _location(seq, source, level, thread)))
+        (call, (page_id, _build_location(seq, source, level, thread)))
         for call, page_id, seq, source, level in rows
     )
 
 
-def _exchanges(row: Sequence[Any]) -> Exchanges:
+def _build_exchanges(row: Sequence[Any]) -> Exchanges:
     begun, faulted, *last = row
     return Exchanges(begun, faulted, tuple(last))
 
 
-def _tlb(plain: dict[str, Any], resident: dict[str, Frame | Hot], thread: UUID) -> Tlb:
+def _build_tlb(
+    plain: dict[str, Any], resident: dict[str, Frame | Hot], thread: UUID
+) -> Tlb:
     entries = [
-        resident[row].entry if isinstance(row, str) else _entry(row, thread)
+        resident[row].entry if isinstance(row, str) else _build_entry(row, thread)
         for row in plain["entries"]
     ]
-    return tlb.holding(entries, hits=plain["hits"], misses=plain["misses"])
+    return tlb.build_tlb(entries, hits=plain["hits"], misses=plain["misses"])
 
 
-def page_row(page: Frame | Hot, thread: UUID) -> list[Any]:
-    """Return a frame, or a page of the hot list, as an array."""
-    row = [_row(page.entry, thread), *page[1:]]
+def build_page_row(page: Frame | Hot, thread: UUID) -> list[Any]:
+    """Build the array of a frame or of a page of the hot list."""
+    row = [_build_entry_row(page.entry, thread), *page[1:]]
     if isinstance(page, Frame):
         row[-1:] = [[list(part) for part in page.parts]] if page.parts else []
     return row
 
 
-def frame_of(row: list[Any], thread: UUID) -> Frame:
+def build_frame(row: list[Any], thread: UUID) -> Frame:
     *rest, last = row
     if isinstance(last, list):
-        return frame_of(rest, thread)._replace(
+        return build_frame(rest, thread)._replace(
             parts=tuple(PagePart(*each) for each in last)
         )
-    return Frame(_entry(row[0], thread), *row[1:])
+    return Frame(_build_entry(row[0], thread), *row[1:])
 
 
-def hot_of(row: list[Any], thread: UUID) -> Hot:
-    return Hot(_entry(row[0], thread), *row[1:])
+def build_hot_page(row: list[Any], thread: UUID) -> Hot:
+    return Hot(_build_entry(row[0], thread), *row[1:])
 
 
-def _kept(entry: Entry, paging: Paging, thread: UUID) -> Any:
-    """An entry of the TLB: its id alone if its frame or hot place holds the same."""
+def _build_tlb_row(entry: PageEntry, paging: Paging, thread: UUID) -> Any:
+    """Build the row of a TLB entry: its id alone if a frame or hot page holds it."""
     page_id = entry.page_id
     page = paging.frames.get(page_id) or paging.hot.get(page_id)
-    return page_id if page and page.entry == entry else _row(entry, thread)
+    return page_id if page and page.entry == entry else _build_entry_row(entry, thread)
 
 
-def _row(entry: Entry, thread: UUID) -> list[Any]:
-    """The fields of an entry in their order; this thread itself is not named."""
+def _build_entry_row(entry: PageEntry, thread: UUID) -> list[Any]:
+    """Build the array of an entry's fields in order, its own thread left out."""
     *plain, levels, role, slot, home, hint = entry
     texts = [
         None
         if level is None
-        else [*_place(level.location, thread), level.tokens, level.cost]
+        else [*_build_place_row(level.location, thread), level.tokens, level.cost]
         for level in levels
     ]
-    hinted = None if hint is None else _place(hint, thread)
+    hinted = None if hint is None else _build_place_row(hint, thread)
     return [*plain, texts, role, slot, home, hinted]
 
 
-def _place(place: Location, thread: UUID) -> list[Any]:
-    home = place.elsewhere(thread)
+def _build_place_row(place: Location, thread: UUID) -> list[Any]:
+    home = place.find_home(thread)
     return [place.seq, home and str(home)]
 
 
-def _entry(row: list[Any], thread: UUID) -> Entry:
+def _build_entry(row: list[Any], thread: UUID) -> PageEntry:
     *plain, texts, role, slot, home, hinted = row
     levels = tuple(
         None
         if text is None
-        else LevelEntry(_location(text[0], text[1], number, thread), text[2], text[3])
+        else LevelEntry(
+            _build_location(text[0], text[1], number, thread), text[2], text[3]
+        )
         for number, text in enumerate(texts)
     )
-    hint = None if hinted is None else _location(hinted[0], hinted[1], HINT, thread)
-    return Entry._make([*plain, levels, role, slot, home, hint])
+    hint = (
+        None if hinted is None else _build_location(hinted[0], hinted[1], HINT, thread)
+    )
+    return PageEntry._make([*plain, levels, role, slot, home, hint])
 
 
-def _location(seq: int, source: str | None, level: int, thread: UUID) -> Location:
+def _build_location(seq: int, source: str | None, level: int, thread: UUID) -> Location:
     return Location(UUID(source) if source else thread, seq, level)

@@ -1,4 +1,4 @@
-"""What a noun declares of itself to the kernel: its commands and its events. Pure."""
+"""Declaration of a noun to the kernel: its commands and its events. Pure."""
 
 from __future__ import annotations
 
@@ -9,37 +9,37 @@ from typing import Any, NamedTuple
 from memoryhub.kernel.commands import Command
 from memoryhub.kernel.decision import Decision, Evolve, PageTable
 from memoryhub.kernel.slices import Slice
-from memoryhub.kernel.state.bodies import Event
+from memoryhub.kernel.state.bodies import EventBody
 
 Decide = Callable[[Decision, Any, PageTable], None]
 
 
 class Capacity(NamedTuple):
-    """How much of a noun a thread may hold, by a setting of it."""
+    """Bounds of the thread setting that limits a noun."""
 
-    #: What holds where it is not set.
+    #: Limit of a thread that does not set it.
     default: int
-    #: What it may be set to.
+    #: Largest and smallest value of the setting.
     most: int
     least: int = 1
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Part:
-    """Commands with what decides them, events with what folds them.
+class KernelPart:
+    """Commands of a noun with their deciders, and events with their folds.
 
-    From all parts together follow the tables of `registry`.
+    The tables of `registry` are built from all parts.
     """
 
-    #: A closed thread refuses these.
+    #: Deciders of the commands that a closed thread refuses.
     commands: Mapping[type[Command], Decide] = field(default_factory=dict)
-    #: A closed thread takes these as well.
+    #: Deciders of the commands that a closed thread takes as well.
     upkeep: Mapping[type[Command], Decide] = field(default_factory=dict)
-    #: Those of them that a subject's home thread takes; it refuses all others.
+    #: Commands that a subject's home thread takes; a home thread refuses all others.
     home: frozenset[type[Command]] = frozenset()
-    #: In the order in which they are listed.
-    events: Mapping[type[Event], Evolve]
-    #: What it keeps in working memory, checkpoints included.
+    #: Folds of the events, in the order of documents.
+    events: Mapping[type[EventBody], Evolve]
+    #: Slice that the noun keeps in working memory, checkpoints included.
     slice: Slice[Any] | None = None
-    #: By the names of their settings.
+    #: Capacities by the names of their settings.
     limits: Mapping[str, Capacity] = field(default_factory=dict)

@@ -1,4 +1,4 @@
-"""All that acts on a thread, and the tables that follow from it. Pure."""
+"""All parts of the kernel, and the tables built from them. Pure."""
 
 from __future__ import annotations
 
@@ -10,12 +10,12 @@ from memoryhub.kernel.memory import checkpoints
 from memoryhub.kernel.memory.nouns import NOUNS
 from memoryhub.kernel.observing import observing
 from memoryhub.kernel.paging import page_parts, tlb_upkeep
-from memoryhub.kernel.parts import Decide, Part
-from memoryhub.kernel.state.bodies import Event
+from memoryhub.kernel.parts import Decide, KernelPart
+from memoryhub.kernel.state.bodies import EventBody
 from memoryhub.kernel.threads import slots, threads
 from memoryhub.kernel.turns import own_tools, runs, searches, turns
 
-PARTS: tuple[Part, ...] = (
+PARTS: tuple[KernelPart, ...] = (
     threads.PART,
     slots.PART,
     runs.PART,
@@ -34,30 +34,35 @@ PARTS: tuple[Part, ...] = (
 )
 
 
-def _when_open(decide: Decide) -> Decide:
-    """The decision, which a closed thread refuses."""
+def _refuse_closed(decide: Decide) -> Decide:
+    """Wrap a decider so that a closed thread refuses the command."""
 
-    def decided(decision: Decision, command: Command, pages: PageTable) -> None:
+    def run_if_open(decision: Decision, command: Command, pages: PageTable) -> None:
         threads.require_open(decision.state)
         decide(decision, command, pages)
 
-    return decided
+    return run_if_open
 
 
-#: By command: what decides it.
+#: Decider of each command type.
 DECIDE: dict[type[Command], Decide] = {
     command: decide
     for part in PARTS
     for command, decide in [
-        *((command, _when_open(decide)) for command, decide in part.commands.items()),
+        *(
+            (command, _refuse_closed(decide))
+            for command, decide in part.commands.items()
+        ),
         *part.upkeep.items(),
     ]
 }
-#: What home threads take beside the eraser's orders.
-HOME: frozenset[type[Command]] = frozenset().union(*(part.home for part in PARTS))
-#: By event: what folds it.
-EVOLVE: dict[type[Event], Evolve] = {
+#: Command types that home threads take besides the eraser's commands.
+HOME_COMMANDS: frozenset[type[Command]] = frozenset().union(
+    *(part.home for part in PARTS)
+)
+#: Fold of each event type.
+EVOLVE: dict[type[EventBody], Evolve] = {
     event: evolve for part in PARTS for event, evolve in part.events.items()
 }
-#: By its word in the journal, each event.
-TYPES: dict[str, type[Event]] = {event.event_type: event for event in EVOLVE}
+#: Event class by event type, its word in the journal.
+TYPES: dict[str, type[EventBody]] = {event.event_type: event for event in EVOLVE}

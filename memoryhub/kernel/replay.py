@@ -9,22 +9,22 @@ from memoryhub.errors import HomeThreadError
 from memoryhub.kernel import commands
 from memoryhub.kernel.commands import Command
 from memoryhub.kernel.decision import Decision, PageTable
-from memoryhub.kernel.registry import DECIDE, EVOLVE, HOME
-from memoryhub.kernel.state.bodies import Event
+from memoryhub.kernel.registry import DECIDE, EVOLVE, HOME_COMMANDS
+from memoryhub.kernel.state.bodies import EventBody
 from memoryhub.kernel.state.state import ThreadState
 from memoryhub.kernel.threads import threads
 
-#: The eraser's: they are taken whatever became of the thread.
+#: Commands of the eraser, which a thread of any status takes.
 _ERASING = (commands.EraseThread, commands.EraseRecords)
 
-#: Actors whose events keep a thread from being idle, by the word before the colon.
+#: Actors, by the word before the colon, whose events keep a thread from being idle.
 _ACTIVE = frozenset({"agent", "operator", "import"})
 
 
-class Recorded(NamedTuple):
-    """An event in its place: what the journal adds to a draft.
+class RecordedEvent(NamedTuple):
+    """An event with the seq, time and actor that the journal adds to a draft.
 
-    A tuple, for a fold makes hundreds: a frozen dataclass takes three times as long to.
+    A tuple, since a fold makes hundreds: a frozen dataclass takes three times as long.
     """
 
     seq: int
@@ -32,7 +32,7 @@ class Recorded(NamedTuple):
     #: `agent:<key prefix>`, `operator:<id>`, `import`, `worker:<kind>`,
     #: `eraser:<erasure>`.
     actor: str
-    event: Event
+    event: EventBody
 
 
 def decide(
@@ -41,17 +41,17 @@ def decide(
     pages: PageTable,
     *,
     at: datetime,
-) -> list[commands.Draft]:
+) -> list[commands.EventDraft]:
     """Return the events that `command` leads to, in order. Raises a Refusal.
 
-    A thread that was retired or erased takes no command but the eraser's, a home thread
-    only what its parts name (HomeThreadError). `pages` is
-    asked only for what the state does not hold. `at` is the instant that the events
-    will have: by it expiry is judged.
+    A retired or erased thread takes only commands of the eraser. A home thread takes
+    only commands that its parts name (HomeThreadError). The decision reads `pages`
+    only for facts missing in the state. `at` is the instant of the events, and the
+    instant by which expiry is judged.
     """
     if not isinstance(command, _ERASING):
         threads.require_alive(state)
-        if state.home and type(command) not in HOME:
+        if state.home and type(command) not in HOME_COMMANDS:
             raise HomeThreadError
     decision = Decision(state, EVOLVE, at=at)
     DECIDE[type(command)](decision, command, pages)
@@ -59,11 +59,11 @@ def decide(
 
 
 def evolve(
-    state: ThreadState, recorded: Recorded, *, after: ThreadState | None = None
+    state: ThreadState, recorded: RecordedEvent, *, after: ThreadState | None = None
 ) -> ThreadState:
     """Return the state after one event. Needs no payload.
 
-    `after` is what its decision has made of the same state.
+    `after` is the state after the event, if the decision has computed it already.
     """
     if after is None:
         after = EVOLVE[type(recorded.event)](state, recorded.event)

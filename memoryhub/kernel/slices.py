@@ -1,4 +1,4 @@
-"""Slices of working memory: what a noun keeps there, checkpoints included. Pure."""
+"""Slices of working memory: values that a noun keeps, with checkpoints. Pure."""
 
 from __future__ import annotations
 
@@ -7,28 +7,28 @@ from dataclasses import dataclass
 from typing import Any, Generic, Literal, NamedTuple, TypeVar
 
 from memoryhub.kernel.state.bodies import Count
-from memoryhub.kernel.state.erased import Erased
+from memoryhub.kernel.state.erased import ErasedPlaces
 from memoryhub.kernel.state.state import ThreadState
 from memoryhub.kernel.state.working_memory import Contents
 
 Value = TypeVar("Value")
-#: Where a measure stands: in `checkpoint.taken`, in statistics, among the figures of
-#: the timeline.
+#: Places that show a measure: `checkpoint.taken`, statistics, and the figures of the
+#: timeline.
 MeasurePlace = Literal["checkpoint", "stats", "timeline"]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Measure:
-    """One figure reported of a value: a number, a flag or a word of ours."""
+    """A figure reported of a value: a number, a flag or a word of ours."""
 
     read: Callable[[Any], Any]
     places: frozenset[MeasurePlace] = frozenset({"checkpoint", "stats", "timeline"})
-    #: As a field of a body.
+    #: Type of the figure as a field of a body.
     kind: Any = Count
 
 
-class Moved(NamedTuple):
-    """How many records go, and how many come, from one value to another."""
+class RecordMoves(NamedTuple):
+    """Number of records removed and added between two values."""
 
     gone: int = 0
     come: int = 0
@@ -36,26 +36,26 @@ class Moved(NamedTuple):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Slice(Generic[Value]):
-    """What a noun declares of its values in working memory.
+    """A noun's declaration of its values in working memory.
 
-    They are persistent, so that a checkpoint costs a reference. An empty one is false,
-    and is not kept.
+    Values are persistent, so that a checkpoint costs a reference. An empty value is
+    false, and is not kept.
     """
 
-    #: By which a restore names it.
+    #: Name of the slice in a restore.
     name: str
     empty: Value
-    #: (value, one before it) → fields of the canonical form that tell how they differ.
+    #: (value, value before) → fields of the canonical form that tell the difference.
     to_json: Callable[[Value, Value], dict[str, Any]]
-    #: (those fields, the one before it) → the value.
+    #: (these fields, value before) → value.
     from_json: Callable[[Mapping[str, Any], Value], Value]
-    #: The value without what was erased; the same object where nothing was.
-    without: Callable[[Value, Erased], Value]
-    #: By name, what is reported of it without opening anything.
+    #: Removes erased records from a value; returns the same object if none were erased.
+    without: Callable[[Value, ErasedPlaces], Value]
+    #: Reported figures by name, read without opening anything.
     measures: Mapping[str, Measure]
-    #: By which two values are compared: each record with what makes it another.
+    #: Lists the records of a value for comparison: each record with its identity.
     records: Callable[[Value], Iterable[Hashable]]
-    #: It has many records, so that a restore counts those that went and came.
+    #: Whether there are many records: then a restore counts removed and added records.
     many: bool = True
 
     def get(self, contents: Contents) -> Value:
@@ -69,19 +69,19 @@ class Slice(Generic[Value]):
             return contents._replace(slices=contents.slices.insert(self.name, value))
         return contents._replace(slices=contents.slices.discard(self.name))
 
-    def value(self, state: ThreadState) -> Value:
-        """Return what the thread holds now."""
+    def get_current(self, state: ThreadState) -> Value:
+        """Return the thread's present value."""
         return self.get(state.memory.contents)
 
-    def moved(self, before: Contents, after: Contents) -> Moved:
-        """Count what differs between two moments; nothing where they are equal."""
+    def count_moves(self, before: Contents, after: Contents) -> RecordMoves:
+        """Count the records that differ between two moments; none if equal."""
         one, other = self.get(before), self.get(after)
         if one == other:
-            return Moved()
+            return RecordMoves()
         here, there = {*self.records(one)}, {*self.records(other)}
-        return Moved(gone=len(here - there), come=len(there - here))
+        return RecordMoves(gone=len(here - there), come=len(there - here))
 
-    def changed(self, state: ThreadState, value: Value) -> ThreadState:
+    def replace_value(self, state: ThreadState, value: Value) -> ThreadState:
         """Return the thread with another value."""
         contents = self.put(state.memory.contents, value)
         return state._replace(memory=state.memory._replace(contents=contents))

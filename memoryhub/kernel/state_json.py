@@ -11,18 +11,18 @@ from rpds import HashTrieMap
 
 from memoryhub.kernel import paging_json
 from memoryhub.kernel.memory import memory_json
-from memoryhub.kernel.state.events import Limits
+from memoryhub.kernel.state.events import ThreadConfig
 from memoryhub.kernel.state.knowledge import Knowledge
 from memoryhub.kernel.state.observing import Observing
-from memoryhub.kernel.state.paging_config import settings_of
-from memoryhub.kernel.state.state import Scope, Segment, ThreadState
+from memoryhub.kernel.state.paging_config import build_settings
+from memoryhub.kernel.state.state import LineageSegment, ScopeLabels, ThreadState
 
 
 def to_json(state: ThreadState) -> dict[str, Any]:
-    """Return the canonical form: plain JSON values, everything unordered sorted."""
+    """Convert a state to JSON: plain values, unordered collections sorted."""
     plain = state._asdict()
     plain["scope"] = {
-        each.name: getattr(state.scope, each.name) for each in fields(Scope)
+        each.name: getattr(state.scope, each.name) for each in fields(ScopeLabels)
     }
     plain["labels"] = [list(label) for label in state.labels]
     plain["config"] = state.config.model_dump()
@@ -33,7 +33,7 @@ def to_json(state: ThreadState) -> dict[str, Any]:
     plain["paging"] = paging_json.to_json(state.paging, thread=state.id)
     plain["memory"] = memory_json.to_json(state.memory, thread=state.id)
     if not state.home:
-        # As before there were home threads, byte for byte.
+        # Same bytes as before home threads existed.
         del plain["home"]
     del plain["knowledge"]
     if state.knowledge:
@@ -42,7 +42,7 @@ def to_json(state: ThreadState) -> dict[str, Any]:
     if state.observing:
         plain["observing"] = state.observing.to_json()
     for name in ("types", "senders"):
-        # Persistent maps iterate otherwise in every process: sort what leaves.
+        # The order of persistent maps differs by process: sort them.
         plain[name] = dict(sorted(plain[name].items()))
     for name in ("id", "project", "subject"):
         plain[name] = str(plain[name])
@@ -52,13 +52,13 @@ def to_json(state: ThreadState) -> dict[str, Any]:
 
 
 def from_json(plain: dict[str, Any]) -> ThreadState:
-    """Return the state whose `to_json` this is."""
+    """Build a state from the result of `to_json`."""
     fields = dict(plain)
-    fields["scope"] = Scope(**plain["scope"])
+    fields["scope"] = ScopeLabels(**plain["scope"])
     fields["labels"] = tuple((name, value) for name, value in plain["labels"])
-    fields["config"] = Limits(**plain["config"])
+    fields["config"] = ThreadConfig(**plain["config"])
     fields["lineage"] = tuple(
-        Segment(thread=UUID(thread), first=first, end=end, up_to_seq=up_to)
+        LineageSegment(thread=UUID(thread), first=first, end=end, up_to_seq=up_to)
         for thread, first, end, up_to in plain["lineage"]
     )
     for name in ("types", "senders"):
@@ -71,7 +71,7 @@ def from_json(plain: dict[str, Any]) -> ThreadState:
     if plain.get("observing"):
         observing = Observing.from_json(plain["observing"])
     fields["observing"] = observing
-    settings = settings_of(fields["config"], log_tokens=observing.log_tokens)
+    settings = build_settings(fields["config"], log_tokens=observing.log_tokens)
     paging = plain.get("paging")
     fields["paging"] = paging_json.from_json(
         paging or {}, settings=settings, thread=fields["id"]

@@ -1,4 +1,4 @@
-"""`manage.py import --format bundle`: another hub's export of a subject, or our own."""
+"""`manage.py import --format bundle`: import a subject's export of any hub."""
 
 from __future__ import annotations
 
@@ -11,15 +11,15 @@ from pathlib import Path
 from typing import Any, TextIO, cast
 
 from memoryhub.errors import BadBundleError
-from memoryhub.management.progress import Progress
+from memoryhub.management.progress import ProgressBar
 from memoryhub.management.terminal import WRONG_USAGE, Command
 from memoryhub.models.projects import Project
 from memoryhub.services.export import bundles
-from memoryhub.services.export.bundles import Bundle, Taken
+from memoryhub.services.export.bundles import Bundle, ImportedBundle
 from memoryhub.vault.proof import signing
 
 FORMAT = "bundle"
-#: What says something of a run or a chat; a bundle says all of itself.
+#: Options of runs and chats; a bundle contains all of this itself.
 _OTHERS = (
     *("source", "thread", "user_id", "agent_type", "budget", "report", "skip_bad"),
 )
@@ -28,7 +28,7 @@ _OTHERS = (
 def run(
     command: Command, options: Mapping[str, Any], project: Callable[[str], Project]
 ) -> None:
-    """Take the bundle in, or end with what is wrong with it."""
+    """Import the bundle, or end the command with the reason."""
     given = [name for name in _OTHERS if options[name] not in (None, False)]
     if given:
         flags = ", ".join("--" + name.replace("_", "-") for name in given)
@@ -40,9 +40,9 @@ def run(
     row = project(options["project"])
     with ExitStack() as stack:
         try:
-            trusted = _trusted(command, options["keys"])
+            trusted = _read_trusted_keys(command, options["keys"])
             bundle = Bundle.open(Path(options["file"]), stack, trusted=trusted)
-            taken = _take(command, bundle, row, options)
+            taken = _take_bundle(command, bundle, row, options)
         except BadBundleError as refusal:
             if refusal.detail.get("what") == "older_format":
                 command.end(
@@ -53,14 +53,14 @@ def run(
         except OSError as failure:
             what = failure.strerror or type(failure).__name__
             command.end(f"Can't read {failure.filename or 'the file'}: {what}.")
-    _report(command, taken, options)
+    _report_taken(command, taken, options)
 
 
-def _trusted(command: Command, file: str | None) -> Mapping[str, bytes]:
+def _read_trusted_keys(command: Command, file: str | None) -> Mapping[str, bytes]:
     if file is None:
         return {}
     try:
-        return signing.decoded(Path(file).read_bytes())
+        return signing.decode_keys(Path(file).read_bytes())
     except ValueError:
         command.end(
             "--keys takes the public keys of the hub that made the bundle, as its "
@@ -69,18 +69,20 @@ def _trusted(command: Command, file: str | None) -> Mapping[str, bytes]:
         )
 
 
-def _take(
+def _take_bundle(
     command: Command, bundle: Bundle, project: Project, options: Mapping[str, Any]
-) -> Taken:
+) -> ImportedBundle:
     out = cast("TextIO", command.stderr._out)  # noqa: SLF001 # to ask it isatty
     dry = options["dry_run"]
-    # Each event is looked at, then written.
+    # Each event is checked, then written.
     total = bundle.events if dry else 2 * bundle.events
-    progress = Progress(out, total=total, unit="events")
+    progress = ProgressBar(out, total=total, unit="events")
     if options["quiet"]:
         progress.every = math.inf
     try:
-        return bundles.take(bundle, project, progress=progress.add, dry_run=dry)
+        return bundles.import_bundle(
+            bundle, project, progress=progress.add, dry_run=dry
+        )
     except KeyboardInterrupt:
         progress.close()
         command.say("Stopped. Nothing of the bundle is there.")
@@ -89,7 +91,9 @@ def _take(
         progress.close()
 
 
-def _report(command: Command, taken: Taken, options: Mapping[str, Any]) -> None:
+def _report_taken(
+    command: Command, taken: ImportedBundle, options: Mapping[str, Any]
+) -> None:
     if options["json"]:
         report = {
             "file": options["file"],

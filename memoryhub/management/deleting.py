@@ -1,27 +1,27 @@
-"""Deletions of projects at a terminal: what they take, and how far one is."""
+"""Deletions of projects at a terminal: the plan, the progress, and the work."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator
 from typing import TextIO
 
-from memoryhub.management.progress import Progress
+from memoryhub.management.progress import ProgressBar
 from memoryhub.models.erasures import Erasure
 from memoryhub.models.projects import Project
 from memoryhub.queries.forget import project_deletions as listed
-from memoryhub.queries.forget.project_deletions import Counts
+from memoryhub.queries.forget.project_deletions import DeletionCounts
 from memoryhub.services.forget import erasures, project_deletions
 
 
-def plan(project: Project, counts: Counts) -> str:
-    """Return as a table what deleting it would take."""
-    return "\n".join(_plan(project, counts))
+def render_plan(project: Project, counts: DeletionCounts) -> str:
+    """Render a table of what deleting the project would erase."""
+    return "\n".join(_iter_plan_lines(project, counts))
 
 
-def progress_line(project: Project) -> str:
-    """Return in one line how far it is."""
+def render_progress(project: Project) -> str:
+    """Render one line on the progress of the deletion."""
     if project.state == Project.State.DELETED:
-        return f"The project {project.slug} was deleted at {_at(project)} UTC."
+        return f"The project {project.slug} was deleted at {_render_time(project)} UTC."
     progress = listed.get_progress(project)
     text = (
         f"The project {project.slug} is being deleted: {progress.done:,} of "
@@ -33,29 +33,31 @@ def progress_line(project: Project) -> str:
 
 
 def follow(project: Project, *, out: TextIO) -> Project:
-    """Go on with it as far as it goes, with a bar; a server may do so as well."""
+    """Advance the deletion as far as possible, with a progress bar.
+
+    A server may advance the same deletion at the same time."""
     people = listed.get_progress(project)
-    bar = Progress(out, total=people.people - people.done, unit="subjects")
-    while project_deletions.advance(project) + _erase(project, bar):
+    bar = ProgressBar(out, total=people.people - people.done, unit="subjects")
+    while project_deletions.advance_deletion(project) + _erase_subjects(project, bar):
         pass
     bar.close()
     project.refresh_from_db()
     return project
 
 
-def _erase(project: Project, bar: Progress) -> int:
-    """Each that was begun, as far as it goes; how many went further."""
+def _erase_subjects(project: Project, bar: ProgressBar) -> int:
+    """Advance each confirmed erasure as far as possible; return how many moved."""
     moved = 0
-    for begun in listed.open_erasures(project).exclude(confirmed_at=None):
-        before, row = begun, erasures.advance(begun)
+    for begun in listed.select_open_erasures(project).exclude(confirmed_at=None):
+        before, row = begun, erasures.advance_erasure(begun)
         while row.state != before.state:
-            before, row = row, erasures.advance(row)
+            before, row = row, erasures.advance_erasure(row)
         moved += row.state != begun.state
         bar.add(int(row.state == Erasure.State.COMPLETE))
     return moved
 
 
-def _plan(project: Project, counts: Counts) -> Iterator[str]:
+def _iter_plan_lines(project: Project, counts: DeletionCounts) -> Iterator[str]:
     yield f"Deleting {project.slug} takes, for good:"
     for what, count, how in (
         ("subjects", counts.people, "each with an erasure and a receipt of its own"),
@@ -70,5 +72,5 @@ def _plan(project: Project, counts: Counts) -> Iterator[str]:
         yield f"Holds in force: {counts.holds:,}. Nothing is deleted while one is."
 
 
-def _at(project: Project) -> str:
+def _render_time(project: Project) -> str:
     return f"{project.deleted_at:%Y-%m-%d %H:%M:%S}"

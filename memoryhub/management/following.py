@@ -1,4 +1,4 @@
-"""Erasures at a terminal: what a plan says, how far one is, and a bar that moves."""
+"""Erasures at a terminal: the plan, the progress, and a progress bar."""
 
 from __future__ import annotations
 
@@ -8,33 +8,33 @@ from uuid import UUID
 
 import orjson
 
-from memoryhub.management.progress import Progress
+from memoryhub.management.progress import ProgressBar
 from memoryhub.models.erasures import Erasure, Receipt
 from memoryhub.queries.forget import erasure_views, erasure_waits
-from memoryhub.queries.forget.erasure_views import Remains
+from memoryhub.queries.forget.erasure_views import ErasureRemains
 from memoryhub.queries.forget.erasures import CLOSED, ErasureLine
 from memoryhub.services.forget import erasures, receipts
 
 State = Erasure.State
-#: The states from the confirmation to the receipt, whichever its scope.
+#: Number of states from the confirmation to the receipt, in any scope.
 _STEPS: Final = 8
 
 
-def unfinished() -> list[Erasure]:
-    """List all that is open, plans too, oldest first."""
+def list_unfinished() -> list[Erasure]:
+    """List open erasures, plans included, oldest first."""
     return [*Erasure.objects.exclude(state__in=CLOSED).order_by("created_at", "id")]
 
 
-def confirmed() -> list[Erasure]:
-    """List all that was confirmed and has a step to go."""
+def list_confirmed() -> list[Erasure]:
+    """List confirmed erasures that are neither finished nor held."""
     rows = Erasure.objects.exclude(state__in=(*CLOSED, State.HELD))
     return [*rows.exclude(confirmed_at=None).order_by("confirmed_at", "id")]
 
 
-def with_space_left(ended: Collection[str]) -> list[Erasure]:
-    """Complete ones whose receipts declare free space that is over only now.
+def list_with_space_left(ended: Collection[str]) -> list[Erasure]:
+    """List complete erasures whose receipts declare free space that has ended only now.
 
-    And those of which no rewrite was told at all.
+    Erasures without any addendum of a rewrite are included.
     """
     rows = Erasure.objects.filter(state=State.COMPLETE)
     rows = rows.filter(planned__contains='"database_free_space"')
@@ -48,11 +48,13 @@ def with_space_left(ended: Collection[str]) -> list[Erasure]:
 
 
 def follow(row: Erasure, *, out: TextIO) -> Erasure:
-    """Advance it as far as it goes, with a bar; somebody else may do so as well."""
-    progress = Progress(out, total=_STEPS, unit="steps")
+    """Advance the erasure as far as possible, with a progress bar.
+
+    Another process may advance the same erasure at the same time."""
+    progress = ProgressBar(out, total=_STEPS, unit="steps")
     while row.state not in CLOSED:
         before = row.state
-        row = erasures.advance(row)
+        row = erasures.advance_erasure(row)
         if row.state == before:
             break
         progress.add(1)
@@ -60,13 +62,14 @@ def follow(row: Erasure, *, out: TextIO) -> Erasure:
     return row
 
 
-def plan(line: ErasureLine) -> str:
-    """Return a plan as a table: by place, how much goes, how much stays and why."""
-    return "\n".join(_plan(line))
+def render_plan(line: ErasureLine) -> str:
+    """Render a plan as a table: by place, the rows that go, and those that stay and
+    why."""
+    return "\n".join(_iter_plan_lines(line))
 
 
-def progress_line(line: ErasureLine) -> str:
-    """Return in one line how far it is."""
+def render_progress(line: ErasureLine) -> str:
+    """Render the state of an erasure, with lines on waits and remains."""
     since = line.times.get(line.state, "")[:19]
     text = f"{line.id}  {line.scope:<7}  {line.state} since {since} UTC"
     if line.defect:
@@ -77,19 +80,22 @@ def progress_line(line: ErasureLine) -> str:
     if line.state in CLOSED or gone:
         text += f", {gone:,} rows erased"
     stays = erasure_views.get_remains(line.id)
-    lines = [erasure_waits.wait_text(line), *(remains_lines(stays) if stays else ())]
+    lines = [
+        erasure_waits.render_wait(line),
+        *(iter_remains_lines(stays) if stays else ()),
+    ]
     return "\n  ".join([text, *filter(None, lines)])
 
 
-def remains_lines(remains: Remains) -> Iterator[str]:
-    """Yield the receipt's lines on what is out of our reach."""
+def iter_remains_lines(remains: ErasureRemains) -> Iterator[str]:
+    """Yield the receipt's lines on data out of our reach."""
     if remains.residue:
         yield "Out of our reach:"
     for each in remains.left:
         yield f"  {each}"
 
 
-def _plan(line: ErasureLine) -> Iterator[str]:
+def _iter_plan_lines(line: ErasureLine) -> Iterator[str]:
     yield f"Plan {line.id}, scope {line.scope}: {line.count:,} rows go."
     for place in line.places:
         if place.erase or place.keep:
@@ -100,4 +106,6 @@ def _plan(line: ErasureLine) -> Iterator[str]:
         yield f"Of the same turns, and staying: {line.unlinked:,} records."
     if line.holds:
         yield f"Holds in force: {line.holds:,}. Nothing is erased while one is."
-    yield from remains_lines(receipts.expect(line.scope, line.residue))
+    yield from iter_remains_lines(
+        receipts.build_expected_remains(line.scope, line.residue)
+    )

@@ -1,26 +1,28 @@
-"""The progress line of an import: how far into the file, and what came of it."""
+"""The progress line of an import: the position in the file and the counts."""
 
 from __future__ import annotations
 
 import shutil
 from typing import TextIO
 
-from memoryhub.management.progress import Progress
-from memoryhub.services.imports.imports import Counts
+from memoryhub.management.progress import ProgressBar
+from memoryhub.services.imports.imports import ImportCounts
 
 _WIDTH = 20
 
 
-class ImportProgress(Progress):
+class ImportProgress(ProgressBar):
     """Progress by bytes of the file; without a size, as of stdin, no bar."""
 
-    def __init__(self, out: TextIO, *, size_bytes: int | None, counts: Counts) -> None:
+    def __init__(
+        self, out: TextIO, *, size_bytes: int | None, counts: ImportCounts
+    ) -> None:
         super().__init__(out, total=size_bytes or 1, unit="bytes")
         self.sized = size_bytes is not None
         self.counts = counts
 
-    def line(self, took_seconds: float) -> str:
-        """Return the text of the line after that time."""
+    def render_line(self, took_seconds: float) -> str:
+        """Render the line after `took_seconds`."""
         counts = self.counts
         rate = counts.slots / max(took_seconds, 0.001)
         parts = [
@@ -34,22 +36,22 @@ class ImportProgress(Progress):
             return " · ".join([f"{self.done / 1e6:,.1f} MB", *parts])
         left = took_seconds * (self.total - self.done) / max(self.done, 1)
         share = min(self.done / self.total, 1.0)
-        return " · ".join([f"{share:4.0%}", *parts, f"{_minutes(left)} left"])
+        return " · ".join([f"{share:4.0%}", *parts, f"{_render_minutes(left)} left"])
 
     def _draw(self, took_seconds: float) -> None:
-        text = self.line(took_seconds)
+        text = self.render_line(took_seconds)
         if not self.out.isatty():
             self.out.write(text + "\n")
         else:
             if self.sized:
                 bar = "█" * round(min(self.done / self.total, 1.0) * _WIDTH)
                 text = f"{bar:░<{_WIDTH}} {text}"
-            # A line that wraps could not be drawn over.
+            # A wrapped line could not be redrawn.
             columns = shutil.get_terminal_size().columns
             self.out.write("\r\x1b[K" + text[: columns - 1])
         self.out.flush()
 
 
-def _minutes(seconds: float) -> str:
+def _render_minutes(seconds: float) -> str:
     minutes, rest = divmod(round(seconds), 60)
     return f"{minutes}:{rest:02}"

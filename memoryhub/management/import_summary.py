@@ -1,25 +1,25 @@
-"""What an import came to: as a table, as JSON, as an exit code."""
+"""The summary of an import: as a table, as JSON, as an exit code."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass, fields
 from typing import Any
 
-from memoryhub.kernel.formats.records import Bad
-from memoryhub.services.imports.imports import Counts
+from memoryhub.kernel.formats.records import BadRecord
+from memoryhub.services.imports.imports import ImportCounts
 
 COMPLETE, STOPPED, NOTHING, COMPLETE_BUT = 0, 1, 2, 3
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Summary:
-    """One import, once it is over."""
+    """The result of an import."""
 
     file: str
     format: str
     complete: bool
     dry_run: bool
-    counts: Counts
+    counts: ImportCounts
     read_bytes: int
     took_seconds: float
 
@@ -27,14 +27,14 @@ class Summary:
     def exit_code(self) -> int:
         if not self.complete:
             return STOPPED
-        if self.nothing:
+        if self.is_empty:
             return NOTHING
         left_out = self.counts.skipped or self.counts.erased
         return COMPLETE_BUT if left_out else COMPLETE
 
     @property
-    def nothing(self) -> bool:
-        """Whether the file held nothing that is in now, or was before."""
+    def is_empty(self) -> bool:
+        """Whether nothing of the file was imported, now or before."""
         counts = self.counts
         return not (counts.runs or counts.present or counts.erased)
 
@@ -42,9 +42,11 @@ class Summary:
     def slots_per_second(self) -> float:
         return self.counts.slots / max(self.took_seconds, 0.001)
 
-    def plain(self) -> dict[str, Any]:
+    def to_dict(self) -> dict[str, Any]:
         """Return JSON values, for programs."""
-        counts = {each.name: getattr(self.counts, each.name) for each in fields(Counts)}
+        counts = {
+            each.name: getattr(self.counts, each.name) for each in fields(ImportCounts)
+        }
         return {
             "file": self.file,
             "format": self.format,
@@ -57,8 +59,8 @@ class Summary:
             "exit_code": self.exit_code,
         }
 
-    def table(self) -> str:
-        """Return a few lines, for people."""
+    def render_table(self) -> str:
+        """Render a few lines, for people."""
         counts = self.counts
         rows = {
             "imported": f"{counts.runs:,}",
@@ -67,8 +69,8 @@ class Summary:
             "skipped": f"{counts.skipped:,}",
             "slots": f"{counts.slots:,}",
             "turns": f"{counts.turns:,}",
-            "warnings": self._warnings(),
-            **self._paging(),
+            "warnings": self._render_warnings(),
+            **self._build_paging(),
             "took": f"{self.took_seconds:,.1f} s, {self.slots_per_second:,.0f} slots/s",
         }
         lines = [f"{name:<10}{value}" for name, value in rows.items()]
@@ -78,20 +80,20 @@ class Summary:
             lines.append("Stopped. What came before is in; repeat to go on.")
         return "\n".join(lines)
 
-    def _paging(self) -> dict[str, str]:
-        """A row, where paging was simulated."""
+    def _build_paging(self) -> dict[str, str]:
+        """Build the row of paging counts, if paging was simulated."""
         paging = sorted(self.counts.paging.items())
         listed = ", ".join(f"{word} {times:,}" for word, times in paging)
         return {"paging": listed} if listed else {}
 
-    def _warnings(self) -> str:
+    def _render_warnings(self) -> str:
         warnings = sorted(self.counts.warnings.items())
         listed = ", ".join(f"{code} {times:,}" for code, times in warnings)
         return listed or "0"
 
 
-def bad_fields(file: str, bad: Bad) -> dict[str, str | int | None]:
-    """Return a bad record for the report: its place and code."""
+def build_bad_fields(file: str, bad: BadRecord) -> dict[str, str | int | None]:
+    """Build the report's record of a bad record: its place and code."""
     return {
         "file": file,
         "line": bad.place.line,
@@ -102,8 +104,8 @@ def bad_fields(file: str, bad: Bad) -> dict[str, str | int | None]:
     }
 
 
-def bad_line(file: str, bad: Bad) -> str:
-    """Describe a bad record: `file:line:offset run=<n> message=<n> code: why`."""
+def render_bad_line(file: str, bad: BadRecord) -> str:
+    """Render a bad record: `file:line:offset run=<n> message=<n> code: why`."""
     parts = [f"{file}:{bad.place.line}:{bad.place.offset}"]
     if bad.run is not None:
         parts.append(f"run={bad.run}")

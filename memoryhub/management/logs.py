@@ -1,7 +1,7 @@
 """Logs: JSON lines of a closed set of fields, for our own code and for libraries.
 
-What is not in the set is dropped, so that no text of a request, a person or a library
-reaches a log: a library's line says who spoke and where, not what.
+Fields outside the set are dropped, so that no text of a request, a person or a library
+reaches a log. A library's line has the logger and the place, not the message.
 """
 
 from __future__ import annotations
@@ -26,22 +26,22 @@ FIELDS = frozenset(
         *("code", "count", "worker", "logger", "place", "type", "frames"),
     }
 )
-#: An event is a word like `writer.failed`; a sentence could hold anything.
+#: Form of an event, like `writer.failed`; a sentence could contain any text.
 WORD = re.compile(r"[a-z_]+(\.[a-z_]+)*")
 FRAMES = 30
-#: Libraries that would say what we say already, or each request.
+#: Levels of libraries that would repeat our lines, or log each request.
 QUIET = {
     "uvicorn": logging.WARNING,
     "uvicorn.access": logging.CRITICAL,
     "django.request": logging.ERROR,
-    # Foreign hosts and broken requests: refusals, which anybody can cause at will.
+    # Refusals of foreign hosts and broken requests, which anybody can cause.
     "django.security": logging.CRITICAL,
     "django.server": logging.CRITICAL,
     "asyncio": logging.WARNING,
-    # A line for each question.
+    # A line for each request to the model.
     "httpx2": logging.WARNING,
     "py.warnings": logging.CRITICAL,
-    # Whoever wanted the connection says that there is none.
+    # The code that needed the connection logs the failure.
     "psycopg.pool": logging.CRITICAL,
 }
 
@@ -55,25 +55,25 @@ def configure(stream: TextIO | None = None) -> None:
         processors=[
             structlog.processors.add_log_level,
             structlog.processors.TimeStamper(fmt="iso", utc=True, key="time"),
-            _failure,
-            _closed,
+            _replace_failure,
+            _drop_unknown_fields,
             structlog.processors.JSONRenderer(),
         ],
         wrapper_class=structlog.make_filtering_bound_logger(logging.INFO),
         logger_factory=structlog.WriteLoggerFactory(file=sink),  # type: ignore[arg-type]  # writes and flushes
         cache_logger_on_first_use=False,
     )
-    logging.basicConfig(handlers=[_Libraries()], level=logging.INFO, force=True)
-    # A warning quotes what it warns of, and says nothing without it.
+    logging.basicConfig(handlers=[_LibraryHandler()], level=logging.INFO, force=True)
+    # A warning's text quotes code, and the line is useless without the text.
     logging.captureWarnings(capture=True)
     for name, level in QUIET.items():
         logging.getLogger(name).setLevel(level)
-    sys.excepthook = _uncaught
-    threading.excepthook = _uncaught_in_thread
+    sys.excepthook = _log_uncaught
+    threading.excepthook = _log_uncaught_in_thread
 
 
 class Sink:
-    """A stream that nobody may read any more; writing to it never fails."""
+    """A stream that may be closed by its reader; writes never fail."""
 
     def __init__(self, stream: TextIO) -> None:
         self._stream = stream
@@ -87,8 +87,8 @@ class Sink:
             self._stream.flush()
 
 
-class _Libraries(logging.Handler):
-    """What libraries log: who, where, and the type of what they caught."""
+class _LibraryHandler(logging.Handler):
+    """Handler of libraries' log records: logger, place, and type of the exception."""
 
     def emit(self, record: logging.LogRecord) -> None:
         place = f"{PurePath(record.pathname).name}:{record.lineno}"
@@ -98,10 +98,10 @@ class _Libraries(logging.Handler):
         speak("library.spoke", logger=record.name, place=place, exc_info=found)
 
 
-def _failure(
+def _replace_failure(
     _: Any, __: str, event: MutableMapping[str, Any]
 ) -> MutableMapping[str, Any]:
-    """Turn `exc_info` into type and frames: no text, no local variables."""
+    """Replace `exc_info` by type and frames, without text and local variables."""
     found = event.pop("exc_info", None)
     if found is True:
         found = sys.exc_info()[1]
@@ -109,22 +109,22 @@ def _failure(
         found = found[1]
     if isinstance(found, BaseException):
         event["type"] = type(found).__name__
-        event["frames"] = _frames(found.__traceback__)
+        event["frames"] = _list_frames(found.__traceback__)
     return event
 
 
-def _frames(found: TracebackType | None) -> list[str]:
-    """Module, line and function of each, the innermost last."""
+def _list_frames(found: TracebackType | None) -> list[str]:
+    """List module, line and function of each frame, the innermost last."""
     return [
         f"{frame.f_globals.get('__name__')}:{line} {frame.f_code.co_name}"
         for frame, line in list(traceback.walk_tb(found))[-FRAMES:]
     ]
 
 
-def _closed(
+def _drop_unknown_fields(
     _: Any, __: str, event: MutableMapping[str, Any]
 ) -> MutableMapping[str, Any]:
-    """Drop what is not in the set, and an event that is no word."""
+    """Drop unknown fields, and replace an event that is not a word."""
     word = str(event.get("event", ""))
     first = {"time": event.get("time"), "level": event.get("level")}
     first["event"] = word if WORD.fullmatch(word) else "log"
@@ -135,13 +135,13 @@ def _closed(
     }
 
 
-def _uncaught(
+def _log_uncaught(
     kind: type[BaseException], value: BaseException, found: TracebackType | None
 ) -> None:
     if not issubclass(kind, KeyboardInterrupt):
-        log.critical("process.failed", type=kind.__name__, frames=_frames(found))
+        log.critical("process.failed", type=kind.__name__, frames=_list_frames(found))
 
 
-def _uncaught_in_thread(failure: threading.ExceptHookArgs) -> None:
-    frames = _frames(failure.exc_traceback)
+def _log_uncaught_in_thread(failure: threading.ExceptHookArgs) -> None:
+    frames = _list_frames(failure.exc_traceback)
     log.critical("thread.failed", type=failure.exc_type.__name__, frames=frames)

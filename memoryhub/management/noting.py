@@ -1,4 +1,4 @@
-"""What commands note in the audit log, beside what services note of themselves."""
+"""Entries of commands in the audit log, besides the entries of services."""
 
 from __future__ import annotations
 
@@ -19,8 +19,11 @@ def note(
     project: UUID | None = None,
     **details: Unpack[Details],
 ) -> None:
-    """Note what was done; it is done, so a log that is away is only told of."""
+    """Note an action in the audit log; a failure is only printed, as the action is
+    done."""
     try:
-        audit.record(actor=audit.COMMAND, action=action, project=project, **details)
+        audit.record(
+            actor=audit.COMMAND_ACTOR, action=action, project=project, **details
+        )
     except Refusal as refusal:
         command.stderr.write(f"This is not in the audit log: {refusal.code}.")

@@ -1,4 +1,4 @@
-"""Commands about one person: whom they mean, with no id of theirs in a process list."""
+"""Commands about one person, whose id never appears in a process list."""
 
 from __future__ import annotations
 
@@ -19,18 +19,18 @@ from memoryhub.services.people import subjects
 class Command(Base):
     """A command with actions, some of which are about one person."""
 
-    def project(self, slug: str) -> Project:
+    def require_project(self, slug: str) -> Project:
         row = Project.objects.filter(slug=slug).first()
         if row is None:
             self.end(f"There is no project {slug!r}.", code=WRONG_USAGE)
         return row
 
-    def person(self, options: dict[str, Any]) -> Subject:
-        """Find the subject by our own id, else by that on standard input.
+    def require_person(self, options: dict[str, Any]) -> Subject:
+        """Return the subject by our own id, else by the id on standard input.
 
         Raises SubjectErasedError.
         """
-        project, own = self.project(options["project"]), options["subject"]
+        project, own = self.require_project(options["project"]), options["subject"]
         if own is None:
             row = subjects.find(project.id, read_user_id(self))
         else:
@@ -47,13 +47,13 @@ def read_user_id(command: Base) -> str:
         command.say("The person's id, exactly as your agents send it:")
         text = sys.stdin.readline()
     else:
-        # All of it: the first line of an id that has two may be somebody else's.
+        # Read to the end: the first line of a two-line id may be another person's id.
         text = sys.stdin.read()
     text = text.removesuffix("\n")
     try:
         text.encode()
     except UnicodeEncodeError:
-        # Bytes that are no text.
+        # Refuses bytes that are not text.
         user_ids.require(text)
     return text
 
@@ -61,7 +61,7 @@ def read_user_id(command: Base) -> str:
 def add_action(
     actions: Any, name: str, short: str, about: str
 ) -> argparse.ArgumentParser:
-    """Add an action, with what its --help teaches."""
+    """Add an action with its --help text."""
     parser: argparse.ArgumentParser = actions.add_parser(
         name,
         help=short,
@@ -72,7 +72,7 @@ def add_action(
 
 
 def add_person(parser: argparse.ArgumentParser) -> None:
-    """Add the options that name a project, and a person by either id."""
+    """Add the options that name a project, and a person by our own id."""
     add_project(parser)
     parser.add_argument(
         "--subject",

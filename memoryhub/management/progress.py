@@ -10,8 +10,9 @@ _REDRAW_SECONDS = 0.1
 _LINE_SECONDS = 10.0
 
 
-class Progress:
-    """Counts work against a total and says how far it is and what is left."""
+class ProgressBar:
+    """A counter of work against a total that draws the share, the rate and the time
+    left."""
 
     def __init__(self, out: TextIO, *, total: int, unit: str) -> None:
         self.out = out
@@ -29,7 +30,7 @@ class Progress:
             self._draw(now - self.began)
 
     def close(self) -> None:
-        """Clear the line, so that what follows starts on a clean one."""
+        """Clear the line for the output that follows."""
         if self.out.isatty():
             self.out.write("\r\x1b[K")
             self.out.flush()

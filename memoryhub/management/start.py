@@ -1,4 +1,4 @@
-"""Starting: brings both databases up to date, and refuses what would not be safe."""
+"""Start-up: brings both databases up to date and refuses unsafe settings."""
 
 from __future__ import annotations
 
@@ -38,22 +38,22 @@ ALIASES = ("default", "keys")
 SECRET_LENGTH = 50
 SECRET_VARIETY = 5
 _SYNCHRONOUS = {"FULL": 2, "NORMAL": 1}
-#: Any number; of the processes that start together one migrates and the others wait.
+#: Key of the advisory lock, any number; processes that start together migrate in turn.
 _MIGRATING = 0x4D48
-#: Of what the databases hold, and the migration that it begins with: whatever has
-#: others of ours only is from before the first release, and is not brought up to it.
+#: Format of the databases, and its first migration: a database with other migrations
+#: only is older than the first release and cannot be upgraded.
 FORMAT = 3
 FORMAT_BEGINS = "0001_tables"
-#: Databases with their journals, key rings, ledgers.
+#: Patterns of private files: databases with their journals, key rings, ledgers.
 _PRIVATE = ("*.sqlite3*", "*.json", "*.jsonl")
 
 
 def prepare(*, held_back: bool = False) -> None:
     """Make the instance ready for use, or raise StartRefusedError.
 
-    Migrates both databases, makes a first key ring, and makes sure that somebody can
-    sign in to every project. Raises ErasuresToReplayError when a restore has brought
-    something back, unless the caller is `held_back` by that itself.
+    Migrates both databases, creates a first key ring, and ensures that an operator can
+    sign in to every project. Raises ErasuresToReplayError if a restore brought erased
+    data back, unless `held_back` says that the caller handles that itself.
     """
     harden()
     refuse_readable_files()
@@ -61,30 +61,30 @@ def prepare(*, held_back: bool = False) -> None:
         migrate(alias)
         refuse_sqlite(alias)
     triggers.refuse_changed()
-    # Once more: a first start has just made them.
+    # Again, since a first start has just created the files.
     refuse_readable_files()
     keyring.prepare(empty=not Project.objects.exists())
     operators.ensure_default()
-    # Before anything is stamped or judged by it.
+    # The clock is checked before any use of its time.
     heartbeats.compare()
-    # What is wrong with them holds up nobody: `verify --all` and Health name it.
+    # A fault of the anchors does not stop the start: `verify --all` and Health show it.
     with suppress(LedgerBrokenError, LedgerUnwritableError):
         anchors.recover()
-    replays.look()
+    replays.fence_and_count()
     if not held_back:
         maintenance.require_none()
 
 
 def harden() -> None:
-    """Keep files for this user alone, and memory out of core dumps."""
+    """Restrict new files to this user, and disable core dumps, which contain memory."""
     os.umask(0o077)
     if sys.platform != "win32":
         _, hard = resource.getrlimit(resource.RLIMIT_CORE)
         resource.setrlimit(resource.RLIMIT_CORE, (0, hard))
 
 
-def loopback(host: str) -> bool:
-    """Return whether only this machine can reach what listens there."""
+def is_loopback(host: str) -> bool:
+    """Return whether only this machine can reach a server on this host."""
     if host == "localhost":
         return True
     try:
@@ -94,8 +94,8 @@ def loopback(host: str) -> bool:
 
 
 def refuse_public(host: str) -> None:
-    """Refuse to be reachable by others with settings that are for one's own machine."""
-    if loopback(host):
+    """Refuse a public address with settings meant for one's own machine."""
+    if is_loopback(host):
         return
     secret = settings.SECRET_KEY
     if secret == settings.DEFAULT_SECRET_KEY:
@@ -125,12 +125,13 @@ def refuse_public(host: str) -> None:
 
 
 def refuse_readable_files() -> None:
-    """Refuse data that other users of the machine may read, or put something beside."""
+    """Refuse data that other users of the machine can read, or folders they can write
+    to."""
     if os.name != "posix":
         return
-    for folder in _private_folders():
+    for folder in _list_private_folders():
         _refuse_mode(folder, 0o022, "write to", "700")
-    for path in _private_files():
+    for path in _iter_private_files():
         _refuse_mode(path, 0o077, "open", "600")
 
 
@@ -143,21 +144,21 @@ def _refuse_mode(path: Path, forbidden: int, what: str, right: str) -> None:
         )
 
 
-def _private_folders() -> list[Path]:
+def _list_private_folders() -> list[Path]:
     folders = (settings.DATA_DIR, settings.LEDGER, settings.LEDGER_MIRROR)
     return [folder for folder in folders if folder and folder.is_dir()]
 
 
-def _private_files() -> Iterator[Path]:
-    for folder in _private_folders():
+def _iter_private_files() -> Iterator[Path]:
+    for folder in _list_private_folders():
         for pattern in _PRIVATE:
             found = sorted(folder.glob(pattern))
             yield from (path for path in found if path.is_file())
 
 
 def migrate(alias: str) -> None:
-    """Bring a database's schema up to what this code knows; never down."""
-    with _alone(alias):
+    """Migrate a database's schema to this code's version; never down."""
+    with _hold_migration_lock(alias):
         refuse_old_format(alias)
         executor = MigrationExecutor(connections[alias])
         applied = MigrationRecorder(connections[alias]).applied_migrations()
@@ -172,7 +173,7 @@ def migrate(alias: str) -> None:
 
 
 def refuse_old_formats() -> None:
-    """Refuse old formats, for commands that only look at an instance."""
+    """Refuse old formats, for commands that only read an instance."""
     for alias in ALIASES:
         refuse_old_format(alias)
 
@@ -191,7 +192,7 @@ def refuse_old_format(alias: str) -> None:
 def old_formats(
     app_configs: object, databases: Collection[str] | None = None, **options: object
 ) -> list[CheckMessage]:
-    """Say so before Django's own `migrate`, which would run into old tables."""
+    """Report old formats before Django's `migrate`, which would fail on old tables."""
     found = list[CheckMessage]()
     for alias in databases or ():
         try:
@@ -202,8 +203,9 @@ def old_formats(
 
 
 @contextmanager
-def _alone(alias: str) -> Iterator[None]:
-    """On PostgreSQL, wait for other processes that migrate; and no time limit."""
+def _hold_migration_lock(alias: str) -> Iterator[None]:
+    """On PostgreSQL, hold a lock against other migrating processes, without a time
+    limit."""
     connection = connections[alias]
     if connection.vendor != "postgresql":
         yield
@@ -220,7 +222,7 @@ def _alone(alias: str) -> Iterator[None]:
 
 
 def refuse_sqlite(alias: str) -> None:
-    """Read SQLite's promises back; a build or a file system may not keep them."""
+    """Refuse SQLite settings that the build or the file system did not accept."""
     connection = connections[alias]
     if connection.vendor != "sqlite":
         return

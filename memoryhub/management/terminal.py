@@ -1,4 +1,4 @@
-"""What our commands have in common: one clear line for what can't be done."""
+"""Base of our commands: failures end in one clear line."""
 
 from __future__ import annotations
 
@@ -13,9 +13,9 @@ from memoryhub.errors import InvalidError, Refusal, StartRefusedError
 from memoryhub.kernel.text import user_ids
 from memoryhub.management import logs
 
-#: Exit codes: the command could not do it; the instance must not run like this.
+#: Exit codes: the command failed; the instance must not run in this state.
 FAILED, REFUSED = 1, 2
-#: What was asked for can't be, whatever the instance.
+#: Exit code of arguments that no instance could accept.
 WRONG_USAGE = 2
 
 
@@ -27,13 +27,13 @@ class Command(BaseCommand):
     def create_parser(
         self, prog_name: str, subcommand: str, **kwargs: Any
     ) -> CommandParser:
-        # A help of several paragraphs is shown as it was written; one is wrapped.
+        # A help of several paragraphs is shown verbatim; a single one is wrapped.
         if "\n" in self.help:
             kwargs["formatter_class"] = RawDescriptionHelpFormatter
         return super().create_parser(prog_name, subcommand, **kwargs)
 
     def run_from_argv(self, argv: list[str]) -> None:
-        # Whatever a library has to say goes through our log, not to the terminal.
+        # Libraries log through our handler, which drops their texts.
         logs.configure(sys.stderr)
         super().run_from_argv(argv)
 
@@ -64,7 +64,7 @@ class Command(BaseCommand):
             )
 
     def end(self, line: str, *, code: int = FAILED) -> NoReturn:
-        """Stop with one line on standard error."""
+        """End the command with one line on standard error."""
         self.stderr.write(" ".join(line.split()))
         sys.exit(code)
 

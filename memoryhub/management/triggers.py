@@ -1,6 +1,6 @@
-"""Triggers that keep what must stay: whether they are what the migrations make.
+"""Triggers that protect append-only rows: a comparison with the migration's triggers.
 
-What they should be is taken from the migration that makes them.
+The wanted triggers are read from the migration that creates them.
 """
 
 from __future__ import annotations
@@ -13,14 +13,14 @@ from django.db import connections
 
 from memoryhub.errors import StartRefusedError
 
-#: A module whose name begins with a digit can't be named in an import.
+#: Imported by name, since a module name with a leading digit is no identifier.
 _MADE: Final = import_module("memoryhub.migrations.0002_triggers")
 _TRIGGER = re.compile(r"CREATE TRIGGER (\w+) .*? ON (\w+)")
 _FUNCTION = re.compile(r"CREATE FUNCTION (\w+)\(\) RETURNS trigger AS \$\$(.*)\$\$")
 _SQLITE: Final = """SELECT name, sql FROM sqlite_master
     WHERE type = 'trigger' AND tbl_name = %s"""
-#: A trigger that fires for replicas alone is none; nor is one whose function looks for
-#: its tables elsewhere.
+#: Excludes triggers that fire on replicas only, and triggers whose function has a
+#: search path of its own.
 _POSTGRES: Final = """SELECT tgname, pg_get_triggerdef(pg_trigger.oid, true), prosrc
     FROM pg_trigger JOIN pg_proc ON pg_proc.oid = tgfoid
     WHERE tgrelid = %s::regclass AND NOT tgisinternal AND tgenabled IN ('O', 'A')
@@ -28,15 +28,16 @@ _POSTGRES: Final = """SELECT tgname, pg_get_triggerdef(pg_trigger.oid, true), pr
 
 
 def refuse_changed() -> None:
-    """Refuse events, audit entries or receipts that anybody could change."""
+    """Refuse to start if a trigger that protects append-only rows was changed."""
     missing, changed = [], []
-    for table, wanted in expected().items():
-        present = _present(table)
+    for table, wanted in list_expected().items():
+        present = _list_present(table)
         missing += sorted(wanted.keys() - present.keys())
         changed += sorted(
             name
             for name, text in present.items()
-            if wanted.get(name) != text and (name in wanted or not _later(text))
+            if wanted.get(name) != text
+            and (name in wanted or not _is_after_trigger(text))
         )
     for code, names in (("missing", missing), ("changed", changed)):
         if names:
@@ -47,15 +48,16 @@ def refuse_changed() -> None:
             )
 
 
-def _later(text: str) -> bool:
-    """Whether it comes once a change is made, so that it is in no guard's way."""
+def _is_after_trigger(text: str) -> bool:
+    """Return whether a trigger runs after the change, so that it cannot disable a
+    guard."""
     return f" {text} ".partition(" ON ")[0].find(" AFTER ") > 0
 
 
-def expected() -> dict[str, dict[str, str]]:
-    """Return each table's triggers and all they do, as the migration defines them."""
+def list_expected() -> dict[str, dict[str, str]]:
+    """Return each table's triggers and their functions, as the migration has them."""
     postgres = connections["default"].vendor == "postgresql"
-    statements = [_even(text) for text in _MADE.iter_statements(postgres=postgres)]
+    statements = [_normalise(text) for text in _MADE.iter_statements(postgres=postgres)]
     functions = {
         found[1]: found[2].strip()
         for text in statements
@@ -69,14 +71,14 @@ def expected() -> dict[str, dict[str, str]]:
     return made
 
 
-def _present(table: str) -> dict[str, str]:
+def _list_present(table: str) -> dict[str, str]:
     connection = connections["default"]
     query = _SQLITE if connection.vendor == "sqlite" else _POSTGRES
     with connection.cursor() as cursor:
         cursor.execute(query, [table])
         rows = cursor.fetchall()
-    return {name: "".join(map(_even, texts)) for name, *texts in rows}
+    return {name: "".join(map(_normalise, texts)) for name, *texts in rows}
 
 
-def _even(text: str) -> str:
+def _normalise(text: str) -> str:
     return " ".join(text.split())

@@ -1,4 +1,4 @@
-"""Django models: one module per noun. Here because Django looks here."""
+"""Django models: one module per noun. Django requires this package's path."""
 
 from memoryhub.models.access.api_keys import ApiKey
 from memoryhub.models.access.audit import AuditEntry, DailyUse

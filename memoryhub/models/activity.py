@@ -2,37 +2,37 @@ from __future__ import annotations
 
 from django.db import models
 
-from memoryhub.models.privacy import Fate, Privacy, fields
+from memoryhub.models.privacy import Fate, Privacy, parse_fields
 from memoryhub.models.projects import Project
 from memoryhub.models.server.ids import uuid7
 from memoryhub.models.threads import Thread
 
 
 class ProjectHour(models.Model):
-    """What was counted of a project in a stretch of time; numbers alone.
+    """Activity counts of a project in one interval; numbers alone.
 
-    Every process adds what it did to a row of one, 15 and 60 minutes each.
+    Every process adds its counts to a row of one, 15 and 60 minutes each.
     """
 
     pk = models.CompositePrimaryKey("project_id", "minutes", "at")
     project = models.ForeignKey(
         Project, models.CASCADE, related_name="+", db_index=False
     )
-    #: How long the stretch is, and when it begins (UTC, whole stretches).
+    #: Length of the interval, and its begin (UTC, a multiple of the length).
     minutes = models.PositiveSmallIntegerField()
     at = models.DateTimeField()
     events = models.BigIntegerField(default=0)
-    #: Model calls that began, the tokens of the requests that were packed, and how many
-    #: of these a request had in common with the one before.
+    #: Model calls begun, tokens of packed requests, and tokens of prefixes shared with
+    #: the request before.
     turns = models.BigIntegerField(default=0)
     tokens = models.BigIntegerField(default=0)
     prefix_tokens = models.BigIntegerField(default=0)
-    #: Exchanges that began, and those in which a page had to be fetched.
+    #: Exchanges begun, and exchanges with a page fault.
     exchanges = models.BigIntegerField(default=0)
     faulted_exchanges = models.BigIntegerField(default=0)
     faults = models.BigIntegerField(default=0)
     refaults = models.BigIntegerField(default=0)
-    #: Commands of agents, by the milliseconds within which they were on disk.
+    #: Commands of agents, by milliseconds until the commit was on disk.
     within_1 = models.BigIntegerField(default=0)
     within_2 = models.BigIntegerField(default=0)
     within_5 = models.BigIntegerField(default=0)
@@ -46,7 +46,7 @@ class ProjectHour(models.Model):
     slower = models.BigIntegerField(default=0)
 
     privacy = Privacy(
-        holds=fields(
+        holds=parse_fields(
             id="project",
             time="at",
             number="minutes events turns tokens prefix_tokens exchanges"
@@ -60,27 +60,27 @@ class ProjectHour(models.Model):
 
 
 class ModelHour(models.Model):
-    """What the language model was asked of a project in an hour; numbers alone.
+    """Language model use of a project in one hour; numbers alone.
 
-    Asked by a role, for one purpose at a time: that is a run, of one call or more.
+    A run is one or more calls of a role for one purpose.
     """
 
     pk = models.CompositePrimaryKey("project_id", "at", "role", "outcome")
     project = models.ForeignKey(
         Project, models.CASCADE, related_name="+", db_index=False
     )
-    #: When the hour begins (UTC).
+    #: Begin of the hour (UTC).
     at = models.DateTimeField()
-    #: Who asked, and what became of it: words of ours.
+    #: Asking role and result, as words of the server.
     role = models.CharField(max_length=20)
     outcome = models.CharField(max_length=20)
     runs = models.BigIntegerField(default=0)
     calls = models.BigIntegerField(default=0)
-    #: Of questions and answers.
+    #: Tokens of questions and answers.
     tokens = models.BigIntegerField(default=0)
 
     privacy = Privacy(
-        holds=fields(
+        holds=parse_fields(
             id="project", time="at", word="role outcome", number="runs calls tokens"
         ),
     )
@@ -90,10 +90,10 @@ class ModelHour(models.Model):
 
 
 class RefusalCount(models.Model):
-    """How often a code was answered in a stretch of time.
+    """Count of answers with one refusal code in one interval.
 
-    Without a thread: in the whole project, of one, 15 and 60 minutes. With one: of it
-    alone, and by the hour.
+    Rows without a thread count the whole project by 1, 15 and 60 minutes. Rows with a
+    thread count that thread by the hour.
     """
 
     id = models.UUIDField(primary_key=True, default=uuid7, editable=False)
@@ -105,7 +105,7 @@ class RefusalCount(models.Model):
     )
     minutes = models.PositiveSmallIntegerField()
     at = models.DateTimeField()
-    #: Of the refusal: a word of ours.
+    #: Code of the refusal, a word of the server.
     code = models.CharField(max_length=40)
     count = models.BigIntegerField(default=0)
 
@@ -113,15 +113,15 @@ class RefusalCount(models.Model):
         subject="thread__subject",
         forget=Fate.DELETED,
         passing=True,
-        holds=fields(
+        holds=parse_fields(
             id="id project thread", number="minutes count", time="at", word="code"
         ),
     )
 
     class Meta:
         constraints = [
-            # Where what is counted is added; the chart reads along the first, what is
-            # refused to a thread and goes with it along the second.
+            # Targets of the upserts. Charts read along the first; per-thread refusals
+            # are read and deleted along the second.
             models.UniqueConstraint(
                 name="refusals_of_project",
                 fields=["project", "minutes", "at", "code"],
@@ -134,7 +134,7 @@ class RefusalCount(models.Model):
             ),
         ]
         indexes = [
-            # The list of what was refused to threads, newest first.
+            # List of refusals of threads, newest first.
             models.Index(
                 fields=["project", "-at"],
                 name="refusals_listed",

@@ -2,15 +2,15 @@ from __future__ import annotations
 
 from django.db import models
 
-from memoryhub.models.privacy import Fate, Privacy, Reference, fields
+from memoryhub.models.privacy import Fate, Privacy, Reference, parse_fields
 from memoryhub.models.threads import Thread
 
 
 class Assertion(models.Model):
-    """A claim of a home thread, or what an operator set of one of its timelines.
+    """An assertion of a home thread, or an operator's setting of one of its timelines.
 
-    Facts are derived from rows: what they say stands in payloads alone. All but the
-    first columns are made of the payload, and stand here only as long as it does.
+    Facts are derived from these rows; texts are in payloads alone. All but the first
+    columns are derived from the payload, and are deleted with it.
     """
 
     pk = models.CompositePrimaryKey("thread_id", "seq")
@@ -18,10 +18,10 @@ class Assertion(models.Model):
         Thread, models.PROTECT, related_name="assertions", db_index=False
     )
     seq = models.BigIntegerField()
-    #: Who claims it: `agent`, `model`, `operator`, `import`.
+    #: Origin of the claim: `agent`, `model`, `operator`, `import`.
     origin = models.CharField(max_length=16)
     retracted_seq = models.BigIntegerField(null=True)
-    #: It was retracted as wrong.
+    #: Whether the assertion was retracted as wrong.
     wrong = models.BooleanField()
     #: `single`, `multi`, or empty for neither; null in a claim.
     cardinality = models.CharField(max_length=8, null=True)
@@ -30,7 +30,7 @@ class Assertion(models.Model):
     entity = models.BinaryField(max_length=16)
     predicate = models.BinaryField(max_length=16)
     value = models.BinaryField(max_length=16)
-    #: It says, or its predicate does, that several values hold at once.
+    #: Whether the assertion or its predicate allows several values at once.
     many = models.BooleanField()
     confidence = models.FloatField(null=True)
     valid_from = models.DateTimeField(null=True)
@@ -41,7 +41,7 @@ class Assertion(models.Model):
         exported="state/assertions.jsonl",
         forget=Fate.DELETED,
         references=(Reference("thread_id", "seq"),),
-        holds=fields(
+        holds=parse_fields(
             id="thread",
             digest="timeline entity predicate value",
             number="seq retracted_seq confidence",
@@ -52,7 +52,7 @@ class Assertion(models.Model):
 
     class Meta:
         indexes = [
-            # A timeline, and timelines one after the other.
+            # One timeline, and timelines in order.
             models.Index(
                 fields=["thread", "timeline", "seq"], name="assertion_timeline"
             ),

@@ -2,17 +2,17 @@ from __future__ import annotations
 
 from django.db import models
 
-from memoryhub.models.privacy import Fate, Privacy, Reference, fields
+from memoryhub.models.privacy import Fate, Privacy, Reference, parse_fields
 from memoryhub.models.threads import Thread
 
 
 class Derivation(models.Model):
-    """A record that was made of another one: erasing the source erases it too."""
+    """A record derived from a source record, and erased with the source."""
 
     pk = models.CompositePrimaryKey(
         "thread_id", "source_seq", "derived_thread", "derived_seq"
     )
-    #: The source's.
+    #: Thread of the source.
     thread = models.ForeignKey(
         Thread, models.PROTECT, related_name="derivations", db_index=False
     )
@@ -28,12 +28,12 @@ class Derivation(models.Model):
             Reference("thread_id", "source_seq"),
             Reference("derived_thread", "derived_seq"),
         ),
-        holds=fields(id="thread derived_thread", number="source_seq derived_seq"),
+        holds=parse_fields(id="thread derived_thread", number="source_seq derived_seq"),
     )
 
     class Meta:
         indexes = [
-            # What a record was made of, and what a thread has made.
+            # Sources of a record, and records derived in a thread.
             models.Index(
                 fields=["derived_thread", "derived_seq"], name="derivation_derived"
             ),

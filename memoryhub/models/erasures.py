@@ -1,11 +1,11 @@
-"""Erasures: what was asked to be forgotten, how far it is, and what proves it."""
+"""Models of erasure: requests and their progress, tombstones, holds, receipts."""
 
 from __future__ import annotations
 
 from django.db import models
 
 from memoryhub.models.access.operators import Operator
-from memoryhub.models.privacy import Fate, Privacy, fields
+from memoryhub.models.privacy import Fate, Privacy, parse_fields
 from memoryhub.models.projects import Project
 from memoryhub.models.server.ids import uuid7
 from memoryhub.models.subjects import Subject
@@ -22,7 +22,7 @@ class Erasure(models.Model):
         RECORD = "record"
 
     class State(models.TextChoices):
-        """In their order; each is entered once what it says is true."""
+        """States in order; an erasure enters a state once the state is true."""
 
         PLANNED = "planned"
         HELD = "held"
@@ -45,7 +45,7 @@ class Erasure(models.Model):
         Subject, models.PROTECT, related_name="erasures", db_index=False
     )
     scope = models.CharField(max_length=7, choices=Scope.choices)
-    #: Of the scopes `thread` and `record`.
+    #: Thread to erase; only for the scopes `thread` and `record`.
     thread = models.ForeignKey(Thread, models.PROTECT, null=True, related_name="+")
     before = models.DateTimeField(null=True)
     seq = models.BigIntegerField(null=True)
@@ -58,33 +58,33 @@ class Erasure(models.Model):
     state = models.CharField(
         max_length=13, choices=State.choices, default=State.PLANNED
     )
-    #: What the next state waits for: reader, vacuum, rights, disk, store, night,
-    #: needles, hold; broken, if a step failed by a defect of ours.
+    #: Reason why the next state waits: reader, vacuum, rights, disk, store, night,
+    #: needles, hold; broken, if a step failed by a defect of the server.
     waiting_on = models.CharField(max_length=8, default="")
-    #: Class of the error by which it is broken, never its text.
+    #: Class of the error if broken, never its text.
     defect = models.CharField(max_length=64, default="")
-    #: The subject's when the plan was made; the fence adds one to the subject's.
+    #: The subject's epoch when the plan was made; the fence raises that epoch by one.
     epoch = models.IntegerField()
-    #: JSON: by place, how many are erased, derived, kept, and why.
+    #: JSON: numbers of erased, derived and kept records by place, and reasons.
     planned = models.TextField(default="{}")
-    #: JSON: heads [[thread, seq]], and ranges [[thread, first, last]] if not all goes.
+    #: JSON: heads [[thread, seq]], and ranges [[thread, first, last]] unless all goes.
     targets = models.TextField(default="{}")
-    #: JSON: by place, how many the fence froze, how many are gone, and by which way.
+    #: JSON: by place, numbers of fenced and of erased records, and the way of erasure.
     erased = models.TextField(default="{}")
-    #: JSON: when each state was entered.
+    #: JSON: instant at which each state was entered.
     times = models.TextField(default="{}")
-    #: JSON: what the scan and the sweep found.
+    #: JSON: findings of scan and sweep.
     verification = models.TextField(default="{}")
-    #: Nonces of 12 bytes each, of sealed payloads and wrapped keys: what a scan looks
-    #: for. Random, hence no content. They go the night after the receipt.
+    #: Nonces of sealed payloads and wrapped keys, 12 bytes each, as targets of a scan.
+    #: Random, hence no content. The night after the receipt deletes the nonces.
     needles = models.BinaryField(default=bytes)
-    #: When a scan first found something in the clear where nothing should be. From
-    #: then on only a scan that looks for such needles again lets it go on.
+    #: Instant at which a scan first found unencrypted remains. From then on the erasure
+    #: waits for a new scan for the same targets.
     hit_at = models.DateTimeField(null=True)
-    #: Of the ledger's line that says it will be done.
+    #: Number of the ledger's intent line.
     ledger_n = models.BigIntegerField(null=True)
     created_at = models.DateTimeField()
-    #: Until when the plan may be confirmed.
+    #: Instant until which the plan may be confirmed.
     expires_at = models.DateTimeField()
     confirmed_at = models.DateTimeField(null=True)
     updated_at = models.DateTimeField()
@@ -92,7 +92,7 @@ class Erasure(models.Model):
     privacy = Privacy(
         subject="subject",
         forget=Fate.STAYS,
-        holds=fields(
+        holds=parse_fields(
             id="id project subject thread ticket",
             id_word="actor",
             word="scope reason restrict state waiting_on defect",
@@ -114,7 +114,7 @@ class Erasure(models.Model):
             ),
         ]
         indexes = [
-            # The project's list, newest first, and what a worker has to go on with.
+            # List of a project, newest first, and open erasures for the worker.
             models.Index(fields=["project", "-created_at", "id"], name="erasure_list"),
             models.Index(fields=["subject", "-created_at"], name="erasure_subject"),
             models.Index(
@@ -129,7 +129,7 @@ class Erasure(models.Model):
 
 
 class Tombstone(models.Model):
-    """A keyed digest of what was erased and must not come back."""
+    """A keyed digest of an erased value, thread name or subject that may not return."""
 
     class Kind(models.TextChoices):
         SUBJECT = "subject"
@@ -140,12 +140,12 @@ class Tombstone(models.Model):
     project = models.ForeignKey(
         Project, models.PROTECT, related_name="tombstones", db_index=False
     )
-    #: Whose value may not come back; of the kind `subject` the one that is gone.
+    #: Subject of the blocked value; for the kind `subject` the erased subject.
     subject = models.ForeignKey(Subject, models.PROTECT, related_name="tombstone_rows")
     kind = models.CharField(max_length=7, choices=Kind.choices)
-    #: Of the subject's ref, the thread's name or the value; see the blind index.
+    #: Digest of the subject's ref, the thread's name or the value; see the blind index.
     digest = models.BinaryField(max_length=32)
-    #: What a value was of: the noun of its event, as `page`, `key`, `checkpoint`.
+    #: Noun of the erased value's event, such as `page`, `key`, `checkpoint`.
     of = models.CharField(max_length=10, default="")
     erasure = models.ForeignKey(Erasure, models.PROTECT, related_name="tombstones")
     created_at = models.DateTimeField()
@@ -153,7 +153,7 @@ class Tombstone(models.Model):
     privacy = Privacy(
         subject="subject",
         forget=Fate.STAYS,
-        holds=fields(
+        holds=parse_fields(
             id="id project subject erasure",
             word="kind of",
             digest="digest",
@@ -173,7 +173,7 @@ class Tombstone(models.Model):
 
 
 class Hold(models.Model):
-    """A duty to keep: while it is in force nothing of the subject is erased."""
+    """A legal hold: while in force, nothing of the subject is erased."""
 
     class Basis(models.TextChoices):
         EXPRESSION = "expression"
@@ -190,7 +190,7 @@ class Hold(models.Model):
     basis = models.CharField(max_length=13, choices=Basis.choices)
     #: `operator:<id>` or `command`.
     opened_by = models.CharField(max_length=64)
-    #: Who looks at it again before it expires.
+    #: Operator who reviews the hold before its expiry.
     reviewer = models.ForeignKey(
         Operator, models.SET_NULL, null=True, related_name="+", db_index=False
     )
@@ -203,7 +203,7 @@ class Hold(models.Model):
         subject="subject",
         exported="manifest.json",
         forget=Fate.STAYS,
-        holds=fields(
+        holds=parse_fields(
             id="id project subject reviewer",
             id_word="opened_by lifted_by",
             word="basis",
@@ -221,7 +221,7 @@ class Hold(models.Model):
 
 
 class Receipt(models.Model):
-    """A signed statement about an erasure. Triggers let none be changed or removed."""
+    """A signed statement about an erasure. Triggers forbid changes of rows."""
 
     id = models.UUIDField(primary_key=True, default=uuid7, editable=False)
     project = models.ForeignKey(
@@ -230,7 +230,7 @@ class Receipt(models.Model):
     erasure = models.ForeignKey(
         Erasure, models.PROTECT, related_name="receipts", db_index=False
     )
-    #: 0 is the receipt, those after it are addenda.
+    #: 0 is the receipt; higher numbers are addenda.
     n = models.PositiveSmallIntegerField(default=0)
     #: Canonical JSON with its signature: ids, counts, words and keyed digests.
     text = models.TextField()
@@ -239,7 +239,7 @@ class Receipt(models.Model):
     privacy = Privacy(
         subject="erasure__subject",
         forget=Fate.STAYS,
-        holds=fields(
+        holds=parse_fields(
             id="id project erasure",
             number="n",
             digest_id_number_time_word="text",

@@ -7,7 +7,7 @@ from uuid import UUID
 from django.db import models
 
 from memoryhub.models.erasures import Erasure
-from memoryhub.models.privacy import Fate, Privacy, Reference, fields
+from memoryhub.models.privacy import Fate, Privacy, Reference, parse_fields
 from memoryhub.models.projects import Project
 from memoryhub.models.server.ids import NameField, uuid7
 from memoryhub.models.subjects import Subject
@@ -15,8 +15,8 @@ from memoryhub.models.threads import Thread
 
 
 class EventQuerySet(models.QuerySet["Event"]):
-    def at_places(self, places: Iterable[tuple[UUID, int]]) -> Self:
-        """Return the events at these places, (thread, seq), in no order."""
+    def filter_places(self, places: Iterable[tuple[UUID, int]]) -> Self:
+        """Filter the events at places (thread, seq), in no order."""
         seqs: dict[UUID, list[int]] = {}
         for thread, seq in places:
             seqs.setdefault(thread, []).append(seq)
@@ -27,7 +27,7 @@ class EventQuerySet(models.QuerySet["Event"]):
 
 
 class Event(models.Model):
-    """One line of a thread's journal. Triggers let nothing but an erasure change it."""
+    """One line of a thread's journal. Triggers forbid changes except by erasure."""
 
     pk = models.CompositePrimaryKey("thread_id", "seq")
     thread = models.ForeignKey(
@@ -37,14 +37,14 @@ class Event(models.Model):
     type = models.CharField(max_length=40)
     at = models.DateTimeField()
     actor = models.CharField(max_length=64)
-    #: Canonical JSON of the kernel's event. Text, so that both engines keep its bytes.
+    #: Canonical JSON of the event body. Text, so that both engines keep the bytes.
     body = models.TextField()
     payload = models.BinaryField(null=True)
-    #: SHA-256 of the sealed payload; stays when the payload goes.
+    #: SHA-256 of the sealed payload; stays after the payload's erasure.
     payload_digest = models.BinaryField(max_length=32, null=True)
     erased_by = models.BigIntegerField(null=True)
     chain = models.BinaryField(max_length=32)
-    #: Id of the page that the event is about, as its body says.
+    #: Id of the page that the event is about, as in the body.
     page = NameField(null=True)
 
     privacy = Privacy(
@@ -53,13 +53,13 @@ class Event(models.Model):
         forget=Fate.NULLED,
         remaining=models.Q(payload__isnull=False),
         references=(Reference("thread_id", "seq"),),
-        holds=fields(
+        holds=parse_fields(
             id="thread",
             number="seq erased_by",
             word="type",
             time="at",
             id_word="actor",
-            # An id that the agent chose, as in the body.
+            # Page id that the agent chose, as in the body.
             name="page",
             digest_name_id_number_word_time="body",
             sealed="payload",
@@ -71,13 +71,13 @@ class Event(models.Model):
 
     class Meta:
         indexes = [
-            # A page's history, and what it is as of a seq.
+            # History of a page, and its state as of a seq.
             models.Index(
                 fields=["thread", "page", "seq"],
                 name="event_page",
                 condition=models.Q(page__isnull=False),
             ),
-            # What a process may still hold opened and must not serve any more.
+            # Erased events that a process may still cache and must not serve.
             models.Index(
                 fields=["thread", "seq"],
                 name="event_erased",
@@ -90,7 +90,7 @@ class Event(models.Model):
 
 
 class Snapshot(models.Model):
-    """A thread's folded state at a seq, sealed; counters beside it in the clear."""
+    """A thread's folded state at a seq, sealed, with unencrypted counters."""
 
     pk = models.CompositePrimaryKey("thread_id", "seq")
     thread = models.ForeignKey(
@@ -99,14 +99,14 @@ class Snapshot(models.Model):
     seq = models.BigIntegerField()
     replay_format = models.IntegerField()
     sealed = models.BinaryField()
-    #: JSON: cumulative counts by name, so that charts cost a difference.
+    #: JSON: cumulative counts by name; charts show differences of counts.
     counters = models.TextField()
 
     privacy = Privacy(
         subject="thread__subject",
         forget=Fate.DELETED,
         passing=True,
-        holds=fields(
+        holds=parse_fields(
             id="thread",
             number="seq replay_format",
             sealed="sealed",
@@ -119,7 +119,7 @@ class Snapshot(models.Model):
 
 
 class ThreadTerms(models.Model):
-    """The terms of a run of a thread's records, sealed, so that they can be found."""
+    """Search terms of a run of a thread's records, sealed."""
 
     pk = models.CompositePrimaryKey("thread_id", "upto_seq")
     thread = models.ForeignKey(
@@ -133,7 +133,7 @@ class ThreadTerms(models.Model):
         subject="thread__subject",
         forget=Fate.DELETED,
         passing=True,
-        holds=fields(id="thread", number="first_seq upto_seq", sealed="sealed"),
+        holds=parse_fields(id="thread", number="first_seq upto_seq", sealed="sealed"),
     )
 
     class Meta:
@@ -144,7 +144,7 @@ class ThreadTerms(models.Model):
 
 
 class RequestKey(models.Model):
-    """An Idempotency-Key that was served: digests, and what it led to."""
+    """A served Idempotency-Key: digests of the request, and its result."""
 
     id = models.UUIDField(primary_key=True, default=uuid7, editable=False)
     project = models.ForeignKey(
@@ -154,28 +154,28 @@ class RequestKey(models.Model):
     digest = models.BinaryField(max_length=16)
     #: Keyed digest of route and body.
     request = models.BinaryField(max_length=16)
-    #: Whom it was about; it goes with that subject.
+    #: Subject of the request; the row is deleted with the subject.
     subject = models.ForeignKey(Subject, models.CASCADE, related_name="request_keys")
-    #: None: about a person, and no event came of it.
+    #: Thread of the request; None for a request about a subject without an event.
     thread = models.ForeignKey(
         Thread, models.CASCADE, null=True, related_name="request_keys"
     )
     first_seq = models.BigIntegerField()
     last_seq = models.BigIntegerField()
-    #: That was planned, confirmed or cancelled by it.
+    #: Erasure that the request planned, confirmed or cancelled.
     erasure = models.ForeignKey(
         Erasure, models.CASCADE, null=True, db_index=False, related_name="+"
     )
     created_at = models.DateTimeField()
 
     privacy = Privacy(
-        # Those about a person are of no thread.
+        # Requests about a subject have no thread.
         subject="subject",
         of_thread="thread",
         forget=Fate.DELETED,
         passing=True,
         references=(Reference("thread_id", "first_seq", until="last_seq"),),
-        holds=fields(
+        holds=parse_fields(
             id="id project subject thread erasure",
             digest="digest request",
             number="first_seq last_seq",
@@ -190,7 +190,7 @@ class RequestKey(models.Model):
             ),
         ]
         indexes = [
-            # The sweep of what is older than 24 hours.
+            # Sweep of rows older than 24 hours.
             models.Index(fields=["created_at"], name="request_key_age"),
         ]
 

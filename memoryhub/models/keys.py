@@ -1,4 +1,4 @@
-"""The tables of the `keys` database: wrapped keys, and what is known of their KEKs.
+"""The tables of the `keys` database: wrapped keys, and checks of their KEKs.
 
 The router sends these models, and no others, to the alias `keys`.
 """
@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from django.db import models
 
-from memoryhub.models.privacy import Fate, Privacy, fields
+from memoryhub.models.privacy import Fate, Privacy, parse_fields
 from memoryhub.models.server.ids import uuid7
 
 #: The version travels in one byte of every sealed payload.
@@ -15,9 +15,9 @@ MAX_VERSION = 255
 
 
 class WrappedKey(models.Model):
-    """A key that is stored under one of the ring's KEKs."""
+    """Base of the tables of keys wrapped under one of the ring's KEKs."""
 
-    #: Indexed for the rotation, which looks for all that are under another.
+    #: Indexed for the rotation, which looks for keys under other KEKs.
     kek_id = models.CharField(max_length=16, db_index=True)
     wrapped = models.BinaryField(max_length=60)
 
@@ -30,7 +30,7 @@ class ProjectKey(WrappedKey):
 
     project = models.UUIDField(primary_key=True)
 
-    privacy = Privacy(holds=fields(id="project kek_id", sealed="wrapped"))
+    privacy = Privacy(holds=parse_fields(id="project kek_id", sealed="wrapped"))
 
     def __str__(self) -> str:
         return str(self.project)
@@ -50,7 +50,7 @@ class SubjectKey(WrappedKey):
     privacy = Privacy(
         subject="subject",
         forget=Fate.DESTROYED,
-        holds=fields(
+        holds=parse_fields(
             id="subject kek_id project",
             number="version seals",
             sealed="wrapped",
@@ -66,7 +66,7 @@ class SubjectKey(WrappedKey):
             ),
         ]
         indexes = [
-            # The sweep of young keys that no subject took.
+            # Sweep of keys without a subject.
             models.Index(fields=["created_at"], name="subject_key_age"),
         ]
 
@@ -75,7 +75,7 @@ class SubjectKey(WrappedKey):
 
 
 class DestroyedKey(models.Model):
-    """Proof that a subject's key was destroyed on purpose; no new one is made."""
+    """Proof that a subject's key was destroyed on purpose; no new key is created."""
 
     subject = models.UUIDField(primary_key=True)
     erasure = models.UUIDField()
@@ -84,7 +84,7 @@ class DestroyedKey(models.Model):
     privacy = Privacy(
         subject="subject",
         forget=Fate.STAYS,
-        holds=fields(id="subject erasure", time="at"),
+        holds=parse_fields(id="subject erasure", time="at"),
     )
 
     def __str__(self) -> str:
@@ -92,12 +92,12 @@ class DestroyedKey(models.Model):
 
 
 class DestroyedProjectKey(models.Model):
-    """Proof that a project's key was destroyed on purpose; no new one is made."""
+    """Proof that a project's key was destroyed on purpose; no new key is created."""
 
     project = models.UUIDField(primary_key=True)
     at = models.DateTimeField()
 
-    privacy = Privacy(holds=fields(id="project", time="at"))
+    privacy = Privacy(holds=parse_fields(id="project", time="at"))
 
     def __str__(self) -> str:
         return str(self.project)
@@ -108,7 +108,7 @@ class SigningKey(WrappedKey):
 
     id = models.UUIDField(primary_key=True, default=uuid7, editable=False)
     public = models.BinaryField(max_length=32)
-    #: The key before it, which vouches for it; the first one, the root, for itself.
+    #: Id of the endorsing key: the key before; the root endorses itself.
     endorser = models.UUIDField()
     #: The endorser's signature over id and public half.
     endorsement = models.BinaryField(max_length=64)
@@ -116,7 +116,7 @@ class SigningKey(WrappedKey):
     retired_at = models.DateTimeField(null=True)
 
     privacy = Privacy(
-        holds=fields(
+        holds=parse_fields(
             id="id kek_id public endorser endorsement",
             sealed="wrapped",
             time="created_at retired_at",
@@ -128,17 +128,17 @@ class SigningKey(WrappedKey):
 
 
 class NewestLine(WrappedKey):
-    """How far a signed file outside the databases goes: the counter that it can't cut.
+    """Noted end of a signed file outside the databases, against cutting off lines.
 
-    Wrapped is the line's hash, bound to file and number: who can write this table but
-    has no ring can't say anything else.
+    `wrapped` is the line's hash, bound to file and number, so that nobody without the
+    ring can forge a row.
     """
 
     file = models.CharField(primary_key=True, max_length=20)
     n = models.BigIntegerField()
 
     privacy = Privacy(
-        holds=fields(id="kek_id", word="file", number="n", sealed="wrapped")
+        holds=parse_fields(id="kek_id", word="file", number="n", sealed="wrapped")
     )
 
     def __str__(self) -> str:
@@ -146,23 +146,23 @@ class NewestLine(WrappedKey):
 
     @property
     def place(self) -> str:
-        """What the hash is bound to."""
+        """File and number of the line, to which the wrapped hash is bound."""
         return f"{self.file}|{self.n}"
 
 
 class OperatorKey(WrappedKey):
-    """What an operator's second factor is reckoned from: a secret for codes by time."""
+    """Secret of an operator's second factor, for time-based codes (TOTP)."""
 
     operator = models.UUIDField(primary_key=True)
-    #: The stretch of time whose code was used last: none is taken twice.
+    #: Time step of the last used code: no code is accepted twice.
     last_step = models.BigIntegerField(default=0)
-    #: Codes that were wrong lately, and when the first of them was.
+    #: Number of recent wrong codes, and the instant of the first wrong code.
     wrong = models.IntegerField(default=0)
     wrong_at = models.DateTimeField(null=True)
     created_at = models.DateTimeField()
 
     privacy = Privacy(
-        holds=fields(
+        holds=parse_fields(
             id="operator kek_id",
             sealed="wrapped",
             number="last_step wrong",
@@ -178,23 +178,23 @@ class Passkey(models.Model):
     """A device that signs an operator in (WebAuthn). Nothing here is secret."""
 
     id = models.UUIDField(primary_key=True, default=uuid7, editable=False)
-    #: Indexed for the list of one operator's.
+    #: Indexed for the list of an operator's passkeys.
     operator = models.UUIDField(db_index=True)
-    #: By what the device knows it; no two people have the same.
+    #: Credential id of the device, unique among all operators.
     credential = models.BinaryField(max_length=1023, unique=True)
-    #: The credential's public key, as the device tells it (COSE).
+    #: Public key of the credential, as sent by the device (COSE).
     public = models.BinaryField(max_length=1024)
-    #: The host that it is for; a browser uses it nowhere else.
+    #: Host of the passkey; a browser uses the passkey nowhere else.
     host = models.CharField(max_length=253)
-    #: What its operator calls the device.
+    #: Name that the operator gave the device.
     name = models.CharField(max_length=40)
-    #: How often it signed, if it counts; else 0 for ever.
+    #: Signature counter of the device; always 0 if the device does not count.
     signed = models.BigIntegerField()
     created_at = models.DateTimeField()
     used_at = models.DateTimeField(null=True)
 
     privacy = Privacy(
-        holds=fields(
+        holds=parse_fields(
             id="id operator credential public",
             staff="host name",
             number="signed",
@@ -207,7 +207,7 @@ class Passkey(models.Model):
 
 
 class KekCheck(models.Model):
-    """A sentinel sealed under one KEK: it opens, or the ring is the wrong one."""
+    """A sentinel sealed under one KEK: a ring that can't open the sentinel is wrong."""
 
     class State(models.TextChoices):
         CURRENT = "current"
@@ -221,7 +221,7 @@ class KekCheck(models.Model):
     retired_at = models.DateTimeField(null=True)
 
     privacy = Privacy(
-        holds=fields(
+        holds=parse_fields(
             id="kek_id",
             sealed="sealed",
             word="state",
@@ -234,13 +234,13 @@ class KekCheck(models.Model):
 
 
 class KeyMeta(models.Model):
-    """The one row about this database; whoever makes or destroys keys locks it."""
+    """The single row about this database, locked to create or destroy keys."""
 
     id = models.PositiveSmallIntegerField(primary_key=True, default=1, editable=False)
-    #: The instance whose memory these keys open.
+    #: Id of the instance whose memory these keys open.
     instance = models.UUIDField()
 
-    privacy = Privacy(holds=fields(id="id instance"))
+    privacy = Privacy(holds=parse_fields(id="id instance"))
 
     class Meta:
         constraints = [

@@ -2,13 +2,13 @@ from __future__ import annotations
 
 from django.db import models
 
-from memoryhub.models.privacy import Fate, Privacy, Reference, fields
+from memoryhub.models.privacy import Fate, Privacy, Reference, parse_fields
 from memoryhub.models.server.ids import NameField
 from memoryhub.models.threads import Thread
 
 
 class Page(models.Model):
-    """A line of a thread's page table: what a page is. Residency is no part of it.
+    """An entry of a thread's page table, without residency.
 
     A fork has rows of its own only for the pages it made, changed or deleted.
     """
@@ -18,10 +18,10 @@ class Page(models.Model):
         Thread, models.PROTECT, related_name="pages", db_index=False
     )
     page_id = NameField()
-    #: The thread's clock and turn at the event that made it.
+    #: Clock and turn of the thread at the event that made the page.
     created_seq = models.BigIntegerField()
     created_turn = models.BigIntegerField()
-    #: Of the event that made this row: its own page.created, or a fork's first change.
+    #: Seq of the event that made the row: page.created, or a fork's first change.
     seq = models.BigIntegerField()
     deleted_seq = models.BigIntegerField(null=True)
     version = models.IntegerField()
@@ -29,16 +29,17 @@ class Page(models.Model):
     modality = models.CharField(max_length=10)
     importance = models.FloatField()
     role = models.CharField(max_length=9, null=True)
-    #: Index of the slot whose page it is.
+    #: Index of the page's slot.
     slot = models.BigIntegerField(null=True)
     home = models.CharField(max_length=2, default="L2")
-    #: Where FULL of this version lies; `full_thread` only if it is an ancestor's.
+    #: Place of FULL of this version; `full_thread` only if an ancestor has the text.
     full_seq = models.BigIntegerField()
     full_thread = models.UUIDField(null=True)
     tokens = models.IntegerField()
-    #: Above `tokens`, many times so for a short text that its agent counts dear.
+    #: Tokens of the page's line in the context; far above `tokens` for a short text
+    #: with a high count by its agent.
     cost = models.BigIntegerField()
-    #: The event whose payload has the agent's hint.
+    #: Place of the event whose payload has the agent's hint.
     hint_seq = models.BigIntegerField(null=True)
     hint_thread = models.UUIDField(null=True)
 
@@ -51,7 +52,7 @@ class Page(models.Model):
             Reference("thread_id", "full_seq", unless=("full_thread", "deleted_seq")),
             Reference("full_thread", "full_seq", unless=("deleted_seq",)),
         ),
-        holds=fields(
+        holds=parse_fields(
             id="thread full_thread hint_thread",
             name="page_id",
             word="type modality role home",
@@ -62,7 +63,7 @@ class Page(models.Model):
 
     class Meta:
         indexes = [
-            # The page table in the order pages were made, and as of a seq.
+            # Page table in the order of creation, and as of a seq.
             models.Index(fields=["thread", "seq"], name="page_seq"),
             models.Index(fields=["thread", "type", "seq"], name="page_type"),
         ]
@@ -81,7 +82,7 @@ class PageLevel(models.Model):
     page_id = NameField()
     version = models.IntegerField()
     level = models.IntegerField()
-    #: Where it lies; `source` only if it is an ancestor's.
+    #: Place of the text; `source` only if an ancestor has the text.
     seq = models.BigIntegerField()
     source = models.UUIDField(null=True)
     tokens = models.IntegerField()
@@ -97,7 +98,7 @@ class PageLevel(models.Model):
             Reference("thread_id", "seq", unless=("source",)),
             Reference("source", "seq"),
         ),
-        holds=fields(
+        holds=parse_fields(
             id="thread source",
             name="page_id",
             word="producer home",
@@ -110,14 +111,14 @@ class PageLevel(models.Model):
 
 
 class EvictedPage(models.Model):
-    """A page of an event that tells of several: its history is found by this."""
+    """One page of a pages.evicted event, for look-ups of a page's history."""
 
     pk = models.CompositePrimaryKey("thread_id", "page", "seq")
     thread = models.ForeignKey(
         Thread, models.PROTECT, related_name="evicted_pages", db_index=False
     )
     page = NameField()
-    #: Of the pages.evicted.
+    #: Seq of the pages.evicted event.
     seq = models.BigIntegerField()
 
     privacy = Privacy(
@@ -125,7 +126,7 @@ class EvictedPage(models.Model):
         exported="events.jsonl",
         forget=Fate.DELETED,
         # No reference: a row repeats the body of its event, and stays as long as that.
-        holds=fields(id="thread", name="page", number="seq"),
+        holds=parse_fields(id="thread", name="page", number="seq"),
     )
 
     def __str__(self) -> str:

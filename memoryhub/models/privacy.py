@@ -1,7 +1,7 @@
-"""Privacy: what each field of a model may hold, and what forgetting does to its rows.
+"""Privacy declarations: contents of each model field, and the fate of rows on erasure.
 
-Declared on the model itself, so that a new table comes with its answer: it is exported,
-counted, erased and looked through by what it declares.
+Each model declares its own `privacy`. Export, counts, erasure and scan follow the
+declaration.
 """
 
 from __future__ import annotations
@@ -19,25 +19,25 @@ from django.db.models import Model, Q
 
 
 class Holds(Flag):
-    """What may stand in a field. Several for a field that has parts, such as JSON."""
+    """Kinds of data in a field; several for a field with parts, such as JSON."""
 
     SEALED = auto()
     DIGEST = auto()
-    #: Chosen by a client, in the clear.
+    #: Name chosen by a client, unencrypted.
     NAME = auto()
     ID = auto()
     NUMBER = auto()
-    #: Of a closed vocabulary; truth values too.
+    #: Word of a closed vocabulary; truth values too.
     WORD = auto()
     TIME = auto()
-    #: About operators or the installation itself, never about a subject.
+    #: Data about operators or the installation, never about a subject.
     STAFF = auto()
-    #: What staff call a project, each other or a role.
+    #: Name that staff gave a project, an operator or a role.
     TITLE = auto()
 
 
 class Fate(StrEnum):
-    """What forgetting a subject does to its part of a place."""
+    """Effect of erasing a subject on its data in a place."""
 
     NULLED = "sealed bytes become NULL, names their digests; the place stays"
     DELETED = "the rows are deleted"
@@ -52,48 +52,48 @@ class Fate(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class Reference:
-    """Columns by which a row says where, in which journal, lies what it is about."""
+    """Columns of a row that name the journal records that the row is about."""
 
     thread: str
     seq: str
-    #: It counts only while all of these are NULL.
+    #: The reference counts only while all these columns are NULL.
     unless: tuple[str, ...] = ()
-    #: The row is about all from `seq` to this one.
+    #: Column with the last seq, if the row is about a range from `seq` on.
     until: str | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Privacy:
-    """What a model's fields hold, and the subject's part of its rows."""
+    """Privacy declaration of a model: contents of fields, and rows of a subject."""
 
     holds: Mapping[str, Holds]
-    #: The lookup from a row to its subject's id: finds, exports, erases and counts
-    #: that part. None where rows are about no subject.
+    #: Lookup from a row to its subject's id, for finding, export, erasure and counts.
+    #: None where rows are about no subject.
     subject: str | None = None
-    #: The lookup from a row to its thread's id, where `subject` does not lead over it.
+    #: Lookup from a row to its thread's id, if `subject` does not pass the thread.
     of_thread: str | None = None
-    #: The part of the export that shows the rows; None where none needs to.
+    #: File of the export that shows the rows; None where no file needs to.
     exported: str | None = None
     forget: Fate = Fate.NOT_ITS
-    #: Where rows stay: those that still hold what has to go.
+    #: Filter, where rows stay, of the rows that still hold data to erase.
     remaining: Q = field(default_factory=Q)
-    #: By these it goes with single records, whosever they are.
+    #: References by which the row is erased together with single records.
     references: tuple[Reference, ...] = ()
-    #: Live forks read through an erased thread's rows, which stay for as long.
+    #: Live forks read an erased thread's rows, which stay until those forks end.
     read_by_forks: bool = False
-    #: Rows come and go by themselves, with no event: a plan is none the staler for it.
+    #: Rows come and go without events, so their changes do not make a plan stale.
     passing: bool = False
 
     @property
     def thread(self) -> str | None:
-        """The lookup from a row to its thread's id; None where it has none."""
+        """Lookup from a row to its thread's id; None for rows without a thread."""
         if self.of_thread is not None:
             return self.of_thread
         return "thread" if self.subject == "thread__subject" else None
 
 
-def fields(**named: str) -> Mapping[str, Holds]:
-    """Read `id="a b", name_word="c"`: a and b hold ids, c names and words."""
+def parse_fields(**named: str) -> Mapping[str, Holds]:
+    """Parse `id="a b", name_word="c"`: a and b hold ids, c names and words."""
     found: dict[str, Holds] = {}
     for classes, names in named.items():
         holds = Holds(0)
@@ -105,35 +105,35 @@ def fields(**named: str) -> Mapping[str, Holds]:
     return MappingProxyType(found)
 
 
-#: Tables of Django's own, whose models can't declare it.
+#: Declarations for Django's own tables, whose models can't declare `privacy`.
 _FOREIGN: Final[Mapping[str, Privacy]] = MappingProxyType(
     {
         "contenttypes.ContentType": Privacy(
-            holds=fields(id="id", word="app_label model")
+            holds=parse_fields(id="id", word="app_label model")
         ),
         "auth.Permission": Privacy(
-            holds=fields(id="id content_type", word="name codename")
+            holds=parse_fields(id="id content_type", word="name codename")
         ),
-        "auth.Group": Privacy(holds=fields(id="id", title="name")),
-        "auth.Group_permissions": Privacy(holds=fields(id="id group permission")),
+        "auth.Group": Privacy(holds=parse_fields(id="id", title="name")),
+        "auth.Group_permissions": Privacy(holds=parse_fields(id="id group permission")),
         "sessions.Session": Privacy(
-            holds=fields(staff="session_key session_data", time="expire_date")
+            holds=parse_fields(staff="session_key session_data", time="expire_date")
         ),
     }
 )
 
 
-def tables() -> dict[type[Model], Privacy]:
-    """List every model that declares it; the check finds those that do not."""
+def list_declared_models() -> dict[type[Model], Privacy]:
+    """List every model that declares its privacy; the check finds the other models."""
     models = apps.get_models(include_auto_created=True)
-    found = {model: _declared(model) for model in models}
+    found = {model: _find_declaration(model) for model in models}
     return {model: privacy for model, privacy in found.items() if privacy}
 
 
 def iter_undeclared(models: Iterable[type[Model]]) -> Iterator[str]:
-    """Name models and fields that are not declared, and words for no field."""
+    """Yield undeclared models and fields, and declarations without a field."""
     for model in models:
-        label, privacy = model._meta.label, _declared(model)
+        label, privacy = model._meta.label, _find_declaration(model)
         if privacy is None:
             yield label
             continue
@@ -142,10 +142,10 @@ def iter_undeclared(models: Iterable[type[Model]]) -> Iterator[str]:
         yield from (f"{label}.{name}" for name in differing)
 
 
-def everything_declared(*_: Any, **__: Any) -> list[CheckMessage]:
-    """Refuse a table of which nobody knows what it holds, or how it is forgotten.
+def check_declarations(*_: Any, **__: Any) -> list[CheckMessage]:
+    """Report models whose contents and fate on erasure are not declared.
 
-    An app without migrations has none.
+    Skips apps without migrations, which have no tables.
     """
     migrations: Mapping[str, str | None] = settings.MIGRATION_MODULES
     without = {app for app, module in migrations.items() if module is None}
@@ -164,7 +164,7 @@ def everything_declared(*_: Any, **__: Any) -> list[CheckMessage]:
     ]
 
 
-def _declared(model: type[Model]) -> Privacy | None:
-    """Read what the model itself declares: nothing of it is inherited."""
+def _find_declaration(model: type[Model]) -> Privacy | None:
+    """Find the declaration on the model itself: declarations are not inherited."""
     privacy: Privacy | None = vars(model).get("privacy")
     return privacy or _FOREIGN.get(model._meta.label)

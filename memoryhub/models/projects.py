@@ -2,22 +2,22 @@ from __future__ import annotations
 
 from django.db import models
 
-from memoryhub.models.privacy import Privacy, fields
+from memoryhub.models.privacy import Privacy, parse_fields
 from memoryhub.models.server.ids import NameField, uuid7
 
-#: What a project may be called, in addresses and by people.
+#: Most characters, and pattern, of a project's name in addresses.
 MAX_SLUG = 40
 SLUG_PATTERN = f"[a-z0-9-]{{1,{MAX_SLUG}}}"
 MAX_THREADS = 100_000
 #: The largest value `max_threads` may be set to.
 MOST_THREADS = 10_000_000
-#: A day.
+#: One day.
 EXPIRED_VALUE_GRACE_SECONDS = 86_400
-#: The most that a key's time to live, or the grace of its value, may be set to.
+#: Largest time to live of a key, and largest grace of its value.
 MOST_TTL_SECONDS = 31_536_000
-#: The most that `retention_idle_days` may be set to.
+#: Largest value of `retention_idle_days`.
 MOST_IDLE_DAYS = 36_500
-#: Of `observer_instructions`, in UTF-8.
+#: Most bytes of `observer_instructions`, in UTF-8.
 MOST_INSTRUCTION_BYTES = 8_192
 
 
@@ -26,13 +26,13 @@ class Project(models.Model):
 
     class State(models.TextChoices):
         ACTIVE = "active"
-        #: Nothing begins in it any more; its people are being erased, one by one.
+        #: Nothing begins in the project any more; its subjects are erased one by one.
         DELETING = "deleting"
-        #: All of them are erased, and its key is destroyed.
+        #: All subjects are erased, and the project's key is destroyed.
         DELETED = "deleted"
 
     class Consolidate(models.TextChoices):
-        #: Agents and operators assert what is to be remembered.
+        #: Only agents and operators assert facts.
         MANUAL = "manual"
         AUTO = "auto"
 
@@ -43,24 +43,24 @@ class Project(models.Model):
     max_threads = models.IntegerField(default=MAX_THREADS)
     #: Threads that count against `max_threads`; moves in the creating transaction.
     thread_count = models.IntegerField(default=0)
-    #: A thread that idles for so long is retired; None keeps it for ever.
+    #: Idle days after which a thread is retired; None keeps threads for ever.
     retention_idle_days = models.IntegerField(null=True)
-    #: Of keys whose agent and thread say nothing; None: they never expire.
+    #: Time to live of keys if agent and thread set none; None: keys never expire.
     default_ttl_seconds = models.IntegerField(null=True)
-    #: How long after its latest expiry a value stays in history; None: for good.
+    #: Time that a value stays in history after its latest expiry; None: for good.
     expired_value_grace_seconds = models.IntegerField(
         null=True, default=EXPIRED_VALUE_GRACE_SECONDS
     )
-    #: Whether the language model is asked for facts of exchanges that are over.
+    #: Whether the language model is asked for facts of ended exchanges.
     consolidate = models.CharField(
         max_length=6, choices=Consolidate.choices, default=Consolidate.MANUAL
     )
-    #: It is asked of what was said from then on; None: of all.
+    #: Instant since which exchanges are consolidated; None: all exchanges.
     consolidate_since = models.DateTimeField(null=True)
-    #: Appended to what the model is asked of threads that are observed.
+    #: Instructions appended to the observer's and reflector's prompts.
     observer_instructions = models.TextField(default="")
     state = models.CharField(max_length=8, choices=State.choices, default=State.ACTIVE)
-    #: Why it is deleted, as its erasures say; empty while it is not.
+    #: Reason of the deletion, as in its erasures; empty without a deletion.
     deletion_reason = models.CharField(max_length=17, default="")
     deletion_ticket = models.CharField(max_length=19, null=True)
     #: `operator:<id>` or `command`.
@@ -69,10 +69,10 @@ class Project(models.Model):
     deleted_at = models.DateTimeField(null=True)
 
     privacy = Privacy(
-        holds=fields(
+        holds=parse_fields(
             id="id deletion_ticket",
             id_word="deletion_actor",
-            # It outlives what the project held, so that this can be proved.
+            # The slug outlives the project's data, as proof of the erasures.
             title="slug",
             staff="observer_instructions",
             word="create_on_write consolidate state deletion_reason",
@@ -94,7 +94,7 @@ class Project(models.Model):
 
 
 class ProjectStats(models.Model):
-    """Sums over a project's threads, taken by the reconcile loop every 10 s."""
+    """Sums over a project's threads, computed by the reconcile loop every 10 s."""
 
     project = models.OneToOneField(
         Project, models.CASCADE, primary_key=True, related_name="stats"
@@ -105,9 +105,9 @@ class ProjectStats(models.Model):
     retired_threads = models.IntegerField(default=0)
     erased_threads = models.IntegerField(default=0)
     nearly_full_threads = models.IntegerField(default=0)
-    #: Open threads, used lately, that are over a threshold; JSON of the worst of them
-    #: and of how many each flag is said: {"counts": {flag: n}, "threads":
-    #: [{"thread", "flags": {flag: [since, turn]}}, …]}.
+    #: Number of open, recently used threads over a threshold; JSON of the worst of
+    #: these threads, and of the number of threads with each flag: {"counts": {flag: n},
+    #: "threads": [{"thread", "flags": {flag: [since, turn]}}, …]}.
     unhealthy_threads = models.IntegerField(default=0)
     unhealthy = models.TextField(default="[]")
     slots = models.BigIntegerField(default=0)
@@ -115,7 +115,7 @@ class ProjectStats(models.Model):
     bytes = models.BigIntegerField(default=0)
 
     privacy = Privacy(
-        holds=fields(
+        holds=parse_fields(
             id="project",
             time="taken_at",
             number="open_threads closed_threads retired_threads erased_threads"
@@ -129,22 +129,22 @@ class ProjectStats(models.Model):
 
 
 class Instance(models.Model):
-    """This database's identity, compared with that of the keys database.
+    """Identity of this database, compared with that of the keys database.
 
-    Also where its chains stand: whoever appends to one locks this row.
+    Also holds the heads of the chains: an append to a chain locks this row.
     """
 
     id = models.UUIDField(primary_key=True, default=uuid7, editable=False)
     created_at = models.DateTimeField()
-    #: The last line of the erasure ledger that was applied here, and its hash.
+    #: Number and hash of the last ledger line that was applied here.
     ledger_n = models.BigIntegerField(default=0)
     ledger_hash = models.BinaryField(max_length=32, default=bytes)
-    #: The newest entry of the audit log, and its hash.
+    #: Seq and hash of the newest entry of the audit log.
     audit_seq = models.BigIntegerField(default=0)
     audit_hash = models.BinaryField(max_length=32, default=bytes)
 
     privacy = Privacy(
-        holds=fields(
+        holds=parse_fields(
             id="id",
             time="created_at",
             number="ledger_n audit_seq",

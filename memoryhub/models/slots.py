@@ -2,7 +2,7 @@ from __future__ import annotations
 
 from django.db import models
 
-from memoryhub.models.privacy import Fate, Privacy, fields
+from memoryhub.models.privacy import Fate, Privacy, parse_fields
 from memoryhub.models.server.ids import NameField
 from memoryhub.models.subjects import Subject
 from memoryhub.models.threads import Thread
@@ -24,10 +24,10 @@ class Slot(models.Model):
     role = models.CharField(max_length=9, null=True)
     tokens = models.IntegerField()
     bytes = models.IntegerField()
-    #: Of its event.
+    #: Time of the slot's event.
     at = models.DateTimeField()
-    #: Of what the user says, with which an episode begins: whose it is, so that a
-    #: subject's are found across its threads. Else None.
+    #: Subject of a user's message, which begins an episode, to find a subject's
+    #: episodes across its threads. None in other slots.
     subject = models.ForeignKey(
         Subject, models.PROTECT, related_name="+", db_index=False, null=True
     )
@@ -38,7 +38,7 @@ class Slot(models.Model):
         exported="events.jsonl",
         forget=Fate.DELETED,
         read_by_forks=True,
-        holds=fields(
+        holds=parse_fields(
             id="thread subject",
             number="index seq turn tokens bytes",
             name="from_name to_name type",
@@ -78,11 +78,11 @@ class Turn(models.Model):
         Thread, models.PROTECT, related_name="turns", db_index=False
     )
     n = models.BigIntegerField()
-    #: Of its turn.began.
+    #: Seq of the turn.began event.
     seq = models.BigIntegerField()
-    #: Of its turn.packed; None while no context is recorded.
+    #: Seq of the turn.packed event; None while no request is recorded.
     packed_seq = models.BigIntegerField(null=True)
-    #: JSON: counts of paging when it began, cumulative; a turn's own are differences.
+    #: JSON: cumulative paging counts at the turn's begin; charts take differences.
     counters = models.TextField(default="{}")
 
     privacy = Privacy(
@@ -90,7 +90,9 @@ class Turn(models.Model):
         exported="events.jsonl",
         forget=Fate.DELETED,
         read_by_forks=True,
-        holds=fields(id="thread", number="n seq packed_seq", number_word="counters"),
+        holds=parse_fields(
+            id="thread", number="n seq packed_seq", number_word="counters"
+        ),
     )
 
     def __str__(self) -> str:

@@ -2,13 +2,13 @@ from __future__ import annotations
 
 from django.db import models
 
-from memoryhub.models.privacy import Fate, Privacy, fields
+from memoryhub.models.privacy import Fate, Privacy, parse_fields
 from memoryhub.models.projects import Project
 from memoryhub.models.server.ids import uuid7
 
 
 class Subject(models.Model):
-    """The person a memory is about. Its id from outside is digested and sealed."""
+    """The person a memory is about. The external id is digested and sealed."""
 
     class State(models.TextChoices):
         ACTIVE = "active"
@@ -27,9 +27,9 @@ class Subject(models.Model):
     state = models.CharField(max_length=10, choices=State.choices, default=State.ACTIVE)
     epoch = models.IntegerField(default=1)
     generation = models.IntegerField(default=1)
-    #: Values of it that were erased and may not come back; 0: nobody looks for any.
+    #: Number of the subject's blocked values; with 0 no write looks for tombstones.
     tombstones = models.IntegerField(default=0)
-    #: Why it is restricted, as a closed word; a hold has its own.
+    #: Reason of the restriction, as a closed word; a hold has its own basis.
     basis = models.CharField(max_length=20, default="")
     created_at = models.DateTimeField()
 
@@ -39,7 +39,7 @@ class Subject(models.Model):
         forget=Fate.NULLED,
         remaining=models.Q(subject_ref__isnull=False)
         | models.Q(external_id__isnull=False),
-        holds=fields(
+        holds=parse_fields(
             id="id project",
             digest="subject_ref",
             sealed="external_id",

@@ -5,12 +5,12 @@ from typing import ClassVar, Self
 
 from django.db import models
 
-from memoryhub.models.privacy import Fate, Privacy, fields
+from memoryhub.models.privacy import Fate, Privacy, parse_fields
 from memoryhub.models.projects import Project
 from memoryhub.models.server.ids import NameField, uuid7
 from memoryhub.models.subjects import Subject
 
-#: In lists by rate the threads without an exchange stand behind the best.
+#: `listed_rate` of threads without an exchange, which lists by rate place last.
 UNRATED = 1_001
 
 
@@ -19,13 +19,13 @@ def name_salt() -> bytes:
 
 
 class ThreadQuerySet(models.QuerySet["Thread"]):
-    def scoped(self, project: Project) -> Self:
-        """Return the project's threads that can be seen; where every look-up starts."""
+    def filter_visible(self, project: Project) -> Self:
+        """Filter a project's threads, except threads being imported."""
         return self.filter(project=project).exclude(status=Thread.Status.IMPORTING)
 
 
 class Thread(models.Model):
-    """An address space, named by the agent. Its counters repeat the fold."""
+    """A thread, named by the agent. Its counters repeat the folded state."""
 
     class Status(models.TextChoices):
         OPEN = "open"
@@ -43,7 +43,7 @@ class Thread(models.Model):
     )
     name = NameField()
     name_salt = models.BinaryField(max_length=16, default=name_salt)
-    #: What is known of the subject beyond one thread is kept there.
+    #: Whether the thread is the subject's home, which holds blocks and facts.
     home = models.BooleanField(default=False)
     status = models.CharField(
         max_length=10, choices=Status.choices, default=Status.OPEN
@@ -65,46 +65,46 @@ class Thread(models.Model):
     turn_count = models.BigIntegerField(default=0)
     token_count = models.BigIntegerField(default=0)
     byte_count = models.BigIntegerField(default=0)
-    #: Of the working set: tokens in it, and tokens it may hold.
+    #: Tokens in the working set, and tokens that the working set may hold.
     resident_tokens = models.IntegerField(default=0)
     capacity_tokens = models.IntegerField(default=0)
     tlb_hits = models.BigIntegerField(default=0)
     tlb_misses = models.BigIntegerField(default=0)
     fault_count = models.BigIntegerField(default=0)
     eviction_count = models.BigIntegerField(default=0)
-    #: In the last turns; their number ÷ turns is the thrash index.
+    #: Refaults in the last turns; divided by the turns, the thrash index.
     refault_count = models.IntegerField(default=0)
-    #: Of the model's exchanges: all, those in which a page was fetched, and how many of
-    #: the last 20 these are.
+    #: Number of the model's exchanges, of those with a page fault, and of those with a
+    #: page fault among the last 20.
     exchange_count = models.BigIntegerField(default=0)
     faulted_exchange_count = models.BigIntegerField(default=0)
     faulted_lately_count = models.IntegerField(default=0)
-    #: Its working set is full enough to lose pages soon, and no worker has looked yet
-    #: for levels to make of them.
+    #: The working set is about to evict pages, and no worker has yet looked for levels
+    #: to make for these pages.
     levels_due = models.BooleanField(default=False)
-    #: An observer is to look at it. None in rows from before there were any.
+    #: Whether an observer has work in the thread. None in rows older than observers.
     observer_due = models.BooleanField(null=True)
     created_at = models.DateTimeField()
     last_event_at = models.DateTimeField()
     last_event_type = models.CharField(max_length=40, default="")
     last_active_at = models.DateTimeField(null=True)
-    #: Copies of the last event's time and of counts, at most every 10 s: lists sort by
-    #: them, so that a busy thread does not churn their indexes.
+    #: Copies of the last event's time and of counts, made at most every 10 s. Lists
+    #: sort by the copies, so that a busy thread does not churn the indexes.
     listed_at = models.DateTimeField()
     listed_slots = models.BigIntegerField(default=0)
     listed_turns = models.BigIntegerField(default=0)
     listed_tokens = models.BigIntegerField(default=0)
     listed_resident = models.IntegerField(default=0)
     listed_faults = models.BigIntegerField(default=0)
-    #: Of the last exchanges so many in a thousand found all they needed; more than all
-    #: before the first exchange, so that the worst come first.
+    #: Share of the last exchanges without a page fault, in thousandths; `UNRATED`
+    #: before the first exchange. The worst come first.
     listed_rate = models.IntegerField(default=UNRATED)
-    #: The head as a signed line outside the database last vouched for it.
+    #: Head at the last anchor, a signed line outside the database.
     anchored_seq = models.BigIntegerField(default=0)
-    #: Of an erased thread: up to where names in bodies are blanked.
+    #: Seq up to which names in bodies of an erased thread are blanked.
     blanked_seq = models.BigIntegerField(default=0)
     anchored_hash = models.BinaryField(max_length=32, default=bytes)
-    #: JSON of what was imported from a bundle: [instance, thread, head hash].
+    #: JSON origin of a thread imported from a bundle: [instance, thread, head hash].
     origin = models.TextField(default="")
 
     privacy = Privacy(
@@ -113,10 +113,10 @@ class Thread(models.Model):
         forget=Fate.BLANKED,
         of_thread="id",
         remaining=~models.Q(name__startswith="~"),
-        holds=fields(
+        holds=parse_fields(
             id="id project subject parent",
             name="name agent_type agent_instance session labels",
-            # The salt is what makes the digests of names; it is no name itself.
+            # The salt is used in digests of names and is no name itself.
             digest="name_salt head_hash anchored_hash",
             word="status home nearly_full last_event_type levels_due observer_due",
             number="fork_seq head_seq slot_count turn_count token_count byte_count"
@@ -139,7 +139,7 @@ class Thread(models.Model):
             models.UniqueConstraint(
                 name="thread_name_once", fields=["project", "name"]
             ),
-            # One that is on its way in may stand beside one that was erased.
+            # A thread being imported may stand beside an erased home thread.
             models.UniqueConstraint(
                 name="one_home_thread",
                 fields=["subject"],
@@ -148,9 +148,9 @@ class Thread(models.Model):
             ),
         ]
         indexes = [
-            # What is a subject's; and of that its home, which every turn asks for.
+            # Threads of a subject, and its home thread, which every turn reads.
             models.Index(fields=["subject", "home"], name="thread_of_subject"),
-            # The list of threads, and that list narrowed by one facet.
+            # List of threads, and the list filtered by one facet.
             models.Index(fields=["project", "-listed_at", "id"], name="thread_listed"),
             models.Index(
                 fields=["project", "status", "-listed_at", "id"], name="thread_status"
@@ -172,7 +172,7 @@ class Thread(models.Model):
             models.Index(
                 fields=["project", "-listed_slots", "id"], name="thread_by_slots"
             ),
-            # The list in the order of its other columns, either way.
+            # List sorted by other columns, in either direction.
             models.Index(
                 fields=["project", "-listed_turns", "id"], name="thread_by_turns"
             ),
@@ -188,21 +188,21 @@ class Thread(models.Model):
             models.Index(
                 fields=["project", "-listed_rate", "id"], name="thread_by_rate"
             ),
-            # When a subject was first seen.
+            # First appearance of a subject.
             models.Index(
                 fields=["project", "subject", "created_at"], name="thread_first_seen"
             ),
-            # The list by creation.
+            # List by creation.
             models.Index(
                 fields=["project", "-created_at", "id"], name="thread_by_created"
             ),
-            # What the worker that makes levels looks for, longest silent first.
+            # Threads due for the level worker, longest silent first.
             models.Index(
                 fields=["listed_at"],
                 condition=models.Q(levels_due=True),
                 name="thread_levels_due",
             ),
-            # And the one that observes.
+            # Threads due for the observer.
             models.Index(
                 fields=["listed_at"],
                 condition=models.Q(observer_due=True),
@@ -232,12 +232,12 @@ class ThreadLabel(models.Model):
         subject="thread__subject",
         exported="state/threads.jsonl",
         forget=Fate.DELETED,
-        holds=fields(id="thread project", name="name value"),
+        holds=parse_fields(id="thread project", name="name value"),
     )
 
     class Meta:
         indexes = [
-            # `label.<name>=` of the list of threads.
+            # Filter `label.<name>=` of the list of threads.
             models.Index(fields=["project", "name", "value"], name="label_value"),
         ]
 

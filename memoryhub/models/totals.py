@@ -2,14 +2,14 @@ from __future__ import annotations
 
 from django.db import models
 
-from memoryhub.models.privacy import Fate, Privacy, fields
+from memoryhub.models.privacy import Fate, Privacy, parse_fields
 from memoryhub.models.subjects import Subject
 
 
 class Total(models.Model):
-    """How much of one kind there is of a subject, so that nobody has to count it.
+    """Number and size of a subject's records of one kind, to avoid counting.
 
-    Every write adds what it changes; nobody's memory stands in it, only numbers.
+    Every write updates the numbers. Rows hold only numbers, no memory.
     """
 
     pk = models.CompositePrimaryKey("subject_id", "kind")
@@ -20,18 +20,20 @@ class Total(models.Model):
     #: `keys`.
     kind = models.CharField(max_length=40)
     records = models.BigIntegerField(default=0)
-    #: Of events: those that have a content, those that had one that was erased, and
-    #: the bytes of the contents as they are stored.
+    #: For events: number with content, number with erased content, and stored bytes of
+    #: contents.
     sealed = models.BigIntegerField(default=0)
     erased = models.BigIntegerField(default=0)
     bytes = models.BigIntegerField(default=0)
 
     privacy = Privacy(
-        # What is exported tells them as well.
+        # The exported records imply these numbers.
         subject="subject",
         forget=Fate.DELETED,
         passing=True,
-        holds=fields(id="subject", word="kind", number="records sealed erased bytes"),
+        holds=parse_fields(
+            id="subject", word="kind", number="records sealed erased bytes"
+        ),
     )
 
     def __str__(self) -> str:

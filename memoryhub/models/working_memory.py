@@ -2,17 +2,16 @@ from __future__ import annotations
 
 from django.db import models
 
-from memoryhub.models.privacy import Fate, Privacy, Reference, fields
+from memoryhub.models.privacy import Fate, Privacy, Reference, parse_fields
 from memoryhub.models.projects import Project
 from memoryhub.models.server.ids import NameField
 from memoryhub.models.threads import Thread
 
 
 class Key(models.Model):
-    """A key of a thread's working memory: where its value lies, and until when.
+    """A key of a thread's working memory: place of its value, and expiry.
 
-    A row may outlive its instant by a minute; nothing answers from one without
-    comparing it with now.
+    A row may outlive its expiry by a minute, so readers compare the expiry with now.
     """
 
     pk = models.CompositePrimaryKey("thread_id", "key")
@@ -20,16 +19,16 @@ class Key(models.Model):
         Thread, models.PROTECT, related_name="keys", db_index=False
     )
     key = NameField()
-    #: The thread's, so that one project's keys are looked for among no others.
+    #: The thread's project, so that a search reads only one project's keys.
     project = models.ForeignKey(
         Project, models.PROTECT, related_name="+", db_index=False
     )
-    #: The thread's clock at the event that last set or retimed it.
+    #: Clock of the thread at the event that last set or retimed the key.
     version = models.BigIntegerField()
     #: The event whose payload holds the value; in a fork it may be an ancestor's.
     value_thread = models.UUIDField()
     value_seq = models.BigIntegerField()
-    #: Of the value, canonical UTF-8, padded.
+    #: Bytes of the value, canonical UTF-8, padded.
     bytes = models.IntegerField()
     expires_at = models.DateTimeField(null=True)
 
@@ -38,7 +37,7 @@ class Key(models.Model):
         exported="state/keys.jsonl",
         forget=Fate.DELETED,
         references=(Reference("value_thread", "value_seq"),),
-        holds=fields(
+        holds=parse_fields(
             id="thread project value_thread",
             name="key",
             number="version value_seq bytes",
@@ -48,19 +47,19 @@ class Key(models.Model):
 
     class Meta:
         indexes = [
-            # What the sweep is for.
+            # Keys due for the sweep.
             models.Index(
                 fields=["expires_at", "thread", "key"],
                 name="key_expiry",
                 condition=models.Q(expires_at__isnull=False),
             ),
-            # What of a project expires soon.
+            # Keys of a project that expire soon.
             models.Index(
                 fields=["project", "expires_at"],
                 name="key_project_expiry",
                 condition=models.Q(expires_at__isnull=False),
             ),
-            # The largest of a project.
+            # Largest keys of a project.
             models.Index(fields=["project", "-bytes"], name="key_bytes"),
         ]
 
@@ -69,29 +68,29 @@ class Key(models.Model):
 
 
 class Checkpoint(models.Model):
-    """A point that a thread's working memory can return to, its ancestors' included.
+    """A checkpoint of a thread's working memory, inherited checkpoints included.
 
-    What it holds is folded from the journal: nothing of it is stored twice.
+    The contents are folded from the journal and not stored again.
     """
 
     pk = models.CompositePrimaryKey("thread_id", "seq")
     thread = models.ForeignKey(
         Thread, models.PROTECT, related_name="checkpoints", db_index=False
     )
-    #: As the thread numbers its event; of an ancestor's 0 or less.
+    #: Number of the event in this thread; 0 or less for an ancestor's event.
     seq = models.BigIntegerField()
     name = NameField(null=True)
     at = models.DateTimeField()
     by = models.CharField(max_length=64)
-    #: Taken by a restore, so that it can be undone.
+    #: Taken by a restore, so that the restore can be undone.
     auto = models.BooleanField()
-    #: The one that its state descended from, numbered so too.
+    #: Number of the checkpoint that the state descended from.
     parent = models.BigIntegerField(null=True)
-    #: JSON: how much it holds by noun, such as `{"keys": 2, "has_task": true}`.
+    #: JSON: sizes of the contents by noun, such as `{"keys": 2, "has_task": true}`.
     counts = models.TextField()
     #: Names touched since the parent; null: any.
     touched = models.IntegerField(null=True)
-    #: Where its event stands, which may be an ancestor.
+    #: Thread of the event, which may be an ancestor.
     event_thread = models.UUIDField()
     event_seq = models.BigIntegerField()
 
@@ -99,7 +98,7 @@ class Checkpoint(models.Model):
         subject="thread__subject",
         exported="state/checkpoints.jsonl",
         forget=Fate.DELETED,
-        holds=fields(
+        holds=parse_fields(
             id="thread event_thread",
             name="name",
             word="auto",
@@ -115,18 +114,18 @@ class Checkpoint(models.Model):
 
 
 class DueValue(models.Model):
-    """A value to be erased once its time in history is over."""
+    """A value to erase once its retention in history ends."""
 
     pk = models.CompositePrimaryKey("thread_id", "seq")
     thread = models.ForeignKey(
         Thread, models.PROTECT, related_name="due_values", db_index=False
     )
     seq = models.BigIntegerField()
-    #: The thread's: each project has a grace of its own.
+    #: The thread's project, which sets the grace.
     project = models.ForeignKey(
         Project, models.PROTECT, related_name="+", db_index=False
     )
-    #: The latest expiry it was ever given.
+    #: Latest expiry that the value ever had.
     due_at = models.DateTimeField()
 
     privacy = Privacy(
@@ -134,12 +133,12 @@ class DueValue(models.Model):
         exported="events.jsonl",
         forget=Fate.DELETED,
         references=(Reference("thread_id", "seq"),),
-        holds=fields(id="thread project", number="seq", time="due_at"),
+        holds=parse_fields(id="thread project", number="seq", time="due_at"),
     )
 
     class Meta:
         indexes = [
-            # A project's oldest, and what of it is to be erased.
+            # Oldest due values of a project.
             models.Index(
                 fields=["project", "due_at", "thread", "seq"], name="due_value_at"
             ),

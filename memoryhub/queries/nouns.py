@@ -1,4 +1,4 @@
-"""The nouns whose states are exported, a line each."""
+"""Nouns whose states are exported, one a line."""
 
 from __future__ import annotations
 
@@ -20,11 +20,12 @@ NOUNS: tuple[StateFile, ...] = (
     checkpoints.STATES,
 )
 
-#: By path in the bundle.
+#: State files by path in the bundle.
 FILES: Final[Mapping[str, StateFile]] = MappingProxyType(
     {file.path: file for file in NOUNS}
 )
-#: By name, the event of which each is a record: what a profile counts.
+#: Event types by noun: each line of the file is a record of one event, which a profile
+#: counts.
 COUNTED: Final[Mapping[str, str]] = MappingProxyType(
     {file.name: file.counted for file in NOUNS if file.counted is not None}
 )

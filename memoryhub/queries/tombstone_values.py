@@ -1,6 +1,7 @@
 """Tombstones of values, looked up by the value. Never writes.
 
-Only who still has the value can ask: there is nothing but a keyed digest of it.
+Only a caller who still has the value can find its tombstone, which holds only a
+keyed digest.
 """
 
 from __future__ import annotations
@@ -17,15 +18,15 @@ from memoryhub.vault.keys import keys
 
 
 def find_value(subject: Subject, text: str) -> tuple[TombstoneLine, ...]:
-    """Return the tombstone that keeps this value out, as text or as JSON.
+    """Return the tombstones that keep this value out, as text or as JSON.
 
     Two queries.
     """
-    opened = keys.subject_keys(subject.id, epoch=subject.epoch)
+    opened = keys.get_subject_keys(subject.id, epoch=subject.epoch)
     digests = {
         digest
-        for value in _possible_values(text)
-        if (digest := tombstones.value_digest(opened, value)) is not None
+        for value in _iter_possible_values(text)
+        if (digest := tombstones.digest_value(opened, value)) is not None
     }
     rows = Tombstone.objects.filter(
         subject=subject, kind=Tombstone.Kind.VALUE, digest__in=digests
@@ -34,8 +35,8 @@ def find_value(subject: Subject, text: str) -> tuple[TombstoneLine, ...]:
     return tuple(get_tombstone(subject.project_id, each) for each in found)
 
 
-def _possible_values(text: str) -> Iterator[object]:
-    """The values that somebody who pasted this text may mean."""
+def _iter_possible_values(text: str) -> Iterator[object]:
+    """Yield the values that a pasted text may stand for."""
     yield text
     try:
         yield strict_json.parse(text.encode(), strict_json.CONTENT)

@@ -1,6 +1,6 @@
-"""Tombstones: what was erased and must not come back, and which erasure says so.
+"""Tombstones: records of erased data that must not return, with their erasures.
 
-Never writes. Nothing here tells what a tombstone keeps out: there are digests only.
+Never writes. A tombstone reveals nothing of the erased data: it holds digests only.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from memoryhub.errors import NotFoundError, SubjectErasedError, ThreadErasedErro
 from memoryhub.models.erasures import Erasure, Receipt, Tombstone
 from memoryhub.models.subjects import Subject
 from memoryhub.queries.lists import newest_first
-from memoryhub.queries.lists.cursors import Batch, Listing
+from memoryhub.queries.lists.cursors import ListBatch, ListScope
 from memoryhub.vault.keys import blind_index, keys
 
 _GONE = (Subject.State.ERASING, Subject.State.ERASED)
@@ -24,33 +24,33 @@ _GONE = (Subject.State.ERASING, Subject.State.ERASED)
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TombstoneLine:
-    """One tombstone: of what kind, whose, and which erasure laid it."""
+    """A tombstone in a list: its kind, its subject, and its erasure."""
 
     id: UUID
     subject: UUID
     kind: str
-    #: Of a value: what it was of, as `page`, `key`, `task`; else empty.
+    #: Kind of the erased value, as `page`, `key`, `task`; empty for other tombstones.
     of: str
     erasure: UUID
     created_at: datetime
 
 
 def require_subject(subject: Subject) -> None:
-    """Raise SubjectErasedError, with erasure and receipt, if the subject is gone.
+    """Raise SubjectErasedError, with erasure and receipt, if the subject is erased.
 
-    No query while it is there, else two.
+    No query for a readable subject, else two. A subject under erasure counts as erased.
     """
     if subject.state in _GONE:
-        raise SubjectErasedError(**_of_subject(subject))
+        raise SubjectErasedError(**_build_subject_detail(subject))
 
 
-def erased_thread(project: UUID, name: str) -> ThreadErasedError:
-    """Return the refusal to read an erased thread, with erasure and receipt.
+def build_erased_error(project: UUID, name: str) -> ThreadErasedError:
+    """Build the error for a read of an erased thread, with erasure and receipt.
 
     Two queries.
     """
-    stone = _of_thread(project, name)
-    return ThreadErasedError(**(_detail(stone.erasure_id) if stone else {}))
+    stone = _find_of_thread(project, name)
+    return ThreadErasedError(**(_build_detail(stone.erasure_id) if stone else {}))
 
 
 def require_never_erased(
@@ -58,25 +58,25 @@ def require_never_erased(
 ) -> None:
     """Raise ThreadErasedError if a thread of such a name was erased. One query each.
 
-    To who knows one subject alone, nothing of another was ever there.
+    A caller bound to one subject never learns of another subject's tombstones.
     """
     for name in names:
-        stone = _of_thread(project, name)
+        stone = _find_of_thread(project, name)
         if stone is not None and bound in (None, stone.subject_id):
-            raise ThreadErasedError(**_detail(stone.erasure_id))
+            raise ThreadErasedError(**_build_detail(stone.erasure_id))
 
 
 def get_tombstone(project: UUID, tombstone: UUID) -> TombstoneLine:
-    """Return one of the project's. One query. Raises NotFoundError."""
+    """Return one of the project's tombstones. One query. Raises NotFoundError."""
     row = Tombstone.objects.filter(project_id=project, id=tombstone).first()
     if row is None:
         raise NotFoundError
-    return _line(row)
+    return _build_line(row)
 
 
 def count_tombstones(project: UUID, *, subject: UUID | None = None) -> dict[str, int]:
-    """Count those of each kind, kinds without any left out. One query."""
-    rows = _rows(project, subject).order_by().values_list("kind")
+    """Count tombstones by kind; absent kinds are left out. One query."""
+    rows = _filter_rows(project, subject).order_by().values_list("kind")
     return dict(rows.annotate(Count("id")))
 
 
@@ -87,25 +87,27 @@ def list_tombstones(
     kind: str | None = None,
     after: str | None = None,
     limit: int = 50,
-) -> Batch[TombstoneLine]:
+) -> ListBatch[TombstoneLine]:
     """List tombstones, newest first. One query.
 
-    Raises BadCursorError when `after` is not of this very list.
+    Raises BadCursorError when `after` is not a cursor of this very list.
     """
     filters = [str(subject), kind]
-    listing = Listing(name="tombstones", project=project, filters=filters)
-    rows = _rows(project, subject)
+    listing = ListScope(name="tombstones", project=project, filters=filters)
+    rows = _filter_rows(project, subject)
     if kind is not None:
         rows = rows.filter(kind=kind)
-    return newest_first.part(rows, listing, line=_line, after=after, limit=limit)
+    return newest_first.list_batch(
+        rows, listing, line=_build_line, after=after, limit=limit
+    )
 
 
-def _rows(project: UUID, subject: UUID | None) -> QuerySet[Tombstone]:
+def _filter_rows(project: UUID, subject: UUID | None) -> QuerySet[Tombstone]:
     rows = Tombstone.objects.filter(project_id=project)
     return rows if subject is None else rows.filter(subject_id=subject)
 
 
-def _line(row: Tombstone) -> TombstoneLine:
+def _build_line(row: Tombstone) -> TombstoneLine:
     return TombstoneLine(
         id=row.id,
         subject=row.subject_id,
@@ -116,15 +118,15 @@ def _line(row: Tombstone) -> TombstoneLine:
     )
 
 
-def _of_thread(project: UUID, name: str) -> Tombstone | None:
-    digest = blind_index.thread_name(keys.project_key(project), name)
+def _find_of_thread(project: UUID, name: str) -> Tombstone | None:
+    digest = blind_index.digest_thread_name(keys.get_project_key(project), name)
     rows = Tombstone.objects.filter(
         project_id=project, kind=Tombstone.Kind.THREAD, digest=digest
     )
     return rows.first()
 
 
-def _of_subject(subject: Subject) -> Mapping[str, str]:
+def _build_subject_detail(subject: Subject) -> Mapping[str, str]:
     rows = Erasure.objects.filter(
         project_id=subject.project_id,
         subject=subject,
@@ -132,11 +134,11 @@ def _of_subject(subject: Subject) -> Mapping[str, str]:
         confirmed_at__isnull=False,
     )
     erasure = rows.order_by("-created_at").values_list("id", flat=True).first()
-    return {} if erasure is None else _detail(erasure)
+    return {} if erasure is None else _build_detail(erasure)
 
 
-def _detail(erasure: UUID) -> dict[str, str]:
-    """Ids to ask for the proof by; the receipt's once there is one. One query."""
+def _build_detail(erasure: UUID) -> dict[str, str]:
+    """Return the ids of an erasure and, once it exists, its receipt. One query."""
     rows = Receipt.objects.filter(erasure_id=erasure, n=0)
     receipt = rows.values_list("id", flat=True).first()
     detail = {"erasure": str(erasure)}

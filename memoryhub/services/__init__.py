@@ -1,1 +1,1 @@
-"""Services: what agents and operators do; they own what spans threads."""
+"""Services: acts of agents and operators, also across threads."""

@@ -6,12 +6,12 @@ from collections.abc import Callable, Sequence
 from typing import Final, Protocol
 
 Message = dict[str, str]
-#: Of a useless answer, which its model is shown when it is asked again.
+#: Bytes of a useless answer that the model is shown when it is asked again.
 QUOTED_BYTES: Final = 1_024
 
 
-class Reply(Protocol):
-    """What a model said, and what it took."""
+class ModelReply(Protocol):
+    """Text of a model's reply, with its tokens and cost."""
 
     @property
     def text(self) -> str: ...
@@ -23,23 +23,25 @@ class Reply(Protocol):
     def cost(self) -> float | None: ...
 
 
-#: Asks the model. Raises ModelError.
-Ask = Callable[[Sequence[Message]], Reply]
+#: Function that asks the model. Raises ModelError.
+Ask = Callable[[Sequence[Message]], ModelReply]
 
 
-def message(role: str, text: str) -> Message:
+def build_message(role: str, text: str) -> Message:
+    """Build a message of a role."""
     return {"role": role, "content": text}
 
 
 def quote_useless(text: str) -> Message:
-    """Return a model's useless answer as its own message: the first kilobyte of it.
+    """Build a message that quotes the first kilobyte of a model's useless answer.
 
-    An answer may be as long as the model can write, and is paid for once more.
+    An answer may be as long as the model can write, and the next call pays for the
+    quote.
     """
     cut = text.encode(errors="replace")[:QUOTED_BYTES].decode(errors="ignore")
-    return message("assistant", cut)
+    return build_message("assistant", cut)
 
 
 def add_costs(before: float | None, more: float | None) -> float | None:
-    """Add what a further call costs; None where nobody said what the model takes."""
+    """Add the cost of a further call; the old cost where the model has no price."""
     return before if more is None else round((before or 0) + more, 6)

@@ -1,8 +1,8 @@
-"""The language model: one chat completion, bounded in time, size and tries.
+"""Client of the language model: one chat completion, bounded in time, size and tries.
 
-Straight to the address that is configured: no redirects, no proxies and no keys of the
-environment. Nothing of questions, answers or what a provider says of them is logged or
-stands in what is raised. Loaded where a model is configured.
+Requests go straight to the configured address: no redirects, no proxies and no keys of
+the environment. Neither logs nor errors contain questions, answers or a provider's
+messages. Loaded only where a model is configured.
 """
 
 from __future__ import annotations
@@ -22,38 +22,38 @@ from memoryhub.kernel.levels import tokens
 from memoryhub.model_settings import ModelSettings
 
 CONNECT_SECONDS: Final = 5.0
-#: Of a try, from the question to the last byte of the answer.
+#: Seconds of a try, from the question to the last byte of the answer.
 TRY_SECONDS: Final = 60.0
 REPLY_BYTES: Final = 2**20
 ATTEMPTS: Final = 3
-#: Between tries, unless the provider names a time; it may name this much.
+#: Pause between tries, unless the provider names one, and the longest it may name.
 PAUSE_SECONDS, LONGEST_PAUSE_SECONDS = 1.0, 30.0
-_AGAIN = frozenset({408, 429})
+_RETRY_STATUSES = frozenset({408, 429})
 
 Message = dict[str, str]
 
 
 class _AgainError(Exception):
-    """The provider may take the same again, after so many seconds if it names any."""
+    """Failure that allows another try, after `seconds` if the provider names any."""
 
     def __init__(self, status: int, seconds: float | None) -> None:
         self.status, self.seconds = status, seconds
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Answer:
-    """What the model said."""
+class ModelAnswer:
+    """Answer of the model, with its tokens and cost."""
 
     text: str
-    #: As the provider counted them, else estimated by est/1.
+    #: Counted by the provider, else estimated by est/1.
     tokens_in: int
     tokens_out: int
-    #: None where nobody said what the model takes.
+    #: None where the model has no configured price.
     cost: float | None = None
 
 
 class ModelClient:
-    """A model, asked by any thread."""
+    """Client of one model; safe for use by any thread."""
 
     def __init__(
         self,
@@ -66,14 +66,16 @@ class ModelClient:
         self._wait = wait
         self._seconds = seconds
 
-    def ask(self, messages: Sequence[Message]) -> Answer:
-        """Return what the model says to these messages.
+    def ask(self, messages: Sequence[Message]) -> ModelAnswer:
+        """Ask the model these messages and return its answer.
 
         At most three tries, each of at most a minute. Raises ModelError.
         """
         for left in reversed(range(ATTEMPTS)):
             try:
-                return self._priced(_answer(self._reply(messages), messages))
+                return self._add_cost(
+                    _parse_answer(self._fetch_reply(messages), messages)
+                )
             except _AgainError as again:
                 if not left:
                     raise ModelError("busy", status=again.status) from None
@@ -81,31 +83,35 @@ class ModelClient:
                 self._wait(min(pause, LONGEST_PAUSE_SECONDS))
         raise AssertionError
 
-    def _priced(self, answer: Answer) -> Answer:
+    def _add_cost(self, answer: ModelAnswer) -> ModelAnswer:
+        """Add the cost to an answer, if the model has a price."""
         if self.model.price is None:
             return answer
-        cost = self.model.price.cost(answer.tokens_in, answer.tokens_out)
+        cost = self.model.price.compute_cost(answer.tokens_in, answer.tokens_out)
         return replace(answer, cost=cost)
 
-    def _reply(self, messages: Sequence[Message]) -> bytes:
-        """One try: the bytes of a reply that is a success."""
+    def _fetch_reply(self, messages: Sequence[Message]) -> bytes:
+        """Fetch the bytes of a successful reply in one try. Raises ModelError."""
         ends = time.monotonic() + self._seconds
         sent = {"model": self.model.name, "messages": messages, "stream": False}
         url = f"{self.model.url}/chat/completions"
         try:
-            with self._line() as http, http.stream("POST", url, json=sent) as response:
+            with (
+                self._build_connection() as http,
+                http.stream("POST", url, json=sent) as response,
+            ):
                 _require_success(response)
-                return _body(response)
+                return _read_body(response)
         except (httpx2.HTTPError, OSError, RuntimeError, ValueError) as failure:
             late = isinstance(failure, httpx2.TimeoutException)
             over = late or time.monotonic() >= ends
             raise ModelError("timeout" if over else "unreachable") from None
 
     @contextmanager
-    def _line(self) -> Iterator[httpx2.Client]:
-        """A line of its own, cut when the time of the try is over.
+    def _build_connection(self) -> Iterator[httpx2.Client]:
+        """Build a connection that is closed when the time of the try is over.
 
-        Time-outs of reads begin anew with each byte, so they end nothing that drips.
+        Read time-outs begin anew with each byte, so they do not stop a slow trickle.
         """
         http = httpx2.Client(
             headers={"Authorization": f"Bearer {self.model.key}"},
@@ -124,20 +130,23 @@ class ModelClient:
 
 
 def _require_success(response: httpx2.Response) -> None:
+    """Raise ModelError or _AgainError unless the status is 200."""
     status = response.status_code
-    if status in _AGAIN or status >= 500:
-        raise _AgainError(status, _seconds(response.headers.get("Retry-After", "")))
+    if status in _RETRY_STATUSES or status >= 500:
+        raise _AgainError(
+            status, _parse_retry_after(response.headers.get("Retry-After", ""))
+        )
     if status != 200:
         raise ModelError("refused", status=status)
 
 
-def _seconds(text: str) -> float | None:
-    """Read a Retry-After; a date is as good as none."""
+def _parse_retry_after(text: str) -> float | None:
+    """Parse the seconds of a Retry-After; None for a date."""
     return float(text) if text.isascii() and text.isdigit() and len(text) < 9 else None
 
 
-def _body(response: httpx2.Response) -> bytes:
-    """The whole reply, as far as it is no larger than a reply may be."""
+def _read_body(response: httpx2.Response) -> bytes:
+    """Read the whole reply. Raises ModelError beyond REPLY_BYTES."""
     parts = bytearray()
     for part in response.iter_bytes(65_536):
         parts += part
@@ -146,7 +155,8 @@ def _body(response: httpx2.Response) -> bytes:
     return bytes(parts)
 
 
-def _answer(raw: bytes, messages: Sequence[Message]) -> Answer:
+def _parse_answer(raw: bytes, messages: Sequence[Message]) -> ModelAnswer:
+    """Parse a reply into an answer. Raises ModelError."""
     try:
         reply: Any = orjson.loads(raw)
         text = reply["choices"][0]["message"]["content"]
@@ -155,16 +165,18 @@ def _answer(raw: bytes, messages: Sequence[Message]) -> Answer:
     if not isinstance(text, str) or not text.strip():
         raise ModelError("no_answer")
     usage = reply.get("usage")
-    sent = sum(tokens.estimate(message["content"]) for message in messages)
-    return Answer(
+    sent = sum(tokens.estimate_tokens(message["content"]) for message in messages)
+    return ModelAnswer(
         text=text,
-        tokens_in=_count(usage, "prompt_tokens", sent),
-        tokens_out=_count(usage, "completion_tokens", tokens.estimate(text)),
+        tokens_in=_get_token_count(usage, "prompt_tokens", sent),
+        tokens_out=_get_token_count(
+            usage, "completion_tokens", tokens.estimate_tokens(text)
+        ),
     )
 
 
-def _count(usage: Any, name: str, estimated: int) -> int:
-    """What the provider counted, if it is a count."""
+def _get_token_count(usage: Any, name: str, estimated: int) -> int:
+    """Get a token count from the provider's usage; the estimate if there is none."""
     found: Any = usage.get(name) if isinstance(usage, dict) else None
     if type(found) is int and 0 <= found <= 10_000_000:
         return found

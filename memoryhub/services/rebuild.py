@@ -1,4 +1,4 @@
-"""Rebuild: a thread's projections written again from its journal."""
+"""Rebuild of a thread's projections from its journal."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from memoryhub.kernel.state.state import ThreadState
 from memoryhub.models.events import Snapshot, ThreadTerms
 from memoryhub.models.threads import Thread
 
-#: Rows inserted at once.
+#: Events folded before their rows are inserted.
 CHUNK = 500
 
 
@@ -29,11 +29,11 @@ def rebuild(
 ) -> None:
     """Fold the journal and replace slots, turns, labels and the thread's columns.
 
-    In one transaction; snapshots and terms go, and come back later. An erased
-    thread has none of them, and is never folded again: it is left as it is. Raises
-    CorruptError and changes nothing when events are missing. `thread` comes with its
-    subject; threads that are rebuilt together share `origins`. The totals count rows
-    that are there again afterwards; `recount` makes them anew.
+    Runs in one transaction. Deletes snapshots and terms, which are made again later. An
+    erased thread has no projections and is never folded again: nothing is changed.
+    Raises CorruptError and changes nothing when events are missing. `thread` comes with
+    its subject; rebuilds of several threads share `origins`. The totals count rows that
+    exist again afterwards; `recount` computes the totals anew.
     """
     if thread.status == Thread.Status.ERASED:
         return
@@ -42,36 +42,37 @@ def rebuild(
         Snapshot.objects.filter(thread=thread).delete()
         ThreadTerms.objects.filter(thread=thread).delete()
         projections.clear(thread.id)
-        _refold(log.origin(thread, origins=origins), locked, progress)
+        _refold_thread(log.build_origin(thread, origins=origins), locked, progress)
 
 
 def recount(subjects: Iterable[UUID]) -> None:
-    """Count anew how much there is of each of them. Reads all that is theirs."""
+    """Recount the totals of each subject. Reads all rows of these subjects."""
     for subject in subjects:
         run(partial(totals.recount, subject))
 
 
-def _refold(
+def _refold_thread(
     state: ThreadState, locked: Thread, progress: Callable[[int], None]
 ) -> None:
-    digest, rows = b"", projections.Rows()
+    """Fold the events from `state` and write their rows. Raises CorruptError."""
+    digest, rows = b"", projections.ProjectedRows()
     for row in log.iter_rows(locked.id):
         if row.seq != state.seq + 1:
             raise CorruptError(missing_seq=state.seq + 1)
-        recorded = log.recorded(row)
+        recorded = log.to_recorded(row)
         after = evolve(state, recorded)
         projections.project(rows, state, recorded, after)
         state, digest = after, bytes(row.chain)
         if state.seq % CHUNK == 0:
             projections.write(rows)
-            rows = projections.Rows()
+            rows = projections.ProjectedRows()
             progress(CHUNK)
-    # A journal that lost its tail must not pull the head back over the loss.
+    # A journal that lost its tail must not move the head back.
     if (state.seq, digest) != (locked.head_seq, bytes(locked.head_hash)):
         raise CorruptError(missing_seq=state.seq + 1)
     projections.write(rows)
     projections.write_labels([state])
-    for name, value in projections.columns(state).items():
+    for name, value in projections.build_columns(state).items():
         setattr(locked, name, value)
     locked.save()
     progress(state.seq % CHUNK)

@@ -1,4 +1,5 @@
-"""Workers: look for rows that are not as they should be, and make them so.
+"""Workers: background tasks that find rows out of order and correct them.
 
-No queue and no memory: what a restart forgets is found again by looking.
+Workers have no queue and no memory: after a restart they find all work again by
+looking.
 """

@@ -1,7 +1,7 @@
-"""Anchoring: once an hour, and at the end, all heads are vouched for outside.
+"""Anchoring: once an hour, and at shutdown, a signed ledger line covers all heads.
 
-A line is only signed over what the last one still vouches for: whoever cuts a tail off
-must not have the next line bless it.
+A line is signed only if the database still agrees with the last line: otherwise the
+next line would confirm a tail that somebody had cut off.
 """
 
 from __future__ import annotations
@@ -26,17 +26,17 @@ log = structlog.get_logger()
 
 
 class AnchorsDifferError(Exception):
-    """The databases are not as the newest signed line says."""
+    """The databases differ from the newest signed line."""
 
-    def __init__(self, standing: standings.Standing) -> None:
+    def __init__(self, standing: standings.AnchorState) -> None:
         self.standing = standing
         super().__init__(standing.wrong)
 
 
-def anchor(now: datetime) -> int:
-    """Vouch for all heads; returns how many threads had moved.
+def anchor_heads(now: datetime) -> int:
+    """Anchor all heads; return how many threads had moved.
 
-    What is wrong is logged, and nothing is signed: `verify --all` says what it is.
+    Logs a difference and signs nothing then: `verify --all` explains the difference.
     """
     try:
         return move(at=now)
@@ -48,67 +48,74 @@ def anchor(now: datetime) -> int:
 
 
 def move(*, at: datetime, anew: bool = False) -> int:
-    """Do as `anchor` does. With `anew` whatever is there counts: after a restore.
+    """Anchor all heads. `anew` accepts the present state unchecked, after a restore.
 
-    Raises AnchorsDifferError and LedgerUnwritableError; then nothing has moved.
+    Returns how many threads had moved. Raises AnchorsDifferError and
+    LedgerUnwritableError; then nothing has moved.
     """
-    standing = standings.get_standing()
+    standing = standings.check_anchors()
     if standing.wrong and not anew:
         raise AnchorsDifferError(standing)
-    moved: int = journal.run(lambda: _move(at, anew=anew))
+    moved: int = journal.run(lambda: _move_anchors(at, anew=anew))
     return moved
 
 
-def last() -> None:
-    """Vouch for all heads as the process ends, once its writer has."""
+def anchor_last() -> None:
+    """Anchor all heads as the process ends, once its writer has ended."""
     try:
         if not maintenance.waiting:
-            anchor(clock.now())
+            anchor_heads(clock.now())
     except DatabaseError as failure:
         log.error("anchors.refused", code=type(failure).__name__)
     finally:
         connections.close_all()
 
 
-def _move(at: datetime, *, anew: bool) -> int:
-    """Bring columns and line into force together: the line counts once they do."""
+def _move_anchors(at: datetime, *, anew: bool) -> int:
+    """Update the columns and note the line together; return how many threads moved.
+
+    The line counts once the columns are committed.
+    """
     with transaction.atomic():
         if connection.vendor == "postgresql":
             with connection.cursor() as cursor:
                 cursor.execute("SET LOCAL statement_timeout = 0")
-        # Another process that anchors waits here until our line and columns are there.
+        # Another process that anchors waits here until our line and columns are stored.
         Instance.objects.select_for_update().get()
         if anew:
-            # A thread that no longer reaches its anchor is vouched for from scratch.
-            Thread.objects.filter(~_vouched(), anchored_seq__gt=0).update(
+            # A thread that no longer reaches its anchor is anchored from scratch.
+            Thread.objects.filter(~_match_anchored(), anchored_seq__gt=0).update(
                 anchored_seq=0, anchored_hash=b""
             )
         else:
-            # Whoever died between its commit and the keys database has left that.
+            # Finish the line of a process that died between its commit and the keys
+            # database.
             anchors.settle(lambda: standings.get_heads().of_threads)
-        moved = _due().update(anchored_seq=F("head_seq"), anchored_hash=F("head_hash"))
+        moved = _filter_due().update(
+            anchored_seq=F("head_seq"), anchored_hash=F("head_hash")
+        )
         line = anchors.draft(standings.get_heads(), at=at, anew=anew)
-    # Only now: a noted line whose columns are older is one that was tampered with.
+    # Only now: a noted line with older columns is a sign of tampering.
     anchors.note(line, anew=anew)
     return moved
 
 
-def _due() -> QuerySet[Thread]:
-    """Return threads that went on from where they were anchored.
+def _filter_due() -> QuerySet[Thread]:
+    """Return threads that moved since they were anchored.
 
-    One that a writer holds is passed over, for an hour: nobody waits for anybody.
+    Skips a thread whose row a writer has locked, for an hour: nobody waits for anybody.
     """
     rows = Thread.objects.exclude(status=Thread.Status.IMPORTING)
     rows = rows.filter(head_seq__gt=F("anchored_seq"))
-    rows = rows.filter(Q(anchored_seq=0) | _vouched())
+    rows = rows.filter(Q(anchored_seq=0) | _match_anchored())
     if connection.features.has_select_for_update_skip_locked:
         ids = rows.select_for_update(skip_locked=True, of=("self",)).values("id")
         return Thread.objects.filter(id__in=ids)
     return rows
 
 
-def _vouched() -> Exists:
-    """Tell whether the chain still has, at the anchored seq, the anchored hash."""
+def _match_anchored() -> Exists:
+    """Match threads whose chain still has the anchored hash at the anchored seq."""
     return Exists(
         Event.objects.filter(
             thread=OuterRef("pk"),

@@ -1,4 +1,4 @@
-"""Ballast: stands on the disk from the start, and again once an erasure has used it."""
+"""Ballast: a file that reserves disk space, remade after an erasure has used it."""
 
 from __future__ import annotations
 
@@ -10,13 +10,13 @@ from memoryhub.services.forget import ballast
 
 
 def keep(now: datetime) -> int:
-    """Make it if it is not there; 1 if it was made.
+    """Create the ballast file if it is absent; return 1 if it was created.
 
-    Not while an erasure is on its way, which may have given it up for room.
+    Not while a confirmed erasure is running, which may have deleted the file for room.
     """
-    if ballast.standing():
+    if ballast.is_complete():
         return 0
     rows = Erasure.objects.exclude(state__in=CLOSED)
     if rows.filter(confirmed_at__isnull=False).exists():
         return 0
-    return int(ballast.make())
+    return int(ballast.ensure_ballast())

@@ -1,7 +1,7 @@
-"""Consolidation in the background: exchanges that are over are asked of the model.
+"""Consolidation in the background: a model is asked for facts of ended exchanges.
 
-What it knows of threads is in memory alone: who begins looks through all of them, and
-the home threads say what was asked. Projects take turns, an exchange each; in each the
+The queue is in memory alone: a new process looks through all threads, and the home
+threads record what was asked. Projects take turns, an exchange each; each project's
 newest exchange comes first.
 """
 
@@ -19,80 +19,84 @@ from memoryhub.errors.trouble import ModelError
 from memoryhub.kernel.knowledge.consolidation import ExchangeConsolidated
 from memoryhub.models.threads import Thread
 from memoryhub.queries.episodes import pending
-from memoryhub.queries.episodes.pending import Wanted
+from memoryhub.queries.episodes.pending import ConsolidatingProject
 from memoryhub.services.knowledge import consolidations
-from memoryhub.services.knowledge.consolidations import Due
+from memoryhub.services.knowledge.consolidations import DueExchange
 from memoryhub.workers import model_calls
 from memoryhub.workers.model_calls import ModelWorker
 
 log = structlog.get_logger()
 
 LEASE = "consolidation"
-#: By how much the time that lists sort by may lag behind what was written.
+#: Maximum lag of the time that lists sort by behind a thread's newest event.
 LAG = timedelta(minutes=2)
-#: How often all threads are looked through: nothing else tells of a restriction that
-#: was lifted.
+#: Interval of looking through all threads: nothing else shows that a restriction was
+#: lifted.
 AFRESH = timedelta(hours=1)
 
 
 @dataclass(slots=True, kw_only=True)
 class Consolidator(ModelWorker):
-    """Asks for the facts of exchanges that are over."""
+    """Worker that asks a model for the facts of ended exchanges."""
 
     name = "consolidator"
     lease = LEASE
     poll_seconds = 10.0
 
-    #: Threads that may have an exchange to be asked, by project, and when the newest of
-    #: each began.
+    #: Threads that may have a due exchange, by project, and when each one's newest
+    #: exchange began.
     _queues: dict[UUID, dict[UUID, datetime]] = field(default_factory=dict)
-    #: Whose turn it is next.
+    #: Projects in the order of their turns.
     _turns: deque[UUID] = field(default_factory=deque)
-    #: When it began to look the last time.
+    #: Start of the last look.
     _looked: datetime | None = None
-    #: When it began to look through all of them, and in which projects.
+    #: Start of the last look through all threads, and the projects that wanted it.
     _looked_through: datetime | None = None
-    _wanted: frozenset[Wanted] = frozenset()
+    _wanted: frozenset[ConsolidatingProject] = frozenset()
     _rests_until: datetime | None = None
-    #: It answered what it was asked last: what it fails at next is to blame itself, and
-    #: holds up nobody. That an outage begins so costs one exchange an attempt.
+    #: The model answered the last question: the exchange itself is to blame for the
+    #: next failure, and does not hold up others. An outage that begins then costs one
+    #: exchange an attempt.
     _awake: bool = False
 
     def find(self, now: datetime) -> list[UUID]:
-        """Threads that moved since the last look, are due again, or wait already."""
+        """Return threads that moved since the last look, that are due, or that wait."""
         if self._rests_until is not None and now < self._rests_until:
             return []
         due = {thread for thread, at in self._again.items() if at <= now}
-        wanted, since = pending.wanted(), self._looked and self._looked - LAG
+        wanted, since = (
+            pending.list_consolidating_projects(),
+            self._looked and self._looked - LAG,
+        )
         looked = self._looked_through
         if looked is None or now - looked >= AFRESH or wanted - self._wanted:
             self._looked_through, since = now, None
         self._wanted = wanted
-        found = [*pending.iter_threads(since=since, also=due)]
+        found = [*pending.iter_due_threads(since=since, also=due)]
         for thread in due:
             del self._again[thread]
         for each in found:
             at = each.at or now
             if at <= now or each.thread in due:
-                self._queue(each.project, each.thread, each.newest)
+                self._queue_thread(each.project, each.thread, each.newest)
             else:
-                # What else happens in a thread does not put its silence off.
+                # Other events of a thread do not delay its next look.
                 self._again[each.thread] = min(at, self._again.get(each.thread, at))
         self._looked = now
         return [thread for queue in self._queues.values() for thread in queue]
 
-    def _queue(self, project: UUID, thread: UUID, newest: datetime) -> None:
+    def _queue_thread(self, project: UUID, thread: UUID, newest: datetime) -> None:
         self._queues.setdefault(project, {})[thread] = newest
         if project not in self._turns:
             self._turns.append(project)
 
     def ask_all(self, found: list[UUID]) -> int:
-        """One exchange of each project after the other, for as long as a round lasts.
+        """Ask one exchange of each project in turn, until the round is over.
 
-        So that none waits for all of another's.
+        So no project waits for all exchanges of another.
         """
         count, until = 0, self.clock() + model_calls.ROUND
-        while self._turns and not self.stopped:
+        while self._turns and not self.is_stopped:
             if self.clock() >= until:
                 self._cut = True
                 break
@@ -125,42 +129,43 @@ class Consolidator(ModelWorker):
                     del queue[thread]
                     continue
                 queue[thread] = due.episode.input.at
-                # Another thread's may be newer than what is left of this one.
+                # Another thread's exchange may be newer than this thread's next one.
                 if queue[thread] == max(queue.values()):
-                    self._ask_of(due)
+                    self._ask_exchange(due)
                     return True
             except ModelError:
-                # It may be this one that it fails at: another one is asked before it.
+                # This exchange may be the cause: another exchange is asked before it.
                 del queue[thread]
                 self._again[thread] = now + 1.5 * model_calls.AWAY
                 raise
             except Refusal:
-                # Restricted or erased meanwhile: it is looked at when it moves.
+                # Restricted or erased meanwhile: the next event of the thread brings it
+                # back.
                 del queue[thread]
         return False
 
-    def _find_due(self, thread: UUID, now: datetime) -> Due | None:
-        """Its exchange to be asked; without one, note when it is looked at again."""
+    def _find_due(self, thread: UUID, now: datetime) -> DueExchange | None:
+        """Return the thread's due exchange; without one, note when to look again."""
         row = Thread.objects.select_related("project", "subject").get(id=thread)
         self._again.pop(thread, None)
-        if not pending.is_wanted(row):
+        if not pending.can_consolidate(row):
             return None
-        due = consolidations.find_due(row, now=now)
+        due = consolidations.find_due_exchange(row, now=now)
         if due is None:
-            later = consolidations.find_next(row, now=now)
+            later = consolidations.find_next_time(row, now=now)
             if later is not None:
                 self._again[thread] = later
         return due
 
-    def _ask_of(self, due: Due) -> None:
+    def _ask_exchange(self, due: DueExchange) -> None:
         assert self.ask is not None
         awake, self._awake = self._awake, False
         project = due.thread.project_id
-        with model_calls.counted(self.ask, project, "consolidation") as run:
-            receipt = consolidations.consolidate(
-                due, run, host=model_calls.host(), awake=awake
+        with model_calls.count_run(self.ask, project, "consolidation") as run:
+            receipt = consolidations.consolidate_exchange(
+                due, run, host=model_calls.get_host(), awake=awake
             )
-            self._awake = run.answered or (awake and not run.calls)
+            self._awake = run.has_answer or (awake and not run.calls)
             if receipt is not None:
-                events = receipt.all(ExchangeConsolidated)
-                run.wrote(useless=any(each.failed is not None for each in events))
+                events = receipt.list_events(ExchangeConsolidated)
+                run.note_result(useless=any(each.failed is not None for each in events))

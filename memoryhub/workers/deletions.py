@@ -1,6 +1,6 @@
-"""Deletions: projects that are being deleted have their people handed in, bit by bit.
+"""Deletions: subjects of projects under deletion are handed to the eraser in batches.
 
-The eraser does the rest of each; what is left to do stands in the rows.
+The eraser erases each subject. The rows show what is left to do.
 """
 
 from __future__ import annotations
@@ -11,7 +11,7 @@ from memoryhub.models.projects import Project
 from memoryhub.services.forget import project_deletions
 
 
-def go_on(now: datetime) -> int:
-    """One round of each that was begun; how many people were handed in, or ended."""
+def advance_all(now: datetime) -> int:
+    """Advance each deletion by one round; return the number of steps."""
     rows = Project.objects.filter(state=Project.State.DELETING).order_by("id")
-    return sum(project_deletions.advance(row) for row in rows)
+    return sum(project_deletions.advance_deletion(row) for row in rows)

@@ -16,25 +16,25 @@ from memoryhub import journal
 from memoryhub.models.server.clock import clock
 from memoryhub.models.server.ids import uuid7
 from memoryhub.models.server.leases import Lease
-from memoryhub.workers.loops import Loop
+from memoryhub.workers.loops import WorkerLoop
 
-#: Three rounds of the loop: a slow one does not hand the work over.
+#: Three rounds of the loop: a slow round does not lose the lease.
 LEASE = timedelta(seconds=30)
-#: Between two beats of what takes long; a lease lives three times as long.
+#: Seconds between two beats of long work; a lease lives three times as long.
 BEAT_SECONDS = 10.0
-#: What no clock that is true can have written: it died with another time.
+#: No right clock can have written a later expiry; such a lease is void.
 _ABSURD = 2 * LEASE
 
 
 @dataclass(slots=True, kw_only=True)
-class Held:
-    """The lease of work that takes long: a beat beside the work keeps it."""
+class HeldLease:
+    """The lease of long work: a beating thread beside the work keeps it."""
 
     name: str
     holder: UUID = field(default_factory=uuid7)
     clock: Callable[[], datetime] = clock.now
     beat_seconds: float = BEAT_SECONDS
-    #: Set when another process may have it: what is at hand is to be given up.
+    #: Set when another process may have the lease: the current work must be given up.
     lost: threading.Event = field(default_factory=threading.Event)
 
     def take(self) -> bool:
@@ -44,10 +44,10 @@ class Held:
         release(self.name, holder=self.holder, now=self.clock())
 
     @contextmanager
-    def beating(self) -> Iterator[None]:
-        """Keep the lease, on a connection that no cursor of the work is open on."""
+    def keep_beating(self) -> Iterator[None]:
+        """Keep the lease while the block runs, by a thread with its own connection."""
         self.lost.clear()
-        beat = Loop(
+        beat = WorkerLoop(
             name=f"{self.name}-beat",
             worker=self.name,
             work=self._beat,
@@ -69,10 +69,10 @@ class Held:
 
 
 def hold(name: str, *, holder: UUID, now: datetime) -> bool:
-    """Take the lease or keep it; False while another process has it.
+    """Take the lease or keep it; return False while another process has it.
 
-    Also the heartbeat: `beaten_at` moves with each call that succeeds. One statement,
-    and one more the first time ever.
+    It is the heartbeat too: `beaten_at` moves with each call that succeeds. One
+    statement, and one more the first time ever.
     """
 
     def take() -> bool:
@@ -81,19 +81,19 @@ def hold(name: str, *, holder: UUID, now: datetime) -> bool:
         free = rows.filter(Q(holder=holder) | ended)
         if free.update(holder=holder, beaten_at=now, expires_at=now + LEASE):
             return True
-        return not rows.exists() and _insert(name, holder=holder, now=now)
+        return not rows.exists() and _insert_lease(name, holder=holder, now=now)
 
     held: bool = journal.run(take)
     return held
 
 
 def release(name: str, *, holder: UUID, now: datetime) -> None:
-    """Give the lease up, so that another process needs not wait for its end."""
+    """Release the lease, so that another process need not wait for its expiry."""
     rows = Lease.objects.filter(name=name, holder=holder)
     journal.run(lambda: rows.update(expires_at=now))
 
 
-def _insert(name: str, *, holder: UUID, now: datetime) -> bool:
+def _insert_lease(name: str, *, holder: UUID, now: datetime) -> bool:
     try:
         with transaction.atomic():
             Lease.objects.create(

@@ -1,4 +1,4 @@
-"""Loops: work that is done again and again in a thread of its own, until stopped."""
+"""Loops: work repeated in a thread of its own, until stopped."""
 
 from __future__ import annotations
 
@@ -13,16 +13,16 @@ log = structlog.get_logger()
 
 
 @dataclass(slots=True, kw_only=True)
-class Loop:
-    """One thread and what it does; what breaks is logged, and tried again."""
+class WorkerLoop:
+    """One thread and its repeated work; it logs failures, and tries again."""
 
     name: str
-    #: The word by which the log names the worker.
+    #: Name of the worker in the log.
     worker: str
     work: Callable[[], object]
     #: Seconds until the next round.
     pause: Callable[[], float]
-    #: What the thread does at its end.
+    #: Work that the thread does at its end.
     last: Callable[[], object] = lambda: None
     stopped: threading.Event = field(default_factory=threading.Event)
     _thread: threading.Thread | None = None
@@ -33,7 +33,7 @@ class Loop:
         self._thread.start()
 
     def stop(self) -> None:
-        """Finish the work at hand."""
+        """Finish the current work, then end the thread."""
         self.stopped.set()
         self.join()
         self._thread = None
@@ -44,22 +44,22 @@ class Loop:
             self._thread.join()
 
     def wait(self) -> None:
-        """Wait as `join` does, but a signal is heard meanwhile."""
+        """Wait as `join` does, but let signals interrupt."""
         while self._thread is not None and self._thread.is_alive():
             self._thread.join(timeout=1)
 
     def _run(self) -> None:
         try:
             while not self.stopped.is_set():
-                self._guarded(self.work)
-                # One that broke would fail every round to come.
+                self._run_guarded(self.work)
+                # A broken connection would fail every later round.
                 close_old_connections()
                 self.stopped.wait(self.pause())
-            self._guarded(self.last)
+            self._run_guarded(self.last)
         finally:
             connections.close_all()
 
-    def _guarded(self, work: Callable[[], object]) -> None:
+    def _run_guarded(self, work: Callable[[], object]) -> None:
         try:
             work()
         except Exception as failure:  # noqa: BLE001  # the outermost of a thread

@@ -1,7 +1,7 @@
-"""Observing in the background: a model is asked of threads that are behind.
+"""Observing in the background: a model is asked about threads that are behind.
 
-A few are asked at once, of all projects in turn. What is in flight is in memory alone:
-who takes over derives the same work from the threads' states again.
+A few calls run at once, across all projects in turn. Calls in flight are in memory
+alone: another process derives the same work from the threads' states again.
 """
 
 from __future__ import annotations
@@ -28,9 +28,9 @@ from memoryhub.workers import model_calls
 from memoryhub.workers.model_calls import ModelWorker
 
 LEASE: Final = "observing"
-#: How long a thread waits whose result was refused.
+#: Pause of a thread whose result was refused.
 AGAIN = timedelta(seconds=10)
-#: Threads of one look, and calls at once.
+#: Threads of one look, and concurrent calls.
 THREADS: Final = 100
 _NEVER: Final = datetime.max.replace(tzinfo=UTC)
 CALLS: Final = 4
@@ -38,18 +38,18 @@ CALLS: Final = 4
 
 @dataclass(slots=True, kw_only=True)
 class ThreadObserver(ModelWorker):
-    """Observes and condenses what is due."""
+    """Worker that observes and condenses due threads."""
 
     name = "observer"
     lease = LEASE
     poll_seconds = 5.0
 
     calls: int = CALLS
-    #: When the round is over.
+    #: End of the round.
     _until: datetime = _NEVER
 
     def find(self, now: datetime) -> list[UUID]:
-        """Threads with the mark: of each project in turn, longest silent first.
+        """Return marked threads: of each project in turn, longest silent first.
 
         One query.
         """
@@ -70,18 +70,18 @@ class ThreadObserver(ModelWorker):
         if self.calls == 1:
             return sum(map(self._ask_next, found))
         with ThreadPoolExecutor(self.calls, thread_name_prefix="observer") as pool:
-            return sum(pool.map(self._ask_apart, found))
+            return sum(pool.map(self._ask_and_close, found))
 
-    def _ask_apart(self, thread: UUID) -> bool:
+    def _ask_and_close(self, thread: UUID) -> bool:
         try:
             return self._ask_next(thread)
         finally:
             connections.close_all()
 
     def _ask_next(self, thread: UUID) -> bool:
-        """Ask of one thread; False when nothing is due, or the round is over."""
+        """Ask about one thread; False when nothing is due, or the round is over."""
         now, window = self.clock(), None
-        if self.stopped or now >= self._until:
+        if self.is_stopped or now >= self._until:
             self._cut = True
             return False
         if settings.MODEL is not None:
@@ -89,11 +89,11 @@ class ThreadObserver(ModelWorker):
         row = Thread.objects.select_related("project", "subject").get(id=thread)
         self._again.pop(thread, None)
         try:
-            due = asking.find_due(row, window=window, now=now)
+            due = asking.find_due_request(row, window=window, now=now)
             if due is None:
-                later = asking.find_next(row, now=now)
+                later = asking.find_retry_time(row, now=now)
                 if later is None:
-                    journal.run(partial(_looked, row))
+                    journal.run(partial(_clear_mark, row))
                 else:
                     self._again[thread] = later
                 return False
@@ -101,22 +101,22 @@ class ThreadObserver(ModelWorker):
                 self._again[thread] = now + model_calls.USED_UP
                 return False
             assert self.ask is not None
-            with model_calls.counted(self.ask, row.project_id, due.role) as run:
-                receipt = asking.observe(due, run, host=model_calls.host())
+            with model_calls.count_run(self.ask, row.project_id, due.role) as run:
+                receipt = asking.run_request(due, run, host=model_calls.get_host())
                 if receipt is not None:
-                    run.wrote(useless=bool(receipt.all(ObserverFailed)))
+                    run.note_result(useless=bool(receipt.list_events(ObserverFailed)))
                 else:
-                    # What was refused once may be again, and asking costs tokens.
+                    # A refusal may repeat, and asking costs tokens.
                     self._again[thread] = now + AGAIN
         except Refusal:
-            # Restricted or erased meanwhile: it is looked at when it moves; what else
-            # refused it may do so again.
+            # Restricted or erased meanwhile: the next event of the thread brings it
+            # back. Any other refusal may repeat.
             self._again[thread] = now + AGAIN
             return False
         return True
 
 
-def _looked(thread: Thread) -> None:
-    """Take the mark off, unless somebody has written to the thread meanwhile."""
+def _clear_mark(thread: Thread) -> None:
+    """Clear the thread's mark, unless somebody has written to the thread meanwhile."""
     rows = Thread.objects.filter(id=thread.id, head_seq=thread.head_seq)
     rows.update(observer_due=False)

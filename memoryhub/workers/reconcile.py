@@ -1,7 +1,7 @@
 """The loop of all background work, in the server's process or by `manage.py worker`.
 
-Of several processes one does the work, under a lease; the others look whether it lives.
-One whose clock is off does none: what it would sweep or retire can't be brought back.
+One of several processes does the work, under a lease; the others check that it lives. A
+process whose clock is off does none: a wrong sweep or retirement can't be undone.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ from memoryhub.workers import (
 )
 from memoryhub.workers.consolidation import Consolidator
 from memoryhub.workers.erasures import Eraser
-from memoryhub.workers.loops import Loop
+from memoryhub.workers.loops import WorkerLoop
 from memoryhub.workers.observing import ThreadObserver
 from memoryhub.workers.overview import activity, unhealthy
 from memoryhub.workers.scans import Scanner
@@ -47,74 +47,80 @@ ROUND_SECONDS = 10.0
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Task:
+class ReconcileTask:
     """A kind of background work: idempotent, and harmless when done twice."""
 
     name: str
     every_seconds: float
-    #: Takes the time, returns how many rows it put right.
+    #: Takes the time, returns how many rows it corrected.
     work: Callable[[datetime], int]
-    #: From so many rows on there may be more: it is due again at once.
+    #: Number of rows from which more may be left: then the task is due again at once.
     full: float = float("inf")
 
 
 TASKS = (
-    Task(name="listing", every_seconds=10, work=listing.bring_up),
-    Task(name="levels", every_seconds=10, work=levels.make),
-    Task(name="terms", every_seconds=30, work=terms.write_ahead, full=1),
-    Task(name="new_terms", every_seconds=2, work=terms.write_busy_threads, full=1),
-    Task(name="stats", every_seconds=10, work=stats.take),
-    Task(name="unhealthy", every_seconds=10, work=unhealthy.look),
-    Task(
+    ReconcileTask(name="listing", every_seconds=10, work=listing.bring_up),
+    ReconcileTask(name="levels", every_seconds=10, work=levels.make),
+    ReconcileTask(name="terms", every_seconds=30, work=terms.write_ahead, full=1),
+    ReconcileTask(
+        name="new_terms", every_seconds=2, work=terms.write_busy_threads, full=1
+    ),
+    ReconcileTask(name="stats", every_seconds=10, work=stats.take),
+    ReconcileTask(name="unhealthy", every_seconds=10, work=unhealthy.look),
+    ReconcileTask(
         name="expiry",
         every_seconds=settings.EXPIRY_INTERVAL_SECONDS,
         work=expiry.expire,
         full=expiry.AT_ONCE,
     ),
-    Task(
+    ReconcileTask(
         name="values",
         every_seconds=settings.EXPIRY_INTERVAL_SECONDS,
         work=expiry.erase,
         full=expiry.AT_ONCE,
     ),
-    Task(name="request_keys", every_seconds=600, work=sweeping.request_keys),
-    Task(name="orphan_keys", every_seconds=600, work=sweeping.orphan_keys),
-    Task(name="imports", every_seconds=600, work=sweeping.imports),
-    Task(name="sign_ins", every_seconds=600, work=sweeping.sign_ins),
-    Task(name="activity", every_seconds=600, work=sweeping.activity),
-    Task(name="ballast", every_seconds=60, work=ballast.keep),
-    Task(name="anchors", every_seconds=3600, work=anchors.anchor),
-    Task(name="retention", every_seconds=3600, work=retention.retire),
-    Task(name="retired", every_seconds=10, work=retention.hand_in),
-    Task(name="deletions", every_seconds=10, work=deletions.go_on),
+    ReconcileTask(
+        name="request_keys", every_seconds=600, work=sweeping.delete_request_keys
+    ),
+    ReconcileTask(
+        name="orphan_keys", every_seconds=600, work=sweeping.delete_orphan_keys
+    ),
+    ReconcileTask(name="imports", every_seconds=600, work=sweeping.delete_imports),
+    ReconcileTask(name="sign_ins", every_seconds=600, work=sweeping.delete_sign_ins),
+    ReconcileTask(name="activity", every_seconds=600, work=sweeping.delete_activity),
+    ReconcileTask(name="ballast", every_seconds=60, work=ballast.keep),
+    ReconcileTask(name="anchors", every_seconds=3600, work=anchors.anchor_heads),
+    ReconcileTask(name="retention", every_seconds=3600, work=retention.retire),
+    ReconcileTask(name="retired", every_seconds=10, work=retention.hand_in),
+    ReconcileTask(name="deletions", every_seconds=10, work=deletions.advance_all),
 )
 
 
 @dataclass(slots=True, kw_only=True)
 class Reconciler:
-    """Runs the tasks that are due, round after round, until it is stopped."""
+    """Worker that runs the due tasks in rounds, until it is stopped."""
 
     holder: UUID = field(default_factory=uuid7)
     clock: Callable[[], datetime] = clock.now
-    #: For what is due; never goes back.
+    #: Monotonic clock for due times.
     ticks: Callable[[], float] = time.monotonic
-    tasks: tuple[Task, ...] = TASKS
-    #: Beside it, in a thread of its own: one of its steps may take a minute.
+    tasks: tuple[ReconcileTask, ...] = TASKS
+    #: In a thread of its own: one of its steps may take a minute.
     eraser: Eraser = field(default_factory=Eraser)
-    #: As well: it reads everything that there is.
+    #: In a thread of its own: it reads the whole database.
     scanner: Scanner = field(default_factory=Scanner)
-    #: And it, which waits for the model.
+    #: In threads of their own: they wait for the model.
     consolidator: Consolidator = field(default_factory=Consolidator)
     observer: ThreadObserver = field(default_factory=ThreadObserver)
     _due: dict[str, float] = field(default_factory=dict)
-    _loop: Loop = field(init=False)
+    _loop: WorkerLoop = field(init=False)
 
     def __post_init__(self) -> None:
-        self._loop = Loop(
+        self._loop = WorkerLoop(
             name="reconciler",
             worker=LEASE,
-            work=self.round,
-            pause=self.pause,
+            work=self.run_round,
+            pause=self.compute_pause,
             last=self._release,
         )
 
@@ -127,7 +133,7 @@ class Reconciler:
         self.observer.start()
 
     def stop(self) -> None:
-        """Finish the task at hand, give the lease up. The writer must still run."""
+        """Finish the current task, release the lease. The writer must still run."""
         self._loop.stopped.set()
         self.eraser.stop()
         self.scanner.stop()
@@ -139,63 +145,66 @@ class Reconciler:
         """Sleep while the thread loops."""
         self._loop.wait()
 
-    def round(self) -> dict[str, int]:
-        """Do what is due, if the lease is ours; returns how many rows by task."""
+    def run_round(self) -> dict[str, int]:
+        """Run the due tasks, if the lease is ours; return the row counts by task."""
         done: dict[str, int] = {}
-        # What a restore brought back is touched by nobody but who replays it.
-        if maintenance.waiting and replays.look():
+        # After a restore, nothing runs until erasures have been replayed.
+        if maintenance.waiting and replays.fence_and_count():
             return done
-        # Of every process its own, whoever has the lease.
+        # Each process writes its own counts, whoever has the lease.
         activity.flush()
-        if not (heartbeats.beat(self.holder) and self._hold()):
-            # Whoever takes over later does everything at once.
+        if not (heartbeats.beat(self.holder) and self._take_lease()):
+            # A process that takes over later runs every task at once.
             self._due.clear()
             return done
-        for task in self._due_now():
-            # Between tasks too: a long one must not look like a dead process.
-            if self._loop.stopped.is_set() or clock.skewed or not self._hold():
+        for task in self._list_due():
+            # Renew between tasks too: a long task must not look like a dead process.
+            if self._loop.stopped.is_set() or clock.is_skewed or not self._take_lease():
                 break
             self._due[task.name] = self.ticks() + task.every_seconds
-            count = self._do(task)
+            count = self._run_task(task)
             if count is not None:
                 done[task.name] = count
                 if count >= task.full:
                     self._due[task.name] = self.ticks()
         return done
 
-    def once(self) -> dict[str, int] | None:
-        """One round of every task, here; None while another process has the lease.
+    def run_once(self) -> dict[str, int] | None:
+        """Run every task, in this thread; None while another process has the lease.
 
-        Again for as long as there is more to do, so that nothing that is due is left.
+        Repeats for as long as there is more to do, so that nothing due is left.
         """
         self._due.clear()
-        if not (heartbeats.beat(self.holder) and self._hold()):
+        if not (heartbeats.beat(self.holder) and self._take_lease()):
             return None
         done: dict[str, int] = {}
-        while self._due_now():
-            for name, count in self.round().items():
+        while self._list_due():
+            for name, count in self.run_round().items():
                 done[name] = done.get(name, 0) + count
-        done["erasures"] = self.eraser.round()
-        done["consolidation"] = self.consolidator.round()
-        done["observing"] = self.observer.round()
-        done["scans"] = self.scanner.round()
+        done["erasures"] = self.eraser.run_round()
+        done["consolidation"] = self.consolidator.run_round()
+        done["observing"] = self.observer.run_round()
+        done["scans"] = self.scanner.run_round()
         if done["scans"]:
-            # What waited for the night has its receipt at once.
-            done["erasures"] += self.eraser.round()
+            # An erasure that waited for the nightly scan gets its receipt at once.
+            done["erasures"] += self.eraser.run_round()
         self._release()
         return done
 
-    def pause(self) -> float:
-        """Seconds until the next round: until a task is due, at most a round's."""
+    def compute_pause(self) -> float:
+        """Return the seconds until a task is due, at most ROUND_SECONDS."""
         soonest = min(self._due.values(), default=float("inf"))
         return max(0.0, min(ROUND_SECONDS, soonest - self.ticks()))
 
-    def _due_now(self) -> list[Task]:
+    def _list_due(self) -> list[ReconcileTask]:
         now = self.ticks()
         return [task for task in self.tasks if self._due.get(task.name, now) <= now]
 
-    def _do(self, task: Task) -> int | None:
-        """Count the rows it put right; None when it failed, which stops no other."""
+    def _run_task(self, task: ReconcileTask) -> int | None:
+        """Run a task; return the rows that it corrected, or None if it failed.
+
+        A failure stops no other task.
+        """
         try:
             return task.work(self.clock())
         except Exception as failure:  # noqa: BLE001  # the outermost loop of a task
@@ -203,7 +212,7 @@ class Reconciler:
             log.error("worker.failed", worker=task.name, code=kind)
             return None
 
-    def _hold(self) -> bool:
+    def _take_lease(self) -> bool:
         return leases.hold(LEASE, holder=self.holder, now=self.clock())
 
     def _release(self) -> None:

@@ -1,7 +1,8 @@
-"""The nightly scan in the background: once a night, by one process of all.
+"""The nightly scan in the background: once a night, by one process at a time.
 
-In a thread of its own, for it reads everything that there is: other work goes on. A
-beat beside it keeps its lease; whoever loses that, or is stopped, gives the scan up.
+In a thread of its own, since the scan reads the whole database and other work goes on.
+A beating thread keeps the lease; a process that loses it, or is stopped, gives the scan
+up.
 """
 
 from __future__ import annotations
@@ -15,30 +16,32 @@ from django.db import connections
 from memoryhub.models.server.clock import clock
 from memoryhub.services.forget import night_scans
 from memoryhub.services.forget.maintenance import maintenance
-from memoryhub.workers.leases import BEAT_SECONDS, Held
-from memoryhub.workers.loops import Loop
+from memoryhub.workers.leases import BEAT_SECONDS, HeldLease
+from memoryhub.workers.loops import WorkerLoop
 
 LEASE = "scan"
-#: How often it is looked whether one is due.
+#: Seconds between two checks whether a scan is due.
 POLL_SECONDS = 60.0
 
 
 class GivenUpError(Exception):
-    """The scan at hand was stopped: another process, or a later one, makes it."""
+    """The running scan was stopped: another process, or a later one, scans instead."""
 
 
 @dataclass(slots=True, kw_only=True)
 class Scanner:
-    """Scans at night, until it is stopped."""
+    """Worker that scans at night, until it is stopped."""
 
     clock: Callable[[], datetime] = clock.now
     beat_seconds: float = BEAT_SECONDS
-    _lease: Held = field(init=False)
-    _loop: Loop = field(init=False)
+    _lease: HeldLease = field(init=False)
+    _loop: WorkerLoop = field(init=False)
 
     def __post_init__(self) -> None:
-        self._lease = Held(name=LEASE, clock=self.clock, beat_seconds=self.beat_seconds)
-        self._loop = Loop(
+        self._lease = HeldLease(
+            name=LEASE, clock=self.clock, beat_seconds=self.beat_seconds
+        )
+        self._loop = WorkerLoop(
             name="scanner",
             worker=LEASE,
             work=self._look,
@@ -50,26 +53,25 @@ class Scanner:
         self._loop.start()
 
     def stop(self) -> None:
-        """Give up what is at hand. The writer must still run."""
+        """Give up the running scan. The writer must still run."""
         self._loop.stop()
 
-    def round(self) -> int:
-        """Scan if tonight's is due and the lease is ours; how many passes it took.
+    def run_round(self) -> int:
+        """Scan if tonight's scan is due and the lease is ours; return its passes.
 
-        Looks first and takes the lease then: while there is nothing to do, nothing is
-        written.
+        Looks before it takes the lease: an idle worker writes nothing.
         """
-        # Whoever replays what a restore brought back is alone with it.
-        if clock.skewed or maintenance.waiting:
+        # Nothing else runs while erasures are replayed after a restore.
+        if clock.is_skewed or maintenance.waiting:
             return 0
-        if not night_scans.due(self.clock()) or not self._lease.take():
+        if not night_scans.is_due(self.clock()) or not self._lease.take():
             return 0
         try:
-            # Another process may have made it while the lease was still its own.
-            if not night_scans.due(self.clock()):
+            # Another process may have scanned while it still had the lease.
+            if not night_scans.is_due(self.clock()):
                 return 0
-            with self._lease.beating():
-                return len(night_scans.run(self._go_on))
+            with self._lease.keep_beating():
+                return len(night_scans.run_scans(self._require_running))
         except GivenUpError:
             return 0
         finally:
@@ -77,11 +79,11 @@ class Scanner:
 
     def _look(self) -> None:
         try:
-            self.round()
+            self.run_round()
         finally:
-            # For a minute nobody needs one.
+            # No connection is needed for the next minute.
             connections.close_all()
 
-    def _go_on(self, _: int) -> None:
+    def _require_running(self, _: int) -> None:
         if self._loop.stopped.is_set() or self._lease.lost.is_set():
             raise GivenUpError

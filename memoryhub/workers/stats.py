@@ -1,4 +1,4 @@
-"""Stats: sums over each project's threads, so that asking for them costs nothing."""
+"""Stats: sums over each project's threads, so that reading them is cheap."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ BATCH = 500
 
 
 def take(now: datetime) -> int:
-    """Take every project's sums anew; returns how many projects. Three statements.
+    """Recompute every project's sums; return how many projects. Three statements.
 
     Bytes and tokens are those of threads that can still be read.
     """
@@ -33,18 +33,18 @@ def take(now: datetime) -> int:
         project: dict.fromkeys(_SUMS, 0)
         for project in Project.objects.values_list("id", flat=True)
     }
-    for row in _grouped():
+    for row in _list_grouped():
         if row["project_id"] in sums:
-            _add(sums[row["project_id"]], row)
+            _add_sums(sums[row["project_id"]], row)
     rows = [
         ProjectStats(project_id=project, taken_at=now, **sum_)
         for project, sum_ in sums.items()
     ]
-    journal.run(lambda: _write(rows))
+    journal.run(lambda: _write_rows(rows))
     return len(rows)
 
 
-def _grouped() -> Iterable[Mapping[str, Any]]:
+def _list_grouped() -> Iterable[Mapping[str, Any]]:
     seen = Thread.objects.filter(home=False).order_by()
     grouped = seen.values("project_id", "status")
     rows: Iterable[Any] = grouped.annotate(
@@ -57,7 +57,7 @@ def _grouped() -> Iterable[Mapping[str, Any]]:
     return rows
 
 
-def _add(sums: dict[str, int], row: Mapping[str, Any]) -> None:
+def _add_sums(sums: dict[str, int], row: Mapping[str, Any]) -> None:
     status = row["status"]
     if status in _COUNTED:
         sums[f"{status}_threads"] += row["threads"]
@@ -67,7 +67,7 @@ def _add(sums: dict[str, int], row: Mapping[str, Any]) -> None:
             sums[name] += row[f"{name}_sum"]
 
 
-def _write(rows: list[ProjectStats]) -> None:
+def _write_rows(rows: list[ProjectStats]) -> None:
     ProjectStats.objects.bulk_create(
         rows,
         batch_size=BATCH,

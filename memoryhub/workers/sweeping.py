@@ -1,4 +1,4 @@
-"""Sweeping: removes what nobody can use any more."""
+"""Sweeping: deletes rows that nobody can use any more."""
 
 from __future__ import annotations
 
@@ -17,10 +17,11 @@ from memoryhub.models.events import RequestKey
 from memoryhub.models.projects import Project
 from memoryhub.vault.keys import keys
 
-#: A subject is made seconds after its key; what is older lost its maker.
+#: A subject is made seconds after its key; an older key without one lost its maker.
 ORPHANED_AFTER = timedelta(hours=1)
 FAILURES_KEPT = timedelta(days=30)
-#: How long what was counted of projects is kept, by how many minutes a row is of.
+#: Time for which counts of projects are kept, by the length of their interval in
+#: minutes.
 COUNTS_KEPT = {
     1: timedelta(hours=2),
     15: timedelta(days=2),
@@ -30,22 +31,22 @@ COUNTS_KEPT = {
 BATCH = 1_000
 
 
-def request_keys(now: datetime) -> int:
-    """Forget Idempotency-Keys that are no longer honoured."""
-    return _remove(RequestKey.objects.filter(created_at__lt=now - KEPT_FOR))
+def delete_request_keys(now: datetime) -> int:
+    """Delete Idempotency-Keys that are no longer honoured."""
+    return _delete_rows(RequestKey.objects.filter(created_at__lt=now - KEPT_FOR))
 
 
-def orphan_keys(now: datetime) -> int:
-    """Delete data keys whose maker died before their subject was there."""
+def delete_orphan_keys(now: datetime) -> int:
+    """Delete data keys whose maker died before their subject was stored."""
     return keys.sweep_orphans(older_than=now - ORPHANED_AFTER)
 
 
-def imports(now: datetime) -> int:
-    """Delete what bundles have left behind whose import was killed."""
+def delete_imports(now: datetime) -> int:
+    """Delete threads left behind by imports that were killed."""
     removed = 0
     for project in Project.objects.values_list("id", flat=True):
-        found = dict(importing.ages(project))
-        # One that goes on has written to some thread of its own lately.
+        found = dict(importing.iter_unopened(project))
+        # A running import has written to one of its threads lately.
         newest = dict[UUID, datetime]()
         for subject, written_at in found.values():
             newest[subject] = max(written_at, newest.get(subject, written_at))
@@ -56,29 +57,29 @@ def imports(now: datetime) -> int:
     return removed
 
 
-def sign_ins(now: datetime) -> int:
-    """Forget sessions that ended, links that were used or expired, and old failures."""
+def delete_sign_ins(now: datetime) -> int:
+    """Delete ended sessions, used or expired links, and old failures."""
     done = Q(used_at__isnull=False) | Q(expires_at__lte=now)
     return (
-        _remove(Session.objects.filter(expire_date__lte=now))
-        + _remove(SignInLink.objects.filter(done))
-        + _remove(SignInFailure.objects.filter(at__lt=now - FAILURES_KEPT))
+        _delete_rows(Session.objects.filter(expire_date__lte=now))
+        + _delete_rows(SignInLink.objects.filter(done))
+        + _delete_rows(SignInFailure.objects.filter(at__lt=now - FAILURES_KEPT))
     )
 
 
-def activity(now: datetime) -> int:
-    """Forget counts of activity that no chart shows any more."""
+def delete_activity(now: datetime) -> int:
+    """Delete counts of activity that no chart shows any more."""
     removed = 0
     for minutes, kept in COUNTS_KEPT.items():
         hours = ProjectHour.objects.filter(minutes=minutes, at__lt=now - kept)
         removed += journal.run(hours.delete)[0]
-        removed += _remove(
+        removed += _delete_rows(
             RefusalCount.objects.filter(minutes=minutes, at__lt=now - kept)
         )
     return removed
 
 
-def _remove(rows: QuerySet[Model]) -> int:
+def _delete_rows(rows: QuerySet[Model]) -> int:
     removed = 0
     while batch := list(rows.values_list("pk", flat=True)[:BATCH]):
         doomed = rows.model._default_manager.filter(pk__in=batch)

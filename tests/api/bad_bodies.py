@@ -30,7 +30,7 @@ class Case:
 
 
 def slot(**fields: object) -> dict[str, object]:
-    """A valid message but for what is given."""
+    """Build a valid message with these changes."""
     return {
         "from": "user",
         "to": "assistant",
@@ -41,7 +41,7 @@ def slot(**fields: object) -> dict[str, object]:
 
 
 def raw(content: str) -> bytes:
-    """A message whose content is this JSON text, sent as it stands."""
+    """Build a message whose content is this JSON text, sent unchanged."""
     head = json.dumps({**slot(), "content": None}).replace("null}", "")
     return head.encode() + content.encode("utf-8", "surrogatepass") + b"}"
 

@@ -11,7 +11,7 @@ LONG = "x" * 129
 
 
 def asked(row: str, where: str, body: object, code: str, status: int = 422) -> Case:
-    """`where` is the method, and the path below the thread."""
+    """Build a case; `where` is the method, and the path below the thread."""
     method, _, path = where.partition(" ")
     return Case(
         row=row, method=method, target=T + path, body=body, status=status, code=code

@@ -14,7 +14,7 @@ from django.core.handlers.asgi import ASGIHandler
 from django.db import connections
 from django.db.backends.base.base import BaseDatabaseWrapper
 
-from memoryhub.api.handler import application
+from memoryhub.api.handler import build_application
 from memoryhub.api.http import gate
 from memoryhub.queries.threads.readers import readers
 
@@ -56,7 +56,7 @@ class Client:
     """One agent's requests."""
 
     key: str | None
-    app: gate.Application = field(default_factory=lambda: application(_django()))
+    app: gate.Application = field(default_factory=lambda: build_application(_django()))
     #: The test's own connections: under a loop Django would give each task new ones.
     connections: dict[str, BaseDatabaseWrapper] = field(
         default_factory=lambda: {alias: connections[alias] for alias in connections}
@@ -74,7 +74,7 @@ class Client:
         host: Sequence[str] = ("127.0.0.1",),
         chunks: Iterable[bytes] | None = None,
     ) -> Answer:
-        """`body` is bytes as they are, or a value to send as JSON."""
+        """Send a request; `body` is bytes sent unchanged, or a value sent as JSON."""
         self.connect()
         raw = body if isinstance(body, bytes) else b""
         listed = list(headers)
@@ -107,7 +107,7 @@ class Client:
 
     def connect(self) -> None:
         """Let this task use the test's connections."""
-        if not readers.running:
+        if not readers.is_running:
             for alias, connection in self.connections.items():
                 connections[alias] = connection
 
@@ -132,7 +132,7 @@ class Client:
             "http_version": "1.1",
             "method": method,
             "scheme": "http",
-            # As uvicorn makes it.
+            # Uvicorn builds the scope like this.
             "path": unquote(path.decode("latin-1")),
             "raw_path": path,
             "query_string": query,
@@ -168,7 +168,7 @@ class Client:
     async def stream(
         self, target: str, *, headers: Iterable[Header] = (), room: int = 0
     ) -> AsyncIterator[asyncio.Queue[dict[str, Any]]]:
-        """What is sent on a stream, message by message; leaving it disconnects.
+        """Open a stream and hand out its ASGI messages; leaving it disconnects.
 
         With `room` it takes no more than so many messages ahead of its reader.
         """
@@ -194,7 +194,7 @@ class Client:
 
 
 def run(work: Coroutine[Any, Any, Result]) -> Result:
-    """The result of a request in a test that is no coroutine."""
+    """Return the result of a request in a test that is no coroutine."""
     return asyncio.run(work)
 
 

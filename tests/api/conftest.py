@@ -23,16 +23,16 @@ from tests.cast.sockets import serving
 
 @pytest.fixture(autouse=True)
 def fresh_accounts() -> Iterator[None]:
-    """Nobody's key is known and nobody has used up anything."""
+    """Forget all believed keys and all use of limits."""
     auth.forget()
-    limits.account = limits.Limits()
+    limits.account = limits.UsageAccount()
     yield
     auth.forget()
 
 
 @pytest.fixture
 def api(acme: Project) -> Client:
-    """An agent of acme that reads and writes."""
+    """Return an agent of acme that reads and writes."""
     return Client(key=factories.make_key(acme)[1])
 
 
@@ -48,19 +48,19 @@ def ann(acme: Project) -> Subject:
 
 @pytest.fixture
 def bound(acme: Project, ann: Subject) -> Client:
-    """An agent that knows nobody but ann."""
+    """Return an agent that knows nobody but ann."""
     return Client(key=factories.make_key(acme, subject=ann)[1])
 
 
 @pytest.fixture
 def foreign(zeta: Project) -> Client:
-    """An agent of another project, with every memory scope."""
+    """Return an agent of another project, with every memory scope."""
     return Client(key=factories.make_key(zeta)[1])
 
 
 @pytest.fixture
 def believed(monkeypatch: pytest.MonkeyPatch) -> None:
-    """A key that was right stays so, however slow the machine: it is not looked up."""
+    """Believe a key for as long as a slow machine needs: no second look-up."""
     monkeypatch.setattr(auth, "BELIEVED_SECONDS", 60.0)
 
 
@@ -73,7 +73,7 @@ def nobody() -> Client:
 def served(
     transactional_db: None, monkeypatch: pytest.MonkeyPatch
 ) -> Iterator[tuple[Client, str]]:
-    """An agent of a process with its own writer and readers, and its key's prefix."""
+    """Yield an agent of a process with own writer and readers, and its key prefix."""
     project = factories.make_project("acme")
     agent, key = factories.make_key(project)
     monkeypatch.setattr(streams, "LOOK_SECONDS", 0.02)
@@ -88,9 +88,9 @@ def served(
 
 @pytest.fixture
 def holder(acme: Project, zeta: Project) -> tuple[Agent, str]:
-    """An agent of acme, and its key. There are threads: its own, ann's, a stranger's.
+    """Make an agent of acme and its key; threads are its own, ann's and a stranger's.
 
-    Made before the writer's thread runs.
+    The fixture runs before the writer's thread does.
     """
     agent, key = factories.make_key(acme)
     factories.append(agent, "t-1", "one", "two")
@@ -108,7 +108,7 @@ def key(holder: tuple[Agent, str]) -> str:
 async def listening(
     holder: tuple[Agent, str], monkeypatch: pytest.MonkeyPatch
 ) -> AsyncIterator[None]:
-    """A process with sockets, which afterwards are all gone."""
+    """Run a process with sockets, and check that all are closed afterwards."""
     monkeypatch.setattr(streams, "LOOK_SECONDS", 0.02)
     monkeypatch.setattr(streams, "lookout", streams.Lookout())
     async with serving():

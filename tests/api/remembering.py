@@ -1,4 +1,4 @@
-"""What the tests of working memory ask of the API."""
+"""Requests to the API for tests of working memory."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ _MICROSECOND = timedelta(microseconds=1)
 
 
 class Hands:
-    """Of a clock that stands still until it is told to go on. Exact to the µs."""
+    """Clock that stands still until a test moves it. Exact to the µs."""
 
     def __init__(self, moment: datetime) -> None:
         self.now = moment
@@ -33,17 +33,17 @@ class Hands:
 
 @contextmanager
 def still(moment: datetime = NOON) -> Iterator[Hands]:
-    """Let the hub's time stand still from that moment on; no rate is used up by it."""
+    """Stop the hub's time at that moment until moved; no rate is used up meanwhile."""
     hands = Hands(moment)
-    clock.hook(hands.time_ns)
-    limits.account = limits.Limits()
+    clock.use_source(hands.time_ns)
+    limits.account = limits.UsageAccount()
     yield hands
-    clock.hook(time.time_ns)
-    limits.account = limits.Limits()
+    clock.use_source(time.time_ns)
+    limits.account = limits.UsageAccount()
 
 
 async def put(api: Client, key: str, value: Any = 1, **said: Any) -> Answer:
-    """Set a key of t-1; `headers` go with it, all else is the body's."""
+    """Set a key of t-1; `headers` are sent along, all else is the body."""
     headers = said.pop("headers", ())
     body = {"value": value, **said}
     return await api.put(f"{T}/keys/{key}", body, headers=headers)
@@ -58,14 +58,14 @@ async def delete(api: Client, path: str, **options: Any) -> Answer:
 
 
 async def names(api: Client, query: str = "", *, thread: str = T) -> list[str]:
-    """Names of the keys in a list, in its order, through all of its parts."""
+    """Return the names of the keys in a list, in order, through all parts."""
     return [item["key"] for item in await items(api, "/keys", query, thread=thread)]
 
 
 async def items(
     api: Client, path: str, query: str = "", *, thread: str = T
 ) -> list[dict[str, Any]]:
-    """All that a list has, part by part."""
+    """Return all items of a list, part by part."""
     found: list[dict[str, Any]] = []
     answer = await api.get(f"{thread}{path}{query}")
     while True:
@@ -78,14 +78,14 @@ async def items(
 
 
 async def note(api: Client, text: str = "hm") -> int:
-    """Add a note to t-1; its number."""
+    """Add a note to t-1 and return its number."""
     added = await api.post(f"{T}/notes", {"text": text})
     assert added.status == 201, added.body
     return int(added.json["seq"])
 
 
 async def take(api: Client, name: str | None = None, *, thread: str = T) -> int:
-    """Take a checkpoint; its number."""
+    """Take a checkpoint and return its number."""
     body = {} if name is None else {"name": name}
     taken = await api.post(f"{thread}/checkpoints", body)
     assert taken.status == 201, taken.body

@@ -103,14 +103,14 @@ WRITES = {
     for label, body in bodies.items()
 }
 ASKED = {"query": "tea rye jazz Bergen likes town", "limit": 50, "explain": True}
-#: What reads by a POST.
+#: Routes that read by a POST.
 READS: dict[str, Any] = {
     "post /threads/{thread}/search": {"query": "tea rye jazz Bergen likes town"},
     "post /threads/{thread}/recall": ASKED,
     "post /subjects/{subject}/recall": ASKED,
     "post /subjects/{subject}/facts:search": {"predicate": "likes", "ended": True},
 }
-#: What is in neither, and why.
+#: Routes in neither list, with the reasons.
 OTHERWISE = {
     "post /subjects/{subject}/erasures": "rules plan and confirm them",
     "post /subjects/{subject}/export": "is compared file by file",

@@ -1,4 +1,4 @@
-"""Bundles in tests: a person's life in a hub, its export, and what may differ."""
+"""Bundles in tests: a person's life in a hub, its export, and its varying parts."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ from memoryhub.queries.export import bundles
 from memoryhub.services.access.api_keys import Agent
 from memoryhub.services.export import bundles as taking
 from memoryhub.services.export import exports
-from memoryhub.services.export.bundles import Bundle, Taken
+from memoryhub.services.export.bundles import Bundle, ImportedBundle
 from memoryhub.services.people import subjects
 from memoryhub.services.threads import threads
 from memoryhub.services.turns import turns
@@ -39,9 +39,9 @@ WORDS = "Fares of class Q can be changed once. " * 30
 
 
 def live(agent: Agent, user_id: str = "ann", *, prefix: str = "") -> None:
-    """A life of threads: messages, pages, turns, all memory, two generations of forks.
+    """Live in threads: messages, pages, turns, all memory, two generations of forks.
 
-    What a bundle can hold is there at least once, but for what was erased.
+    Every part of a bundle is there at least once, except erased records.
     """
     one, two, three = f"{prefix}t-1", f"{prefix}t-2", f"{prefix}t-3"
     labels: dict[str, LabelValue] = {"tier": "gold", "n": 1}
@@ -50,7 +50,7 @@ def live(agent: Agent, user_id: str = "ann", *, prefix: str = "") -> None:
     factories.make_page(agent, "fares", thread=one)
     factories.make_page(agent, "rules", thread=one, provenance=("fares",), hint="H")
     for n in range(6):
-        factories.run(turns.begin(agent=agent, thread=one, new=NewTurn()))
+        factories.run(turns.begin_turn(agent=agent, thread=one, new=NewTurn()))
         factories.append(agent, one, f"{n} {WORDS}")
     acts.set_key(agent, "seat", "12A", thread=one)
     acts.set_key(agent, "soon", "x", ttl=timedelta(days=1), thread=one)
@@ -64,7 +64,7 @@ def live(agent: Agent, user_id: str = "ann", *, prefix: str = "") -> None:
     factories.append(agent, two, "bye")
     fork(agent, two, three, labels={"deep": True})
     factories.make_page(agent, "own", thread=three)
-    factories.run(turns.begin(agent=agent, thread=three, new=NewTurn()))
+    factories.run(turns.begin_turn(agent=agent, thread=three, new=NewTurn()))
     close = threads.close(agent=agent, thread=two, reason="completed")
     factories.run(close)
 
@@ -74,8 +74,8 @@ KNOWN: dict[str, bytes] = {}
 
 
 def export(subject: Subject) -> bytes:
-    KNOWN[signing.current().key_id] = signing.current().public
-    return b"".join(exports.begin(subject, actor="command").stream())
+    KNOWN[signing.get_signer().key_id] = signing.get_signer().public
+    return b"".join(exports.begin_export(subject, actor="command").stream())
 
 
 def opened(data: bytes) -> ZipFile:
@@ -101,7 +101,7 @@ def load(bundle: ZipFile, path: str) -> Any:
 
 
 def comparable(bundle: ZipFile) -> dict[str, Any]:
-    """All of a bundle but ids, chains, and when, where and by whom it was made."""
+    """Return a bundle without ids, chains, times, places and makers."""
     told = manifest(bundle)
     renamed = {told["subject"]["id"]: "subject"}
     for n, each in enumerate(told["cut"]):
@@ -132,7 +132,7 @@ def _plain(value: Any, renamed: Mapping[str, str]) -> Any:
 
 
 def repacked(data: bytes, change: Mapping[str, bytes | None]) -> bytes:
-    """The bundle with some files replaced, added or left out (None)."""
+    """Return the bundle with some files replaced, added or left out (None)."""
     out = io.BytesIO()
     with opened(data) as old, ZipFile(out, "w", ZIP_DEFLATED) as new:
         files = {name: old.read(name) for name in old.namelist()}
@@ -143,19 +143,19 @@ def repacked(data: bytes, change: Mapping[str, bytes | None]) -> bytes:
 
 
 def signed(data: bytes, edit: Callable[[dict[str, Any]], None]) -> bytes:
-    """The bundle with another manifest, signed by this instance all the same."""
+    """Return the bundle with another manifest, signed by this instance all the same."""
     with opened(data) as bundle:
         told = manifest(bundle)
     edit(told)
-    signer = signing.current()
+    signer = signing.get_signer()
     KNOWN[signer.key_id] = signer.public
-    sig = signer.sign(bundles.canonical(told))
+    sig = signer.sign(bundles.build_canonical(told))
     told["signature"] = {"key_id": signer.key_id, "sig": sig.hex()}
     return repacked(data, {"manifest.json": json.dumps(told).encode()})
 
 
 def rewritten(data: bytes, edit: Callable[[list[bytes]], None]) -> bytes:
-    """The bundle with other lines of events, told and signed as if they were right."""
+    """Return the bundle with other lines of events, counted and signed as if right."""
     with opened(data) as bundle:
         lines = bundle.read("events.jsonl").splitlines(keepends=True)
     edit(lines)
@@ -169,15 +169,15 @@ def rewritten(data: bytes, edit: Callable[[list[bytes]], None]) -> bytes:
     return signed(repacked(data, {"events.jsonl": text}), tell)
 
 
-def take(data: bytes | Path, project: Project, **options: Any) -> Taken:
-    """Take a bundle in."""
+def take(data: bytes | Path, project: Project, **options: Any) -> ImportedBundle:
+    """Import a bundle."""
     with ExitStack() as stack, TemporaryDirectory() as folder:
         path = data if isinstance(data, Path) else Path(folder) / "bundle.zip"
         if isinstance(data, bytes):
             path.write_bytes(data)
         trusted = options.pop("trusted", KNOWN)
         bundle = Bundle.open(path, stack, trusted=trusted)
-        return taking.take(bundle, project, **options)
+        return taking.import_bundle(bundle, project, **options)
 
 
 def delete_page(agent: Agent, page_id: str, thread: str = "t-1") -> None:
@@ -186,5 +186,5 @@ def delete_page(agent: Agent, page_id: str, thread: str = "t-1") -> None:
 
 def bury_name(project: Project, name: str) -> None:
     """Lay the tombstone of a thread's name, as the eraser does."""
-    erasure = graves.make_erasure(subjects.anonymous(project.id), scope="thread")
+    erasure = graves.make_erasure(subjects.get_anonymous(project.id), scope="thread")
     tombstones.lay_threads(erasure, [name])

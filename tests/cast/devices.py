@@ -1,4 +1,4 @@
-"""Devices that hold passkeys, in software, and that do wrong what they are told to."""
+"""Devices that hold passkeys, in software, and misbehave as told."""
 
 from __future__ import annotations
 
@@ -26,10 +26,10 @@ FLAG = AuthenticatorData.FLAG
 
 @dataclass(slots=True, kw_only=True)
 class Device:
-    """One passkey. It answers options as a browser gives them, in a browser's JSON."""
+    """Passkey. It answers options as a browser gives them, in a browser's JSON."""
 
     origin: str = ORIGIN
-    #: What it says of who holds it.
+    #: Claim that the device verified its holder.
     verifies: bool = True
     #: None: it does not count.
     signed: int | None = 0
@@ -40,7 +40,7 @@ class Device:
     )
 
     def create(self, options: Mapping[str, Any], **wrong: Any) -> str:
-        """The answer to a proposal; `wrong` replaces parts of what the browser says."""
+        """Answer a proposal; `wrong` replaces parts of what the browser says."""
         self.user_handle = websafe_decode(options["user"]["id"])
         client = self._client("webauthn.create", options, wrong)
         numbers = self.key.public_key().public_numbers()
@@ -59,7 +59,7 @@ class Device:
         return self._answer(client, attestationObject=attested)
 
     def get(self, options: Mapping[str, Any], **wrong: Any) -> str:
-        """The answer to a challenge; `wrong` as above."""
+        """Answer a challenge; `wrong` as above."""
         client = self._client("webauthn.get", options, wrong)
         if self.signed is not None:
             self.signed += 1

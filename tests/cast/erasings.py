@@ -1,4 +1,4 @@
-"""What the eraser does to journals, without the plan and the receipt around it."""
+"""Erasure of journal records, without the plan and the receipt around it."""
 
 from __future__ import annotations
 
@@ -46,7 +46,7 @@ def closed(erasure: Erasure) -> None:
 
 
 def erase(thread: Thread, *spans: tuple[int, int]) -> dict[UUID, int]:
-    """Records of a thread are erased, in it and in whatever inherits them."""
+    """Erase records of a thread, there and in forks that inherit them."""
     return erase_ranges(thread, [(thread.id, *span) for span in spans])
 
 
@@ -59,27 +59,27 @@ def erase_ranges(thread: Thread, ranges: list[Range]) -> dict[UUID, int]:
 
 
 def end(thread: Thread) -> Erasure:
-    """The thread is erased as a whole: its forks are told, nothing is purged yet."""
+    """Erase a thread as a whole: its forks are told, nothing is purged yet."""
     erasure = erasure_of(thread, scope="thread")
     with transaction.atomic():
         erasing.erase_threads([thread], erasure=erasure.id, reason="test")
-        for some in erasing.chunks([(thread.id, 1, thread.head_seq)]):
+        for some in erasing.split_ranges([(thread.id, 1, thread.head_seq)]):
             erasing.erase_records(some, erasure=erasure.id, reason="test")
     return erasure
 
 
 def purge(thread: Thread, *, limit: int = 1_000) -> Counter[str]:
-    """All that goes, by place."""
+    """Purge everything; return the counts by place."""
     gone: Counter[str] = Counter()
     by = Thread.objects.get(id=thread.id).head_seq
     with transaction.atomic():
-        for done in purging.thread_batches(thread.id, by=by, limit=limit):
+        for done in purging.iter_thread_batches(thread.id, by=by, limit=limit):
             gone.update(done)
     return gone
 
 
 def stored(thread: Thread) -> dict[str, list[Any]]:
-    """The rows that a rebuild makes again."""
+    """Return the rows that a rebuild makes again."""
     found: dict[str, list[Any]] = {}
     for name in FOLDED:
         model = apps.get_model("memoryhub", name)
@@ -92,7 +92,7 @@ def stored(thread: Thread) -> dict[str, list[Any]]:
 
 
 def sound(*threads: Thread) -> None:
-    """The journals fold to the rows, and rebuilding makes the same again."""
+    """Assert that journals fold to the rows, and that a rebuild makes the same."""
     for thread in threads:
         row = Thread.objects.select_related("subject").get(id=thread.id)
         assert verify(row) is None, (row.name, verify(row))

@@ -1,12 +1,12 @@
-"""A person's memory that holds an event of every registered type."""
+"""Memory of a person that holds an event of every registered type."""
 
 from __future__ import annotations
 
 from datetime import timedelta
 
 from memoryhub.kernel import commands
-from memoryhub.kernel.commands import Imported
-from memoryhub.kernel.knowledge.consolidation import Consolidate, RetryExchange
+from memoryhub.kernel.commands import RunMessage
+from memoryhub.kernel.knowledge.consolidation import ConsolidateExchange, RetryExchange
 from memoryhub.kernel.memory.keys import EraseValues, ExpireKeys
 from memoryhub.kernel.memory.notes import ClearNotes
 from memoryhub.kernel.memory.tasks import ClearTask, UpdateTask
@@ -36,15 +36,15 @@ from tests.services.paging.test_levels import add, crowd
 
 
 def types_of(subject: Subject) -> set[str]:
-    """Types of the events that the subject's threads hold."""
+    """Return types of the events that the subject's threads hold."""
     rows = Event.objects.filter(thread__subject=subject)
     return {*rows.values_list("type", flat=True)}
 
 
 def remember(agent: Agent, user_id: str, text: str) -> Subject:
-    """Threads of all kinds: a home, a fork, an import, one idle and one erased as well.
+    """Make threads of all kinds: a home, a fork, an import, one idle and one erased.
 
-    Each of what can be sealed holds `text`, and each name begins with the user id.
+    Each sealed text is `text`, and each name begins with the user id.
     """
     talk_, fork_ = f"{user_id}-talk", f"{user_id}-fork"
     _observe(agent, user_id, talk_, text)
@@ -64,7 +64,7 @@ def _observe(agent: Agent, user_id: str, name: str, text: str) -> None:
     factories.make_thread(agent, name, user_id=user_id, labels=labels, **SETTINGS)
     factories.append(agent, name, text)
     talk(agent, 0, 100, name)
-    run(observers.reflect(agent=agent, thread=name))
+    run(observers.reflect_log(agent=agent, thread=name))
     observing = state_of(get_thread(agent, name)).observing
     failed = FailObserver(
         role="observer",
@@ -76,12 +76,12 @@ def _observe(agent: Agent, user_id: str, name: str, text: str) -> None:
         host="model.example",
     )
     for command in (failed, PauseObserver(), ResumeObserver()):
-        run(observers.submit(agent=agent, thread=name, command=command))
+        run(observers.submit_command(agent=agent, thread=name, command=command))
 
 
 def _page(agent: Agent, user_id: str, name: str, text: str) -> None:
     one, two = f"{user_id}-one", f"{user_id}-two"
-    levels.make(crowd(agent, name, count=20, evict_to=0.6, user_id=user_id))
+    levels.make_levels(crowd(agent, name, count=20, evict_to=0.6, user_id=user_id))
     add(agent, name, count=7)
     factories.make_page(agent, one, thread=name, text=f"{text} {'It goes on. ' * 200}")
     factories.make_page(
@@ -147,7 +147,7 @@ def _import(agent: Agent, user_id: str, name: str, text: str) -> None:
         agent,
         commands.ImportMessages(
             after=0,
-            messages=(Imported(slot=factories.make_slot(text), turn=True),),
+            messages=(RunMessage(slot=factories.make_slot(text), turn=True),),
             digest="ab" * 16,
             run=RunRecorded(format="runs", messages=1),
             info=f'{{"task":"{text}"}}'.encode(),
@@ -173,7 +173,9 @@ def _know(agent: Agent, subject: Subject, thread: str, text: str) -> None:
     told = str(get_thread(agent, thread).id)
     now = clock.now()
     for command in (
-        Consolidate(thread=told, begin=0, end=2, failed="no_answer", retry_at=now),
+        ConsolidateExchange(
+            thread=told, begin=0, end=2, failed="no_answer", retry_at=now
+        ),
         RetryExchange(thread=told, begin=0, retry_at=now),
     ):
         run(homes.submit(agent=agent, subject=subject, command=command))

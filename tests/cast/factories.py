@@ -1,16 +1,16 @@
-"""What tests begin with. Goes through services; takes only what a test cares about."""
+"""Factories of test data. They go through services and take only what a test varies."""
 
 from __future__ import annotations
 
 from collections.abc import Coroutine, Iterable
 from typing import Any, TypeVar
 
-from memoryhub.journal import Receipt
+from memoryhub.journal import OrderReceipt
 from memoryhub.kernel.commands import NewSlot
 from memoryhub.kernel.levels import tokens
-from memoryhub.kernel.messages.words import content_words
-from memoryhub.kernel.state.events import LabelValue, Limits
-from memoryhub.kernel.state.state import Scope
+from memoryhub.kernel.messages.words import render_content_words
+from memoryhub.kernel.state.events import LabelValue, ThreadConfig
+from memoryhub.kernel.state.state import ScopeLabels
 from memoryhub.kernel.text import strict_json
 from memoryhub.kernel.threads import measuring
 from memoryhub.models.access.api_keys import MEMORY_SCOPES
@@ -28,10 +28,10 @@ Result = TypeVar("Result")
 
 
 def run(work: Coroutine[Any, Any, Result]) -> Result:
-    """The result of a service that is a coroutine, on this thread's connection.
+    """Return the result of a service that is a coroutine, on this thread's connection.
 
-    No loop runs: under one, Django gives each task a connection of its own. Without
-    the writer's thread a service has nothing to wait for.
+    No loop runs: under one, Django gives each task a connection of its own. Without the
+    writer's thread a service has nothing to wait for.
     """
     try:
         work.send(None)
@@ -60,7 +60,7 @@ def make_key(
     scopes: Iterable[str] = MEMORY_SCOPES,
     subject: Subject | None = None,
 ) -> tuple[Agent, str]:
-    """An agent, and the key it would send."""
+    """Make an agent and the key it would send."""
     row, key = api_keys.create(project, scopes=scopes, subject=subject)
     agent = Agent(
         key=row.id,
@@ -69,25 +69,25 @@ def make_key(
         slug=project.slug,
         scopes=frozenset(scopes),
         bound=subject.id if subject else None,
-        anonymous=subjects.anonymous(project.id).id,
+        anonymous=subjects.get_anonymous(project.id).id,
         create_on_write=project.create_on_write,
     )
     return agent, key
 
 
 def make_slot(content: Any = "hello", **fields: Any) -> NewSlot:
-    plain = strict_json.as_sent(content)
+    plain = strict_json.dump_stored(content)
     slot = NewSlot(
         **{
             "from_name": "user",
             "to_name": "assistant",
             "type": "chat.user",
             "content": plain,
-            "tokens": tokens.estimate(content_words(content)),
+            "tokens": tokens.estimate_tokens(render_content_words(content)),
             **fields,
         }
     )
-    return measuring.of_slot(slot, content)
+    return measuring.measure_slot(slot, content)
 
 
 def make_thread(
@@ -95,7 +95,7 @@ def make_thread(
     name: str = "t-1",
     *,
     user_id: str | None = None,
-    scope: Scope | None = None,
+    scope: ScopeLabels | None = None,
     labels: dict[str, LabelValue] | None = None,
     **limits: Any,
 ) -> Thread:
@@ -105,9 +105,9 @@ def make_thread(
             agent=agent,
             thread=name,
             subject=subject,
-            scope=scope or Scope(),
+            scope=scope or ScopeLabels(),
             labels=labels,
-            config=Limits(**limits),
+            config=ThreadConfig(**limits),
         )
     )
     return get_thread(agent, name)
@@ -120,7 +120,9 @@ def get_thread(agent: Agent, name: str = "t-1") -> Thread:
     return rows.get(name__in=agent.address(name).names)
 
 
-def append(agent: Agent, thread: str, *contents: Any, **conditions: Any) -> Receipt:
+def append(
+    agent: Agent, thread: str, *contents: Any, **conditions: Any
+) -> OrderReceipt:
     return run(
         slots.append(
             agent=agent,
@@ -138,7 +140,7 @@ def make_page(
     thread: str = "t-1",
     text: str = "Fares of class Q can be changed once.",
     **fields: Any,
-) -> Receipt:
+) -> OrderReceipt:
     draft = PageDraft(
         **{
             "page_id": page_id,
@@ -148,4 +150,4 @@ def make_page(
             **fields,
         }
     )
-    return run(pages.write(agent=agent, thread=thread, drafts=[draft]))
+    return run(pages.write_pages(agent=agent, thread=thread, drafts=[draft]))

@@ -1,4 +1,4 @@
-"""Forgetting in tests: who is forgotten, beside a twin, and every step of it."""
+"""Forgetting in tests: a person beside a twin, and every step of the erasure."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ TEXT = "I would like seat 12A by the window, please."
 
 
 def make_person(agent: Agent, user_id: str, *, threads: int = 1) -> Subject:
-    """Threads of a few messages and a page: the same for everybody."""
+    """Make threads of a few messages and a page: the same for everybody."""
     for n in range(1, threads + 1):
         name = f"{user_id}-{n}"
         make_thread(agent, name, user_id=user_id, labels={"channel": "web"})
@@ -39,11 +39,11 @@ def forget(
     until: str = State.COMPLETE,
     **asked: object,
 ) -> Erasure:
-    """Planned, confirmed, and brought as far as that state."""
+    """Plan and confirm an erasure, and advance it up to that state."""
     row = confirm(plan(subject, scope, **asked))
     while row.state != until:
         before = row.state
-        row = erasures.advance(row)
+        row = erasures.advance_erasure(row)
         assert row.state != before, (row.state, row.waiting_on)
     return row
 
@@ -54,19 +54,21 @@ def plan(subject: Subject, scope: str = "subject", **more: object) -> Erasure:
 
 
 def confirm(row: Erasure, actor: str = "command") -> Erasure:
-    count = ErasureLine.of(row).count
-    return erasures.confirm(row, token=erasures.token(row), count=count, actor=actor)
+    count = ErasureLine.from_row(row).count
+    return erasures.confirm(
+        row, token=erasures.build_token(row), count=count, actor=actor
+    )
 
 
 def finish(row: Erasure) -> Erasure:
-    """Every step there is; as the worker takes them."""
+    """Advance an erasure through every step, as the worker does."""
     for _ in State.values:
-        row = erasures.advance(row)
+        row = erasures.advance_erasure(row)
     return row
 
 
 def kept(subject: Subject) -> tuple[object, ...]:
-    """All that others must not lose."""
+    """Return all records that others must not lose."""
     rows = Event.objects.filter(thread__subject=subject).order_by("thread", "seq")
     return (
         [tuple(map(str, row)) for row in rows.values_list("body", "payload", "chain")],

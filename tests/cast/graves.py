@@ -1,4 +1,4 @@
-"""What an eraser leaves behind, laid row by row: for who only meets what is gone."""
+"""Rows as an eraser leaves them, for tests of code that meets erased records."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from django.db import transaction
 
 from memoryhub import journal
 from memoryhub.journal.rows import tombstones
-from memoryhub.journal.rows.tombstones import Value
+from memoryhub.journal.rows.tombstones import ValueDigest
 from memoryhub.models.erasures import Erasure, Receipt
 from memoryhub.models.server.clock import clock
 from memoryhub.models.server.ids import uuid7
@@ -21,7 +21,7 @@ from memoryhub.vault.keys.keys import SubjectKeys
 
 
 def make_erasure(subject: Subject, **fields: Any) -> Erasure:
-    """An erasure that is complete, unless `fields` say otherwise."""
+    """Make an erasure that is complete, unless `fields` say otherwise."""
     now = clock.now()
     return Erasure.objects.create(
         **{
@@ -52,17 +52,17 @@ def make_receipt(erasure: Erasure) -> Receipt:
 
 
 def opened(subject: Subject) -> SubjectKeys:
-    return keys.subject_keys(subject.id, epoch=subject.epoch)
+    return keys.get_subject_keys(subject.id, epoch=subject.epoch)
 
 
 def bury_values(subject: Subject, values: Iterable[tuple[str, object]]) -> int:
-    """Keep these out of the subject's memory, as (kind, content); how many are new."""
+    """Keep (kind, content) values out of a subject's memory; return the new ones."""
     erasure = make_erasure(subject, scope="record", state="complete")
     laid = []
     for kind, content in values:
-        digest = tombstones.value_digest(opened(subject), content)
+        digest = tombstones.digest_value(opened(subject), content)
         if digest is not None:
-            laid.append(Value(of=kind, digest=digest))
+            laid.append(ValueDigest(of=kind, digest=digest))
 
     def lay() -> int:
         with transaction.atomic():
@@ -73,7 +73,7 @@ def bury_values(subject: Subject, values: Iterable[tuple[str, object]]) -> int:
 
 
 def bury_thread(thread: Thread) -> Erasure:
-    """Leave of a thread what its erasure leaves of the row: a name nobody can say."""
+    """Leave of a thread's row what its erasure leaves: a name nobody can say."""
     subject = Subject.objects.get(id=thread.subject_id)
     erasure = make_erasure(subject, scope="thread", thread=thread)
 
@@ -89,7 +89,7 @@ def bury_thread(thread: Thread) -> Erasure:
 
 
 def bury_subject(subject: Subject) -> Erasure:
-    """Leave of a subject what her erasure leaves: a row that says nothing."""
+    """Leave of a subject's row what her erasure leaves: a row that says nothing."""
     erasure = make_erasure(subject)
 
     def lay() -> None:

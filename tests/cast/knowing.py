@@ -1,11 +1,11 @@
-"""What is known of people in tests: facts asserted, ended, retracted."""
+"""Knowledge about people in tests: facts asserted, ended, retracted."""
 
 from __future__ import annotations
 
 from datetime import UTC, datetime, timedelta
 from typing import Any
 
-from memoryhub.journal import Receipt
+from memoryhub.journal import OrderReceipt
 from memoryhub.kernel.knowledge.facts import Reason
 from memoryhub.kernel.state.knowledge import Cardinality
 from memoryhub.models.server.clock import clock
@@ -47,15 +47,17 @@ def claim(
     )
 
 
-def say(agent: Agent, subject: Subject, *drafts: FactDraft) -> Receipt:
-    """Assert these, in one commit."""
-    command = facts.assertion(subject, drafts, now=clock.now(), bound=agent.bound)
+def say(agent: Agent, subject: Subject, *drafts: FactDraft) -> OrderReceipt:
+    """Assert these claims, in one commit."""
+    command = facts.build_assertion(subject, drafts, now=clock.now(), bound=agent.bound)
     texts = [fact.payload for fact in command.facts]
     return run(homes.submit(agent=agent, subject=subject, command=command, texts=texts))
 
 
-def end(agent: Agent, subject: Subject, seq: int, at: int) -> Receipt:
-    command = facts.ending(subject, seq, at=day(at), origin="agent", now=clock.now())
+def end(agent: Agent, subject: Subject, seq: int, at: int) -> OrderReceipt:
+    command = facts.build_ending(
+        subject, seq, at=day(at), origin="agent", now=clock.now()
+    )
     return run(homes.submit(agent=agent, subject=subject, command=command))
 
 
@@ -66,20 +68,20 @@ def retract(
     reason: Reason = "withdrawn",
     *,
     whole: bool = True,
-) -> Receipt:
-    command = facts.retraction(subject, seq, reason, whole=whole, now=clock.now())
+) -> OrderReceipt:
+    command = facts.build_retraction(subject, seq, reason, whole=whole, now=clock.now())
     return run(homes.submit(agent=agent, subject=subject, command=command))
 
 
 def configure(
     agent: Agent, subject: Subject, cardinality: Cardinality | None, predicate: str
-) -> Receipt:
-    command = facts.configuration("user", predicate, cardinality)
+) -> OrderReceipt:
+    command = facts.build_configuration("user", predicate, cardinality)
     return run(homes.submit(agent=agent, subject=subject, command=command))
 
 
 def every(subject: Subject, **where: Any) -> list[FactLine]:
-    """All facts of a subject that match."""
+    """Return all facts of a subject that match."""
     where.setdefault("valid_at", day(1000))
     found: list[FactLine] = []
     after: str | None = None
@@ -103,9 +105,9 @@ def spans(found: list[FactLine]) -> list[tuple[str, int, int | None]]:
 
 
 def write(agent: Agent, subject: Subject, block: str, text: str) -> Thread:
-    """Write a block, or its next version; its home thread."""
+    """Write a block, or its next version; return its home thread."""
     draft = BlockDraft(block=block, text=text)
-    run(blocks.put(agent=agent, subject=subject, draft=draft))
+    run(blocks.put_block(agent=agent, subject=subject, draft=draft))
     home = find_home(subject)
     assert home is not None
     return home

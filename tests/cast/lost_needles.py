@@ -1,4 +1,4 @@
-"""Erasures that met their user id somewhere, and the restart that forgets it."""
+"""Erasures that met their user id somewhere, and a restart that forgets it."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ USER = "ann.of.accounts@example.org"
 
 
 def planted(text: str) -> SessionStore:
-    """A row of ours in which it should not be."""
+    """Insert the id into a row of ours in which it should not be."""
     session = SessionStore()
     session["seen"] = text
     session.save()
@@ -22,14 +22,14 @@ def planted(text: str) -> SessionStore:
 
 
 def restart() -> None:
-    """What a process keeps in memory alone goes."""
+    """Drop the state that a process keeps in memory alone."""
     for row in Erasure.objects.all():
         collecting.remembered.pop(row.id)
     collecting.remembered.take_typed()
 
 
 def meet(agent: Agent) -> tuple[Erasure, SessionStore]:
-    """An erasure that met its user id in a session."""
+    """Run an erasure that meets its user id in a session."""
     session = planted(USER)
     row = finish(confirm(plan(make_person(agent, USER))))
     assert (row.state, row.waiting_on) == ("scrubbed", "store")
@@ -37,7 +37,7 @@ def meet(agent: Agent) -> tuple[Erasure, SessionStore]:
 
 
 def lose(agent: Agent) -> Erasure:
-    """The same after a restart, once somebody has removed what was met."""
+    """Return the erasure after a restart, once somebody has removed what it met."""
     row, session = meet(agent)
     restart()
     session.delete()
@@ -47,10 +47,10 @@ def lose(agent: Agent) -> Erasure:
 
 
 def plant() -> None:
-    """Runs in an instance."""
+    """Plant the id. Runs in an instance."""
     planted(USER)
 
 
 def remove() -> None:
-    """Runs in an instance: somebody has seen to it."""
+    """Remove the id, as somebody would. Runs in an instance."""
     Session.objects.all().delete()

@@ -1,15 +1,15 @@
-"""What a template says of a context that is not whole."""
+"""Templates' value for a name that is missing in the context."""
 
 from __future__ import annotations
 
 
 class Missing(str):
-    """Stands where a template wants what its context lacks: there the test fails."""
+    """Value for a name that a template's context lacks: there the test fails."""
 
     __slots__ = ()
 
     def __contains__(self, part: object) -> bool:
-        """Django looks whether it may put the variable's name into it."""
+        """Answer Django, which looks whether it may put the variable's name in."""
         return True
 
     def __mod__(self, variable: object) -> str:

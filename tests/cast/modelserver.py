@@ -1,4 +1,4 @@
-"""A model on loopback: a chat-completions server that answers from a script.
+"""Model on loopback: a chat-completions server that answers from a script.
 
 The one double in these tests, for the one thing that is not ours.
 """
@@ -19,7 +19,7 @@ Answer = Callable[[dict[str, Any]], dict[str, Any]]
 
 @dataclass(slots=True)
 class Model:
-    """The running server, and every request that it was sent."""
+    """Running server, and every request that it was sent."""
 
     answer: Answer
     port: int = 0
@@ -30,7 +30,7 @@ class Model:
         return f"http://127.0.0.1:{self.port}/v1"
 
     def complete(self, request: dict[str, Any]) -> dict[str, Any]:
-        """The body of a chat completion."""
+        """Build the body of a chat completion."""
         self.requests.append(request)
         message = {"role": "assistant", "content": None, **self.answer(request)}
         called = "tool_calls" if message.get("tool_calls") else "stop"
@@ -44,7 +44,7 @@ class Model:
 
 
 def call(number: int, **arguments: Any) -> dict[str, Any]:
-    """A message that calls page_fault."""
+    """Build a message that calls page_fault."""
     function = {"name": "page_fault", "arguments": json.dumps(arguments)}
     return {
         "tool_calls": [
@@ -55,7 +55,7 @@ def call(number: int, **arguments: Any) -> dict[str, Any]:
 
 @contextmanager
 def serving(answer: Answer) -> Iterator[Model]:
-    """A model that answers so, on a port of its own, until the block ends."""
+    """Run a model that answers so, on its own port, until the block ends."""
     model = Model(answer)
 
     class Handler(BaseHTTPRequestHandler):
@@ -71,7 +71,7 @@ def serving(answer: Answer) -> Iterator[Model]:
             self.wfile.write(raw)
 
         def log_message(self, *args: Any) -> None:
-            """Nothing: what tests print is read by people."""
+            """Print nothing: people read the tests' output."""
 
     with ThreadingHTTPServer(("127.0.0.1", 0), Handler) as server:
         model.port = server.server_address[1]

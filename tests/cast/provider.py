@@ -1,7 +1,7 @@
-"""A provider of single sign-on on loopback: OpenID Connect, signed by RS256.
+"""Provider of single sign-on on loopback: OpenID Connect, signed by RS256.
 
-A double for what is not ours. It does by the book what a provider does, and wrong what
-it is told to: `wrong` replaces claims of the ID token, `deed` does more.
+The double does what a provider does, and wrong what it is told to: `wrong` replaces
+claims of the ID token, `deed` does more.
 """
 
 from __future__ import annotations
@@ -37,7 +37,7 @@ def _text(raw: bytes) -> str:
 
 @dataclass(kw_only=True)
 class Provider:
-    """The running provider, who is before it, and what it was asked."""
+    """Running provider, the user before it, and the requests it was sent."""
 
     port: int = 0
     subject: str = "subject-of-nobody"
@@ -71,7 +71,7 @@ class Provider:
         return {"keys": [{**own, "kid": "one", "use": "sig", "alg": "RS256"}]}
 
     def authorize(self, asked: dict[str, str]) -> str:
-        """Where the browser is sent back to: everybody is signed in here already."""
+        """Return the address to send the browser back to; everybody is signed in."""
         self.asked.append(asked)
         code = secrets.token_urlsafe(16)
         self.codes[code] = asked
@@ -79,7 +79,7 @@ class Provider:
         return f"{asked['redirect_uri']}?{sent}"
 
     def exchange(self, sent: dict[str, str]) -> dict[str, Any] | None:
-        """The tokens for a code, once, to the client that shows it asked for it."""
+        """Return the tokens for a code, once, to the client that proves it asked."""
         asked = self.codes.pop(sent["code"], None)
         known = sent.get("client_id") == CLIENT_ID and sent["client_secret"] == SECRET
         if asked is None or not known:
@@ -116,7 +116,7 @@ class Provider:
         return jwt.encode(claims, key, algorithm="RS256", headers=header)
 
     def _hashed(self, claims: dict[str, Any]) -> str:
-        """Signed by what everybody has, the public key, as if it were a secret."""
+        """Sign with the public key, which everybody has, as if it were a secret."""
         kind = Encoding.PEM, PublicFormat.SubjectPublicKeyInfo
         public = self.key.public_key().public_bytes(*kind)
         header = {"alg": "HS256", "typ": "JWT", "kid": "one"}
@@ -131,7 +131,7 @@ class _Handler(BaseHTTPRequestHandler):
         try:
             super().handle_one_request()
         except OSError:
-            # Who asked has had enough.
+            # The client has hung up.
             self.close_connection = True
             self.provider.hung_up.set()
 
@@ -168,7 +168,7 @@ class _Handler(BaseHTTPRequestHandler):
         self.end_headers()
 
     def _go_on(self) -> None:
-        """Until who asked hangs up: at once all that goes, or a byte now and then."""
+        """Write until the client hangs up: at once, or a byte now and then."""
         drips = self.provider.deed.startswith("dripping")
         head = b"HTTP/1.1 200 OK\r\nX-Long: "
         if not self.provider.deed.endswith("_head"):
@@ -190,12 +190,12 @@ class _Handler(BaseHTTPRequestHandler):
         self.wfile.write(raw)
 
     def log_message(self, *_: object) -> None:
-        """Nothing: tests say what went on."""
+        """Print nothing: tests say what went on."""
 
 
 @contextmanager
 def serving() -> Iterator[Provider]:
-    """A provider on a port of its own, until the block ends."""
+    """Run a provider on its own port, until the block ends."""
     provider = Provider()
     handler = type("Handler", (_Handler,), {"provider": provider})
     server = ThreadingHTTPServer(("127.0.0.1", 0), handler)

@@ -32,7 +32,7 @@ with psycopg.connect(sys.argv[1], autocommit=True) as reader:
 
 @contextmanager
 def held(*, alias: str = "default", table: str = "memoryhub_event") -> Iterator[None]:
-    """While the block lasts, somebody else sees the database as it is now."""
+    """Let another process see the database as of now while the block lasts."""
     connection = connections[alias]
     if connection.vendor == "sqlite":
         code, where = _SQLITE, str(connection.settings_dict["NAME"])
@@ -54,22 +54,22 @@ def held(*, alias: str = "default", table: str = "memoryhub_event") -> Iterator[
 
 
 def files_with(needle: bytes, *, alias: str = "default") -> list[str]:
-    """Files of the SQLite database that hold these bytes, by what follows its name.
+    """Return the SQLite database's files that hold these bytes, by their suffix.
 
-    Read elsewhere: to close them here would give up the locks that this process has.
+    Another process reads them: closing them here would give up this process's locks.
     """
-    paths = surface_files.sqlite_files(alias)
+    paths = surface_files.list_sqlite_files(alias)
     assert paths
     first = paths[0].name
     return [
         path.name.removeprefix(first)
         for path in paths
-        if needle in b"".join(surface_files.read_elsewhere(path))
+        if needle in b"".join(surface_files.read_in_subprocess(path))
     ]
 
 
 def address(connection: Any) -> str:
-    """How another process reaches the same database."""
+    """Return the connection string of the same database for another process."""
     given = connection.get_connection_params()
     names = {"dbname", "host", "port", "user", "password"}
     return " ".join(f"{name}={given[name]}" for name in names & given.keys())

@@ -1,4 +1,4 @@
-"""Recorded runs for tests: files of them, and what an import made of them."""
+"""Recorded runs for tests: files of them, and the results of imports."""
 
 from __future__ import annotations
 
@@ -10,8 +10,8 @@ from typing import Any
 from memoryhub import journal
 from memoryhub.journal.log import log
 from memoryhub.kernel.formats import formats
-from memoryhub.kernel.formats.records import Bad
-from memoryhub.kernel.formats.transcripts import Item, Options
+from memoryhub.kernel.formats.records import BadRecord
+from memoryhub.kernel.formats.transcripts import ImportOptions, Item
 from memoryhub.models.events import Event
 from memoryhub.models.projects import Project
 from memoryhub.models.threads import Thread
@@ -31,7 +31,7 @@ def run(
     user_id: str | None = None,
     **more: Any,
 ) -> dict[str, Any]:
-    """A run of so many messages, or of these; user and assistant take turns."""
+    """Build a run of so many messages, or of these; user and assistant take turns."""
     if isinstance(messages, int):
         messages = [
             message(f"message {n} of {task}", "assistant" if n % 2 else "user")
@@ -43,7 +43,7 @@ def run(
 
 
 def bookings(count: int) -> list[dict[str, Any]]:
-    """So many exchanges about one booking each; every third comes back to an old one.
+    """Build so many exchanges, one booking each; every third returns to an old one.
 
     A tool gives back a long text about the booking, which soon has to leave a small
     context, and is fetched back when its id is named again.
@@ -64,14 +64,14 @@ def bookings(count: int) -> list[dict[str, Any]]:
 
 
 def array(folder: Path, *runs: Any, name: str = "desk.json") -> Path:
-    """A file of the format `runs`, on one line."""
+    """Write a file of the format `runs`, on one line."""
     path = folder / name
     path.write_text(json.dumps(runs, ensure_ascii=False), encoding="utf-8")
     return path
 
 
 def lines(folder: Path, *messages: Any, name: str = "desk.jsonl") -> Path:
-    """A file of the format `chat`."""
+    """Write a file of the format `chat`."""
     path = folder / name
     text = "".join(json.dumps(each, ensure_ascii=False) + "\n" for each in messages)
     path.write_text(text, encoding="utf-8")
@@ -79,7 +79,7 @@ def lines(folder: Path, *messages: Any, name: str = "desk.jsonl") -> Path:
 
 
 def items(path: Path, *, form: str = "auto", **options: Any) -> Iterator[Item]:
-    asked = Options(**{"source": path.stem, **options})
+    asked = ImportOptions(**{"source": path.stem, **options})
     return formats.read([path.read_bytes()], options=asked, format_name=form)[1]
 
 
@@ -91,11 +91,11 @@ def take(
     dry_run: bool = False,
     budget: int | None = None,
     **options: Any,
-) -> tuple[Import, list[Bad]]:
-    """The import once it is over, and what was bad."""
+) -> tuple[Import, list[BadRecord]]:
+    """Import a file; return the finished job and the bad records."""
     job = Import(project, skip_bad=skip_bad, dry_run=dry_run, budget=budget)
-    steps = list(job.take(items(path, **options)))
-    return job, [step for step in steps if isinstance(step, Bad)]
+    steps = list(job.import_items(items(path, **options)))
+    return job, [step for step in steps if isinstance(step, BadRecord)]
 
 
 def took(job: Import) -> tuple[int, int, int, int, int]:
@@ -104,25 +104,25 @@ def took(job: Import) -> tuple[int, int, int, int, int]:
 
 
 def find(project: Project, name: str) -> Thread:
-    """The thread of that name, with its subject."""
+    """Return the thread of that name, with its subject."""
     rows = Thread.objects.select_related("subject")
     return rows.get(project=project, name=name)
 
 
 def contents(thread: Thread) -> list[Any]:
-    """What its slots hold, in their order."""
+    """Return the contents of a thread's slots, in order."""
     seqs = [*thread.slots.order_by("index").values_list("seq", flat=True)]
-    opened = journal.contents(thread.subject, thread.project_id, thread.id, seqs)
+    opened = journal.open_contents(thread.subject, thread.project_id, thread.id, seqs)
     return [opened[seq]["content"] for seq in seqs]
 
 
 def dump(project: Project) -> list[dict[str, Any]]:
-    """What an import made, but for ids, times, nonces and what is keyed by them."""
+    """Return an import's records without ids, times, nonces and keyed values."""
     rows = Thread.objects.filter(project=project).select_related("subject")
     return [
         {
             "name": row.name,
-            "user_id": subjects.external_id(row.subject),
+            "user_id": subjects.open_user_id(row.subject),
             "scope": [row.agent_type, row.agent_instance, row.session],
             "labels": json.loads(row.labels),
             "counts": [row.head_seq, row.slot_count, row.turn_count, row.token_count],
@@ -149,5 +149,5 @@ def _event(thread: Thread, row: Event) -> list[Any]:
 
 
 def types(thread: Thread) -> list[str]:
-    """What happened in it, in order."""
+    """Return the types of a thread's events, in order."""
     return [*thread.events.order_by("seq").values_list("type", flat=True)]

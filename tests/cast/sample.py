@@ -1,7 +1,7 @@
-"""The recorded runs of a real agent: where they lie, and what is known of them.
+"""Recorded runs of a real agent: their place, and known figures.
 
-They are not part of the product. MEMORYHUB_SAMPLE names the file; else it is looked for
-beside the checkout.
+The runs are not part of the product. MEMORYHUB_SAMPLE names the file; else it is looked
+for beside the checkout.
 """
 
 from __future__ import annotations
@@ -20,13 +20,13 @@ _BESIDE = _ROOT.parent / "shared" / "data" / f"{NAME}.json"
 
 
 def find() -> Path | None:
-    """The file, if it is there."""
+    """Return the file, if it is there."""
     found = Path(os.environ.get("MEMORYHUB_SAMPLE") or _BESIDE)
     return found if found.is_file() else None
 
 
 def path() -> Path:
-    """The file; without it the test is skipped, or failed where all must run."""
+    """Return the file; without it the test is skipped, or failed where all must run."""
     found = find()
     if found is not None:
         return found

@@ -1,4 +1,4 @@
-"""A model on loopback that answers from a script, and breaks as it is told to.
+"""Model on loopback that answers from a script, and breaks as told.
 
 A double for what is not ours: a chat-completions server of bare sockets, so that it can
 reset, hang, drip and lie about what it sends.
@@ -23,7 +23,7 @@ KEY = "sk-test-4711"
 
 @dataclass(frozen=True)
 class Reply:
-    """What is sent for one question."""
+    """Reply to one question."""
 
     body: bytes = b""
     status: int = 200
@@ -33,7 +33,7 @@ class Reply:
 
 
 def saying(text: Any, **usage: int) -> Reply:
-    """A completion of this text."""
+    """Build a completion of this text."""
     message = {"role": "assistant", "content": text}
     found = {"choices": [{"index": 0, "message": message}], "usage": usage}
     return Reply(json.dumps(found).encode())
@@ -41,7 +41,7 @@ def saying(text: Any, **usage: int) -> Reply:
 
 @dataclass
 class ScriptedModel:
-    """The running server: its script, and every question it was asked."""
+    """Running server: its script, and every question it was asked."""
 
     port: int
     script: list[Reply] = field(default_factory=list)
@@ -59,7 +59,7 @@ class ScriptedModel:
         )
 
     def env(self, key: str = KEY) -> dict[str, str]:
-        """What a process of ours is told of it."""
+        """Return the environment by which a process of ours finds this model."""
         parts = {"URL": self.settings.url, "NAME": "small", "KEY": key}
         return {f"MEMORYHUB_MODEL_{each}": parts[each] for each in parts}
 
@@ -110,7 +110,7 @@ def _request(line: socket.socket) -> tuple[dict[str, str], bytes]:
 
 
 def _received(line: socket.socket) -> bytes:
-    """What came; an error once nothing will, as when who asks was killed."""
+    """Return received bytes; raise once none will come, as after the client's kill."""
     if part := line.recv(65_536):
         return part
     raise ConnectionAbortedError
@@ -118,7 +118,7 @@ def _received(line: socket.socket) -> bytes:
 
 @contextmanager
 def running(*script: Reply) -> Iterator[ScriptedModel]:
-    """A model on a port of its own, until the block ends."""
+    """Run a model on its own port, until the block ends."""
     with socket.create_server(("127.0.0.1", 0)) as server:
         model = ScriptedModel(port=server.getsockname()[1], script=[*script])
         server.settimeout(0.05)

@@ -19,7 +19,7 @@ from django.test import RequestFactory
 
 from inspector import BUILD
 from inspector.access import access
-from inspector.web.cookies import name_at
+from inspector.web.cookies import build_name
 from memoryhub.asgi import Lifespan, application
 from memoryhub.models.access.operators import Operator
 from memoryhub.models.projects import Project
@@ -32,7 +32,7 @@ PATIENCE = 20
 
 
 def sign_in(operator: Operator) -> str:
-    """A session as the sign-in page makes it. Returns its key."""
+    """Make a session as the sign-in page does; return its key."""
     request = RequestFactory().get("/")
     request.session = SessionStore()
     login(request, operator, access.BACKEND)
@@ -43,7 +43,7 @@ def sign_in(operator: Operator) -> str:
 
 @asynccontextmanager
 async def serving() -> AsyncIterator[None]:
-    """What a server runs beside its sockets: writer, readers, doorbell, hub."""
+    """Run the parts of a server beside its sockets: writer, readers, doorbell, hub."""
     # The layer in memory belongs to the loop that first used it.
     channel_layers.backends.clear()
     lifespan = Lifespan()
@@ -56,7 +56,7 @@ async def serving() -> AsyncIterator[None]:
 
 
 class Line:
-    """One socket, whoever opens it."""
+    """Socket, whoever opens it."""
 
     def __init__(
         self,
@@ -82,7 +82,7 @@ class Line:
         self.line._output_queue = asyncio.Queue(room)
 
     async def open(self) -> dict[str, Any]:
-        """What the handshake is answered by."""
+        """Connect and return the answer to the handshake."""
         await self.line.send_input({"type": "websocket.connect"})
         answer: dict[str, Any] = await self.line.receive_output(PATIENCE)
         return answer
@@ -101,7 +101,7 @@ class Line:
         return text
 
     async def closed(self) -> int:
-        """The code that the server ends the socket with, whatever it says before."""
+        """Return the server's closing code, whatever it sends before."""
         while True:
             message = await self.line.receive_output(PATIENCE)
             if message["type"] == "websocket.close":
@@ -114,7 +114,7 @@ class Line:
 
 
 class AgentSocket(Line):
-    """An agent's. Says what it follows and hears events, one JSON object each."""
+    """Agent's socket. It names threads to follow and hears events, one JSON each."""
 
     def __init__(
         self,
@@ -128,7 +128,7 @@ class AgentSocket(Line):
         super().__init__(path, [*shown, *headers], **given)
 
     async def greet(self, **hello: str) -> Self:
-        """Open it, say hello if given one, and hear the server's."""
+        """Open the socket, say hello if given one, and hear the server's."""
         assert (await self.open())["type"] == "websocket.accept"
         if hello:
             await self.send({"t": "hello", **hello})
@@ -144,7 +144,7 @@ class AgentSocket(Line):
 
 
 class Socket(Line):
-    """A page's. Text from `{` is control, else a push."""
+    """Page's socket. Text from `{` is control, else a push."""
 
     def __init__(
         self,
@@ -157,14 +157,14 @@ class Socket(Line):
     ) -> None:
         headers = [] if origin is None else [(b"origin", origin.encode())]
         if session:
-            cookie = f"{name_at(settings.SESSION_COOKIE_NAME, host)}={session}"
+            cookie = f"{build_name(settings.SESSION_COOKIE_NAME, host)}={session}"
             headers.append((b"cookie", cookie.encode()))
         super().__init__(path, headers, client=client, host=host)
 
     async def hello(
         self, wants: Mapping[UUID, tuple[int, list[str]]], **fields: Any
     ) -> dict[str, Any]:
-        """Say what is shown, by thread: seq and panels. Returns the server's hello."""
+        """Say what is shown, by thread: seq and panels; return the server's hello."""
         want = [
             {"thread": str(thread), "panels": panels, "seq": seq}
             for thread, (seq, panels) in wants.items()
@@ -176,7 +176,7 @@ class Socket(Line):
         await self.send({"t": "ack", "n": number_of(push)})
 
     async def control(self, kind: str) -> dict[str, Any]:
-        """The next control message of a kind; others of the server are passed over."""
+        """Return the next control message of a kind, skipping others."""
         while True:
             text = await self.receive()
             if text.startswith("{") and orjson.loads(text)["t"] == kind:
@@ -184,7 +184,7 @@ class Socket(Line):
                 return said
 
     async def push(self) -> str:
-        """The next push; control messages are passed over."""
+        """Return the next push, skipping control messages."""
         while True:
             text = await self.receive()
             if not text.startswith("{"):
@@ -192,7 +192,7 @@ class Socket(Line):
 
 
 async def refused(line: Line, *messages: Any) -> int:
-    """The code that these messages end in, after the handshake."""
+    """Send these messages after the handshake; return the closing code."""
     assert (await line.open())["type"] == "websocket.accept"
     for message in messages:
         await line.send(message)
@@ -202,7 +202,7 @@ async def refused(line: Line, *messages: Any) -> int:
 
 
 async def gone(key: str, thread: str) -> str:
-    """The code by which an agent hears that it can't follow the thread."""
+    """Return the code by which an agent hears that it cannot follow the thread."""
     socket = await AgentSocket(key).greet()
     await socket.follow(thread)
     said = await socket.hear()
@@ -212,12 +212,12 @@ async def gone(key: str, thread: str) -> str:
 
 
 async def heard(socket: AgentSocket, count: int) -> list[dict[str, Any]]:
-    """The next so many messages."""
+    """Return the next so many messages."""
     return [await socket.hear() for _ in range(count)]
 
 
 def number_of(push: str) -> int:
-    """The number of a push, from its mark."""
+    """Return the number of a push, from its mark."""
     return int(push.partition(' data-n="')[2].partition('"')[0])
 
 
@@ -238,6 +238,6 @@ def print_session(name: str = "", role: str = "") -> None:
 
 
 def print_thread(name: str) -> None:
-    """The id of a thread of acme."""
+    """Print the id of a thread of acme."""
     thread = Thread.objects.get(project__slug="acme", name=name)
     sys.stdout.write(str(thread.id))

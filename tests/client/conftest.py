@@ -1,4 +1,4 @@
-"""A hub for the client's tests, and both clients behind one face."""
+"""A hub for the client's tests, and both clients behind one interface."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ Item = dict[str, Any]
 
 
 class Hub(Protocol):
-    """What both clients can do, as tests ask for it: to its end."""
+    """Interface of both clients for tests: each call runs to its end."""
 
     def send(self, request: Request[Answer]) -> Answer: ...
     def each(self, request: Listing) -> list[Item]: ...
@@ -85,7 +85,7 @@ Connect = Callable[..., Hub]
 
 @pytest.fixture(params=[Waiting, Awaited], ids=["sync", "async"])
 def connect(request: pytest.FixtureRequest) -> Iterator[Connect]:
-    """Make a client of this kind; closed with the test."""
+    """Return a function that makes a client of this kind; close it with the test."""
     made: list[Hub] = []
 
     def open_one(*where: str, **patience: Unpack[Patience]) -> Hub:
@@ -99,7 +99,7 @@ def connect(request: pytest.FixtureRequest) -> Iterator[Connect]:
 
 @pytest.fixture
 def project() -> str:
-    """The test's own, in an instance of many tests."""
+    """Make a project for the test, in an instance of many tests."""
     return f"acme-{secrets.token_hex(4)}"
 
 
@@ -112,7 +112,7 @@ def key(shared: Instance, project: str) -> str:
 def officer(
     connect: Connect, shared: Instance, served: Server, project: str, key: str
 ) -> Hub:
-    """By a key that answers for people, and reads no memory."""
+    """Return a client whose key manages people and reads no memory."""
     scopes = "--scopes=subject:export,subject:forget,admin"
     return connect(served.url, shared.managed("create_key", project, scopes).strip())
 

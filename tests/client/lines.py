@@ -1,4 +1,4 @@
-"""A line between client and hub that drops when a test says so."""
+"""A connection between client and hub that drops when a test says so."""
 
 from __future__ import annotations
 
@@ -9,19 +9,19 @@ from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
 
-#: How long a client may take to come back.
+#: Seconds that a client may take to reconnect.
 PATIENCE = 30
 
 
 @dataclass(slots=True)
 class Line:
-    """A port that leads to another. What is sent arrives; answers can be lost."""
+    """A port that forwards to another: requests arrive; answers can be lost."""
 
     target: int
     listener: socket.socket
-    #: So many answers are cut off before their first byte.
+    #: Number of answers to cut off before their first byte.
     lose: int = 0
-    #: A line that has carried so many bytes of answers drops, wherever they end.
+    #: Number of answer bytes after which a connection drops, even within an event.
     carries: int = sys.maxsize
     opened: int = 0
     _lines: list[socket.socket] = field(default_factory=list)
@@ -32,12 +32,12 @@ class Line:
         return f"http://127.0.0.1:{self.listener.getsockname()[1]}"
 
     def cut(self) -> None:
-        """Drop all lines that are open; new ones are taken."""
+        """Drop all open connections; accept new ones."""
         while self._lines:
             end(self._lines.pop())
 
     def await_opened(self, count: int) -> None:
-        """Return once so many lines have been opened in all."""
+        """Wait until so many connections have been opened in all."""
         with self._changed:
             assert self._changed.wait_for(lambda: self.opened >= count, PATIENCE)
 

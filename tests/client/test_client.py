@@ -1,4 +1,4 @@
-"""Both clients against a real server: what is sent, listed, refused, downloaded."""
+"""Both clients against a real server: writes, lists, refusals, downloads."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ from memoryhub_client import (
     working_memory,
     working_set,
 )
-from memoryhub_client.answers import Turn
+from memoryhub_client.answers import TurnAnswer
 from memoryhub_client.slots import Slot
 from tests.client.conftest import Connect, Hub
 from tests.harness.instances import Server, free_port
@@ -46,7 +46,7 @@ def message_slot(text: object) -> Slot:
     return {"from": "user", "to": "agent", "type": "chat.user", "content": text}
 
 
-def test_an_exchange_as_an_agent_has_it(hub: Hub) -> None:
+def test_client_runs_the_exchange_of_an_agent(hub: Hub) -> None:
     hub.send(threads.put("talk", config={"budget_tokens": 8_000}))
     hub.send(
         pages.create(
@@ -59,7 +59,7 @@ def test_an_exchange_as_an_agent_has_it(hub: Hub) -> None:
     )
     message = {"role": "user", "content": "What is the code?"}
     begun = turns.begin("talk", items=[message_slot(message)])
-    turn = assert_type(hub.send(begun), Turn)
+    turn = assert_type(hub.send(begun), TurnAnswer)
     assert turn["request"]["messages"][-1]["content"] == "What is the code?"
     arguments = '{"page_id": "code"}'
     function = {"name": "page_fault", "arguments": arguments}
@@ -69,7 +69,7 @@ def test_an_exchange_as_an_agent_has_it(hub: Hub) -> None:
     assert hub.send(working_set.get("talk"))["thread"] == "talk"
 
 
-def test_working_memory_is_written_and_read(hub: Hub) -> None:
+def test_client_writes_and_reads_working_memory(hub: Hub) -> None:
     hub.send(keys.put("talk", "city", {"name": "Kraków"}, if_none_match="*"))
     hub.send(notes.add("talk", "It rains."))
     hub.send(tasks.put("talk", description="Pack", status="running"))
@@ -84,7 +84,7 @@ def test_working_memory_is_written_and_read(hub: Hub) -> None:
     assert hub.send(keys.get("talk", "city", at_seq=2))["value"] == {"name": "Kraków"}
 
 
-def test_a_list_goes_on_to_its_end(hub: Hub) -> None:
+def test_client_walks_a_list_to_its_end(hub: Hub) -> None:
     hub.send(slots.append_batch("talk", [message_slot(n) for n in range(7)]))
     found = hub.each(slots.list_all("talk", limit=3))
     assert [slot["content"] for slot in found] == [*range(7)]
@@ -95,7 +95,7 @@ def test_a_list_goes_on_to_its_end(hub: Hub) -> None:
     assert len(seqs) > 7
 
 
-def test_a_list_that_is_posted_goes_on_as_well(hub: Hub) -> None:
+def test_client_walks_a_posted_search_to_its_end(hub: Hub) -> None:
     for n in range(3):
         hub.send(threads.put(f"talk-{n}", user_id="ann", labels={"kind": "a", "n": n}))
     hub.send(threads.put("other"))
@@ -105,7 +105,7 @@ def test_a_list_that_is_posted_goes_on_as_well(hub: Hub) -> None:
     assert {thread["thread"] for thread in labelled} == {"talk-0", "talk-1", "talk-2"}
 
 
-def test_an_export_comes_as_a_file(hub: Hub, officer: Hub) -> None:
+def test_client_downloads_an_export_as_a_file(hub: Hub, officer: Hub) -> None:
     hub.send(threads.put("talk", user_id="ann"))
     hub.send(slots.append("talk", message_slot("It is blue.")))
     subject = officer.send(subjects.resolve("ann"))["id"]
@@ -135,7 +135,7 @@ REFUSED: dict[str, tuple[Callable[[], Request[Any]], type[Problem], int]] = {
 
 
 @pytest.mark.parametrize("code", REFUSED)
-def test_a_refusal_is_an_exception_of_its_family(hub: Hub, code: str) -> None:
+def test_client_raises_the_exception_family_of_a_refusal(hub: Hub, code: str) -> None:
     hub.send(threads.put("talk"))
     make, family, status = REFUSED[code]
     with pytest.raises(Problem) as refusal:
@@ -147,7 +147,7 @@ def test_a_refusal_is_an_exception_of_its_family(hub: Hub, code: str) -> None:
     assert refusal.value.retry is None
 
 
-def test_a_refusal_says_where(hub: Hub) -> None:
+def test_client_exception_names_the_refused_field(hub: Hub) -> None:
     wrong: Any = {**message_slot(1), "from": "Ü"}
     with pytest.raises(Invalid) as refusal:
         hub.send(slots.append_batch("talk", [message_slot(0), wrong]))
@@ -155,7 +155,7 @@ def test_a_refusal_says_where(hub: Hub) -> None:
     assert place["loc"][-2:] == [1, "from"]
 
 
-def test_what_no_clock_renews_is_not_waited_for(hub: Hub) -> None:
+def test_client_does_not_wait_for_a_limit_that_time_never_renews(hub: Hub) -> None:
     hub.send(threads.put("talk", config={"max_faults_per_turn": 0}))
     page = pages.put(
         "talk",
@@ -175,19 +175,21 @@ def test_what_no_clock_renews_is_not_waited_for(hub: Hub) -> None:
     assert refusal.value.body["renews"] == "next_exchange"
 
 
-def test_a_wrong_key_is_told(connect: Connect, served: Server, key: str) -> None:
+def test_client_raises_on_a_wrong_key(
+    connect: Connect, served: Server, key: str
+) -> None:
     stranger = connect(served.url, key[:-1] + ("a" if key[-1] != "a" else "b"))
     with pytest.raises(Unauthorized):
         stranger.send(threads.get("talk"))
 
 
-def test_nobody_there_is_told(connect: Connect, key: str) -> None:
+def test_client_raises_unreachable_without_a_server(connect: Connect, key: str) -> None:
     alone = connect(f"http://127.0.0.1:{free_port()}", key, retries=1)
     with pytest.raises(Unreachable):
         alone.send(threads.get("talk"))
 
 
-def test_an_erasure_is_planned_and_looked_at(hub: Hub, officer: Hub) -> None:
+def test_client_plans_and_reads_an_erasure(hub: Hub, officer: Hub) -> None:
     hub.send(threads.put("talk", user_id="bob"))
     subject = officer.send(subjects.resolve("bob"))["id"]
     plan = officer.send(erasures.plan(subject, "thread", "test", thread="talk"))
@@ -196,7 +198,9 @@ def test_an_erasure_is_planned_and_looked_at(hub: Hub, officer: Hub) -> None:
     assert officer.send(erasures.cancel(plan["id"]))["state"] == "cancelled"
 
 
-def test_a_key_may_not_do_all(hub: Hub, officer: Hub) -> None:
+def test_client_raises_forbidden_beyond_the_scopes_of_its_key(
+    hub: Hub, officer: Hub
+) -> None:
     with pytest.raises(Forbidden) as refusal:
         officer.send(threads.get("talk"))
     assert refusal.value.code == "scope"

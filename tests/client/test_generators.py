@@ -1,4 +1,4 @@
-"""What others make of the OpenAPI document: it is valid, and nobody warns of it."""
+"""Other programs on the OpenAPI document: validation and code generators."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from tests.harness.instances import Server
 
 DOCUMENT = json.loads(json.dumps(agent_api.get_openapi_schema()))
 TYPESCRIPT = Path(__file__).parent.parent / "typescript"
-#: A ZIP is bytes, and the generator knows bytes by one name only. Others would format.
+#: The generator knows bytes by one format name only, and a ZIP is bytes.
 CONFIG = {
     "content_type_overrides": {"application/zip": "application/octet-stream"},
     "post_hooks": [],
@@ -35,7 +35,7 @@ def document(tmp_path: Path) -> Path:
 
 
 def output_of(*command: str | Path, cwd: Path) -> str:
-    """What a command says, if it goes well."""
+    """Run a command, which must succeed; return its output."""
     done = subprocess.run(
         command, cwd=cwd, capture_output=True, text=True, timeout=MINUTES, check=False
     )
@@ -43,19 +43,19 @@ def output_of(*command: str | Path, cwd: Path) -> str:
     return done.stdout + done.stderr
 
 
-def test_the_document_is_valid() -> None:
+def test_openapi_document_is_valid() -> None:
     assert [*OpenAPIV31SpecValidator(DOCUMENT).iter_errors()] == []
 
 
-def test_a_document_that_is_not_valid_is_seen() -> None:
-    """The control of the test above."""
+def test_invalid_openapi_document_is_seen() -> None:
+    """Serve as the control of the test above."""
     paths: dict[str, Any] = {"/x": {"get": {"responses": {"200": {}}}}}
     wrong = OpenAPIV31SpecValidator({**DOCUMENT, "paths": paths})
     assert [*wrong.iter_errors()]
 
 
 @pytest.mark.slow
-def test_a_python_client_is_generated_and_works(
+def test_python_client_is_generated_and_works(
     document: Path,
     served: Server,
     key: str,
@@ -102,7 +102,7 @@ def test_typescript_is_generated_and_compiles(document: Path, tmp_path: Path) ->
 
 
 def installed() -> Path:
-    """The commands that package-lock.json pins; they are kept beside the environment.
+    """Install the commands that package-lock.json pins, beside the environment.
 
     Nothing else changes: no script of a package runs, and npm's cache lies there too.
     """
@@ -113,7 +113,7 @@ def installed() -> Path:
     digest = hashlib.sha256(lock.read_bytes()).hexdigest()[:16]
     kept = Path(sys.prefix) / "typescript"
     folder = kept / digest
-    # It is written when all else is there.
+    # This file is written last, so that it marks a complete installation.
     done = folder / "done"
     if not done.exists():
         folder.mkdir(parents=True, exist_ok=True)

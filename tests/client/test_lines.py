@@ -1,4 +1,4 @@
-"""Lines that drop, servers that end, limits: what is sent again, and what is not."""
+"""Retries of the clients: dropped connections, killed servers, limits."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ def line(served: Server) -> Iterator[Line]:
         yield made
 
 
-def test_a_write_whose_answer_is_lost_is_written_once(
+def test_write_whose_answer_is_lost_is_written_once(
     connect: Connect, line: Line, key: str
 ) -> None:
     hub = connect(line.url, key)
@@ -44,10 +44,10 @@ def test_a_write_whose_answer_is_lost_is_written_once(
     assert slot["seq"] == answer["seq"]
 
 
-def test_the_same_request_is_the_same_write(
+def test_request_sent_again_is_the_same_write(
     connect: Connect, served: Server, key: str
 ) -> None:
-    """A request is a value: kept, it can be sent again by another process."""
+    """A request is a value, which another process can send again."""
     append = slots.append("talk", SLOT)
     first = connect(served.url, key).send(append)
     assert connect(served.url, key).send(append) == first
@@ -62,7 +62,7 @@ ONCE = {
 
 
 @pytest.mark.parametrize("request_", ONCE.values(), ids=ONCE)
-def test_what_is_not_repeatable_is_sent_once(
+def test_request_that_is_not_repeatable_is_sent_once(
     connect: Connect, line: Line, key: str, request_: Request
 ) -> None:
     hub = connect(line.url, key)
@@ -74,7 +74,7 @@ def test_what_is_not_repeatable_is_sent_once(
     assert line.opened == opened + 1
 
 
-def test_what_is_repeatable_by_itself_has_no_key(
+def test_repeatable_request_is_sent_again_without_an_idempotency_key(
     connect: Connect, line: Line, key: str
 ) -> None:
     hub = connect(line.url, key)
@@ -87,12 +87,12 @@ def test_what_is_repeatable_by_itself_has_no_key(
     assert line.opened == 4
 
 
-def test_a_feed_goes_on_across_lines_that_drop(
+def test_feed_survives_dropped_connections(
     connect: Connect, served: Server, line: Line, key: str
 ) -> None:
-    """Each event once, whole and in order, though lines end in the middle of one."""
+    """Each event comes once, whole and in order, though connections drop within one."""
     writer, reader = connect(served.url, key), connect(line.url, key)
-    # So that nothing but messages is written.
+    # Only messages are written from here on.
     writer.send(threads.put("talk", config={"map_slots": False}))
     for number in range(30):
         content = "é" * 20_000 + str(number)
@@ -106,10 +106,10 @@ def test_a_feed_goes_on_across_lines_that_drop(
     assert line.opened >= 3
 
 
-def test_a_feed_waits_for_what_comes(
+def test_feed_waits_for_new_events(
     connect: Connect, served: Server, line: Line, key: str
 ) -> None:
-    """Cut while nothing happens, it is there again when something does."""
+    """A feed that is cut while idle has reconnected when the next event comes."""
     with Client(served.url, key) as writer:
         writer.send(threads.put("talk"))
 
@@ -135,7 +135,9 @@ SLOW = {"MEMORYHUB_KEY_REQUESTS_PER_SECOND": "1", "MEMORYHUB_KEY_BURST": "1"}
 
 
 @pytest.mark.slow
-def test_a_rate_is_kept_by_waiting(connect: Connect, instance: Instance) -> None:
+def test_client_waits_when_the_rate_is_exceeded(
+    connect: Connect, instance: Instance
+) -> None:
     key = instance.call(MAKE_KEY).strip()
     with instance.serve(**SLOW) as server:
         hub = connect(server.url, key)
@@ -155,10 +157,8 @@ def send_often(hub: Hub) -> None:
 
 
 @pytest.mark.slow
-def test_a_server_that_was_killed_is_waited_for(
-    connect: Connect, instance: Instance
-) -> None:
-    """What was sent while nobody was there is written once, and the feed goes on."""
+def test_client_waits_for_a_killed_server(connect: Connect, instance: Instance) -> None:
+    """A write sent while the server is down is written once, and the feed goes on."""
     key = instance.call(MAKE_KEY).strip()
     with instance.serve() as server:
         hub = connect(server.url, key, retries=12)

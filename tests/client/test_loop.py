@@ -11,15 +11,15 @@ import pytest
 
 from memoryhub.kernel.messages.message import Vendor
 from memoryhub_client import AsyncClient, AsyncLoop, Client, Loop, slots, threads, tools
-from memoryhub_client.answers import Message, ModelRequest
+from memoryhub_client.answers import ModelMessage, ModelRequest
 from tests.harness.instances import Server
 from tests.kernel.messages.vendors import require_types
 from tests.validators import require_request
 
 APIS: list[Vendor] = ["chat", "responses", "anthropic"]
-ASKED: Message = {"role": "user", "content": "Where is my parcel?"}
+ASKED: ModelMessage = {"role": "user", "content": "Where is my parcel?"}
 SAID = "In Kraków."
-#: What the model calls at once, and what it is told: the text, and whether it failed.
+#: Tool calls of the model, with the expected text and failure of each.
 CALLS: dict[str, tuple[Any, str, bool]] = {
     "track": ({"parcel": 7}, '{"parcel": 7, "at": "Krak\\u00f3w"}', False),
     "ring": ({"parcel": 7}, "No answer in time.", True),
@@ -35,7 +35,7 @@ OF_THE_HUB = {"page_search", "nothing"}
 
 
 class StopError(BaseException):
-    """It is no Exception, so nobody catches it."""
+    """Interruption that is no Exception, so that nobody catches it."""
 
 
 def track(parcel: int) -> Any:
@@ -90,25 +90,25 @@ LONG: list[Callable[..., Any]] = [read_log, read_ledger]
 
 
 class Model:
-    """Calls tools once, then answers; takes no request that its API would refuse."""
+    """Model that calls tools once, then answers; refuses what its API would refuse."""
 
     def __init__(self, api: Vendor, *calls: str) -> None:
         self.api = api
         self.script = [build_calls(api, calls), build_answer(api)]
         self.asked = list[ModelRequest]()
 
-    def __call__(self, request: ModelRequest) -> Message:
+    def __call__(self, request: ModelRequest) -> ModelMessage:
         self.asked.append(request)
         require_request(self.api, {**request})
         require_types(self.api, {**request})
         return self.script[len(self.asked) - 1]
 
-    async def awaited(self, request: ModelRequest) -> Message:
+    async def awaited(self, request: ModelRequest) -> ModelMessage:
         return self(request)
 
 
-def build_calls(api: Vendor, names: tuple[str, ...]) -> Message:
-    """The assistant's message that calls these tools."""
+def build_calls(api: Vendor, names: tuple[str, ...]) -> ModelMessage:
+    """Build the assistant's message that calls these tools."""
     built: list[Any] = []
     for name in names:
         given = CALLS[name][0] if name in CALLS else {}
@@ -126,7 +126,7 @@ def build_calls(api: Vendor, names: tuple[str, ...]) -> Message:
     return {"role": "assistant", "content": built}
 
 
-def build_answer(api: Vendor) -> Message:
+def build_answer(api: Vendor) -> ModelMessage:
     said: Any = SAID
     if api == "responses":
         part = {"type": "output_text", "text": SAID, "annotations": []}
@@ -138,7 +138,7 @@ def build_answer(api: Vendor) -> Message:
 
 
 def list_results(api: Vendor, kept: list[Any]) -> Iterator[tuple[str, str, bool]]:
-    """Call, text and failure of each result, which are stored as the API has them."""
+    """List call, text and failure of each result, stored as the API has them."""
     if api == "anthropic":
         (message,) = kept
         assert message["role"] == "user"
@@ -158,7 +158,7 @@ def list_results(api: Vendor, kept: list[Any]) -> Iterator[tuple[str, str, bool]
         yield told[call], told[text], told[text].startswith("Failed: ")
 
 
-def run(kind: str, url: str, key: str, model: Model) -> Message:
+def run(kind: str, url: str, key: str, model: Model) -> ModelMessage:
     functions = {each.__name__: each for each in (*OWN, *LONG)}
     with Client(url, key) as hub:
         hub.send(threads.put("talk", config={"format": model.api}))
@@ -166,10 +166,10 @@ def run(kind: str, url: str, key: str, model: Model) -> Message:
         if kind == "sync":
             return Loop(hub, "talk", model, functions).run(ASKED)
 
-    # Both kinds of them, each with one that raises.
+    # Plain and async tools, each with one that raises.
     functions |= {name: as_coroutine(functions[name]) for name in ("track", "ring")}
 
-    async def awaited() -> Message:
+    async def awaited() -> ModelMessage:
         async with AsyncClient(url, key) as hub:
             return await AsyncLoop(hub, "talk", model.awaited, functions).run(ASKED)
 
@@ -193,9 +193,9 @@ def test_loop_stores_each_call_with_its_result_or_failure(
         CALLS.items(), results, strict=True
     ):
         assert told in text, name
-        # Only Anthropic's results have a place where the hub says so.
+        # Only Anthropic's results have a field for a failure.
         assert failed == (fails and (api == "anthropic" or name not in OF_THE_HUB))
-    # The model was shown all of it; what it would refuse is judged as it is asked.
+    # The model saw the whole result; refusals are judged at the next request.
     assert len(model.asked) == 2
     shown = json.dumps(model.asked[1], ensure_ascii=False)
     assert all(
@@ -220,7 +220,9 @@ def test_loop_keeps_both_ends_of_results_that_are_too_long_to_store(
 
 
 @pytest.mark.parametrize("kind", ["sync", "async"])
-def test_loop_lets_an_interruption_pass(kind: str, served: Server, key: str) -> None:
+def test_loop_does_not_catch_an_interruption(
+    kind: str, served: Server, key: str
+) -> None:
     with pytest.raises(StopError):
         run(kind, served.url, key, Model("chat", "stop"))
 

@@ -1,4 +1,4 @@
-"""What the client can send, held against the OpenAPI document, both ways."""
+"""Requests of the client compared with the OpenAPI document, both ways."""
 
 from __future__ import annotations
 
@@ -16,22 +16,22 @@ import pytest
 import memoryhub_client
 from memoryhub.api import api as agent_api
 from memoryhub_client import slots, turns
-from memoryhub_client.requests import Request, at
+from memoryhub_client.requests import Request, build_path
 
 DOCUMENT: dict[str, Any] = json.loads(json.dumps(agent_api.get_openapi_schema()))
 COMPONENTS = DOCUMENT["components"]
 PREFIX = "/api/v1"
 
-#: Documented, and sent by nothing of the client's, because:
+#: Documented parameters that the client never sends, with the reason:
 UNSENT = {
-    "Last-Event-ID",  # `after` says the same, and it stays in the request
+    "Last-Event-ID",  # `after` has the same effect, and stays in the request
 }
 
 Make = Callable[..., Request]
 
 
 def makers() -> Iterator[tuple[str, Make]]:
-    """What makes requests: the public functions of the nouns."""
+    """Return the functions that make requests: the public functions of the nouns."""
     for module in pkgutil.iter_modules(memoryhub_client.__path__):
         if module.name == "requests":
             continue
@@ -45,36 +45,41 @@ def makers() -> Iterator[tuple[str, Make]]:
 
 
 MAKERS = dict(makers())
-#: Those whose answers have a type of their own, other than a message.
+#: Operations whose answers have a type, apart from messages.
 ANSWERED = [turns.begin, slots.append]
 
 
-# A value of each type, with all that may be in it
+# Full values of each type
 
 
-def full(hint: Any) -> Any:
-    """A value with every field that the type knows."""
+def build_full_value(hint: Any) -> Any:
+    """Build a value with every field of the type."""
     origin, arguments = typing.get_origin(hint), typing.get_args(hint)
     if hint in (str, Any):
         return "x"
     if hint in (int, float, bool):
         return hint(1)
     if origin in (Union, UnionType):
-        return full(next(each for each in arguments if each is not NoneType))
+        return build_full_value(
+            next(each for each in arguments if each is not NoneType)
+        )
     if origin is Literal:
         return arguments[0]
     if origin is NotRequired:
-        return full(arguments[0])
+        return build_full_value(arguments[0])
     if origin in (Sequence, list):
-        return [full(arguments[0])]
+        return [build_full_value(arguments[0])]
     if origin in (Mapping, dict):
-        return {"x": full(arguments[1])}
+        return {"x": build_full_value(arguments[1])}
     assert typing.is_typeddict(hint), hint
-    return {name: full(each) for name, each in typing.get_type_hints(hint).items()}
+    return {
+        name: build_full_value(each)
+        for name, each in typing.get_type_hints(hint).items()
+    }
 
 
-def given(make: Make, *, least: bool = False) -> dict[str, Any]:
-    """All arguments that it takes, by name, or the `least` that it must have."""
+def build_arguments(make: Make, *, least: bool = False) -> dict[str, Any]:
+    """Build all arguments of a function by name, or with `least` the required ones."""
     found: dict[str, Any] = {}
     for name, hint in typing.get_type_hints(make).items():
         if name == "return":
@@ -83,9 +88,9 @@ def given(make: Make, *, least: bool = False) -> dict[str, Any]:
         if kind is inspect.Parameter.VAR_KEYWORD:
             (fields,) = typing.get_args(hint)
             kept = fields.__required_keys__ if least else fields.__annotations__
-            found |= {name: full(fields)[name] for name in kept}
+            found |= {name: build_full_value(fields)[name] for name in kept}
         else:
-            found[name] = full(hint)
+            found[name] = build_full_value(hint)
     return found
 
 
@@ -93,22 +98,24 @@ def given(make: Make, *, least: bool = False) -> dict[str, Any]:
 
 
 def operation(make: Make) -> tuple[str, Request, dict[str, Any]]:
-    """What is sent when everything is given, and the one operation that it is."""
-    arguments = given(make)
+    """Return the request with all arguments, and its one operation."""
+    arguments = build_arguments(make)
     request = make(**arguments)
     found = [
         (path, methods[request.method.lower()])
         for path, methods in DOCUMENT["paths"].items()
         if request.method.lower() in methods
-        and request.path == filled(path, methods[request.method.lower()])
+        and request.path == fill_path(path, methods[request.method.lower()])
     ]
     (label, documented) = found[0] if len(found) == 1 else pytest.fail(request.path)
     return f"{request.method} {label}", request, documented
 
 
-def filled(path: str, documented: dict[str, Any]) -> str:
+def fill_path(path: str, documented: dict[str, Any]) -> str:
     places = {
-        each["name"]: full(int if each["schema"].get("type") == "integer" else str)
+        each["name"]: build_full_value(
+            int if each["schema"].get("type") == "integer" else str
+        )
         for each in parameters(documented)
         if each["in"] == "path"
     }
@@ -116,17 +123,17 @@ def filled(path: str, documented: dict[str, Any]) -> str:
 
 
 class _Integers(dict[str, Any]):
-    """A checkpoint is a seq or a name; the client's first kind is a seq."""
+    """Schema view that picks integers: a checkpoint is a seq or a name."""
 
     def __getitem__(self, name: str) -> Any:
         return 1 if name == "checkpoint" else super().__getitem__(name)
 
 
 def parameters(documented: dict[str, Any]) -> list[dict[str, Any]]:
-    return [resolved(each) for each in documented.get("parameters", [])]
+    return [resolve_reference(each) for each in documented.get("parameters", [])]
 
 
-def resolved(part: dict[str, Any]) -> dict[str, Any]:
+def resolve_reference(part: dict[str, Any]) -> dict[str, Any]:
     while "$ref" in part:
         _, _, kind, name = part["$ref"].split("/")
         part = COMPONENTS[kind][name]
@@ -134,8 +141,8 @@ def resolved(part: dict[str, Any]) -> dict[str, Any]:
 
 
 @pytest.mark.parametrize("name", MAKERS)
-def test_a_request_is_an_operation_of_the_document(name: str) -> None:
-    """With all that may be given: the same parameters, headers and fields, no other."""
+def test_request_is_an_operation_of_the_openapi_document(name: str) -> None:
+    """With all arguments, parameters, headers and fields are those of the document."""
     _, request, documented = operation(MAKERS[name])
     declared = {
         place: {each["name"] for each in parameters(documented) if each["in"] == place}
@@ -147,40 +154,40 @@ def test_a_request_is_an_operation_of_the_document(name: str) -> None:
     if "requestBody" not in documented:
         assert request.body is None
         return
-    fits(request.body, documented["requestBody"]["content"]["application/json"])
+    check_fields(request.body, documented["requestBody"]["content"]["application/json"])
 
 
 @pytest.mark.parametrize("make", ANSWERED, ids=lambda make: make.__name__)
-def test_typed_answer_has_the_fields_of_the_document(make: Make) -> None:
+def test_typed_answer_has_the_fields_of_the_openapi_document(make: Make) -> None:
     _, _, documented = operation(make)
     (answer,) = typing.get_args(typing.get_type_hints(make)["return"])
     (content,) = (
-        resolved(each)["content"]["application/json"]
+        resolve_reference(each)["content"]["application/json"]
         for status, each in documented["responses"].items()
         if status.startswith("2")
     )
-    fits(full(answer), content)
+    check_fields(build_full_value(answer), content)
 
 
-def fits(value: Any, part: dict[str, Any]) -> None:
-    """Whether it has exactly the fields of a schema, and those inside, too."""
-    schema = resolved(part.get("schema", part))
-    choices = [resolved(each) for each in schema.get("anyOf", [schema])]
+def check_fields(value: Any, part: dict[str, Any]) -> None:
+    """Check that a value has exactly the fields of a schema, nested ones included."""
+    schema = resolve_reference(part.get("schema", part))
+    choices = [resolve_reference(each) for each in schema.get("anyOf", [schema])]
     if isinstance(value, list):
         (listed,) = (each for each in choices if each.get("type") == "array")
-        fits(value[0], listed["items"])
+        check_fields(value[0], listed["items"])
     for each in choices:
         if isinstance(value, dict) and "properties" in each and value != {"x": "x"}:
             assert set(value) == set(each["properties"])
             for name, inner in value.items():
-                fits(inner, each["properties"][name])
+                check_fields(inner, each["properties"][name])
     words = [word for each in choices for word in each.get("enum", [])]
     assert not words or value in words
 
 
 @pytest.mark.parametrize("name", MAKERS)
-def test_words_are_those_of_the_document(name: str) -> None:
-    """A closed list of the client's has each word of the document's."""
+def test_closed_lists_equal_those_of_the_openapi_document(name: str) -> None:
+    """Each closed list of the client has every word of the document's list."""
     _, _, documented = operation(MAKERS[name])
     lists = enums(documented)
     for field, hint in hints(MAKERS[name]):
@@ -207,19 +214,19 @@ def literals(hint: Any) -> Iterator[Any]:
 def enums(documented: dict[str, Any]) -> dict[str, list[set[Any]]]:
     fields = {each["name"]: each["schema"] for each in parameters(documented)}
     if body := documented.get("requestBody"):
-        schema = resolved(body["content"]["application/json"]["schema"])
+        schema = resolve_reference(body["content"]["application/json"]["schema"])
         fields |= schema.get("properties", {})
     found = {}
     for name, field in fields.items():
         one = field.get("items", field)
-        parts = [resolved(each) for each in one.get("anyOf", [one])]
+        parts = [resolve_reference(each) for each in one.get("anyOf", [one])]
         lists = [set(part["enum"]) for part in parts if "enum" in part]
         if lists and lists[0] != {"true", "false"}:
             found[name] = lists
     return found
 
 
-def test_every_operation_can_be_sent() -> None:
+def test_every_operation_can_be_sent_by_the_client() -> None:
     sent = [operation(make)[0] for make in MAKERS.values()]
     documented = {
         f"{method.upper()} {path}"
@@ -231,8 +238,8 @@ def test_every_operation_can_be_sent() -> None:
 
 
 @pytest.mark.parametrize("name", MAKERS)
-def test_what_must_be_given_is_asked_for(name: str) -> None:
-    """With the least that the types let by, everything required is sent."""
+def test_client_functions_require_all_required_parameters(name: str) -> None:
+    """The fewest arguments that the types allow include everything required."""
     _, _, documented = operation(MAKERS[name])
     needed = {
         each["name"]
@@ -240,17 +247,17 @@ def test_what_must_be_given_is_asked_for(name: str) -> None:
         if each.get("required") and each["in"] != "path"
     }
     if body := documented.get("requestBody"):
-        schema = resolved(body["content"]["application/json"]["schema"])
+        schema = resolve_reference(body["content"]["application/json"]["schema"])
         needed |= set(schema.get("required", []))
-    least = MAKERS[name](**given(MAKERS[name], least=True))
+    least = MAKERS[name](**build_arguments(MAKERS[name], least=True))
     assert needed <= {*least.query, *(least.body or {})}
 
 
 @pytest.mark.parametrize("name", ["", ".", ".."])
-def test_a_name_can_not_change_the_path(name: str) -> None:
+def test_name_in_a_request_cannot_change_its_path(name: str) -> None:
     with pytest.raises(ValueError, match="dots"):
-        at("threads", name)
-    assert at("threads", "a/b?c") == "/threads/a%2Fb%3Fc"
+        build_path("threads", name)
+    assert build_path("threads", "a/b?c") == "/threads/a%2Fb%3Fc"
 
 
 class Typed(TypedDict, total=False):
@@ -260,9 +267,9 @@ class Typed(TypedDict, total=False):
 @pytest.mark.parametrize(
     "value", [{"a": 1, "c": 1}, {"b": 1}, {}], ids=["more", "other", "less"]
 )
-def test_another_shape_is_seen(value: dict[str, int]) -> None:
-    """The control of the tests above."""
+def test_differing_schema_is_seen(value: dict[str, int]) -> None:
+    """Serve as the control of the tests above."""
     schema = {"properties": {"a": {"type": "integer"}}, "type": "object"}
-    fits(full(Typed), schema)
+    check_fields(build_full_value(Typed), schema)
     with pytest.raises(AssertionError):
-        fits(value, schema)
+        check_fields(value, schema)

@@ -25,7 +25,7 @@ from playwright.sync_api import (
 
 from inspector.access import sign_in
 from memoryhub import journal
-from memoryhub.journal import Order, Receipt
+from memoryhub.journal import Order, OrderReceipt
 from memoryhub.kernel.commands import AppendSlots
 from memoryhub.management.serving import server as serving
 from memoryhub.models.projects import Project
@@ -35,16 +35,16 @@ from tests.cast import factories
 
 CHROMIUM = shutil.which("chromium") or shutil.which("chromium-browser")
 AXE = Path(__file__).parent.parent / "vendor/axe-core-4.14.1/axe.min.js"
-#: Says in the console what a page would otherwise keep to itself.
+#: Script that logs a page's silent errors to the console.
 WATCH = """
 document.addEventListener("securitypolicyviolation", (event) =>
   console.error("policy: " + event.violatedDirective + " " + event.blockedURI));
 document.addEventListener("htmx:oobErrorNoTarget", () => console.error("no target"));
 """
-#: What htmx says when a request came to nothing; `Watched` hears why from the browser.
+#: Message of htmx on a failed request; `Watched` gets the cause from the browser.
 DROPPED = ("htmx:afterRequest", "htmx:sendError", "htmx:sendAbort")
 WAIT_SECONDS = 20
-#: Milliseconds in which a browser that shares two cores does anything.
+#: Timeout in milliseconds of any browser act, on two shared cores.
 PATIENCE = 30_000
 expect.set_options(timeout=PATIENCE)
 
@@ -62,13 +62,13 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
 
 @dataclass(kw_only=True)  # Playwright hangs its wrappers on the instance
 class Watched:
-    """What went wrong in the browser, and where it went."""
+    """Recorder of browser errors, and of the addresses that the browser asked for."""
 
     problems: list[str] = field(default_factory=list)
     urls: list[str] = field(default_factory=list)
-    #: Parts of messages that a test brings about on purpose.
+    #: Parts of messages that a test provokes on purpose.
     expected: list[str] = field(default_factory=list)
-    #: Addresses that it may go to, beside the server's first.
+    #: Addresses that the browser may ask, beside the server's first.
     others: list[str] = field(default_factory=list)
 
     def unexpected(self) -> list[str]:
@@ -92,7 +92,7 @@ class Watched:
             self.problems.append(f"console: {message.text} {url}")
 
     def _failed(self, request: Request) -> None:
-        # A page that is left drops what it had asked for.
+        # A page that the browser leaves aborts its requests.
         if request.failure != "net::ERR_ABORTED":
             self.problems.append(f"failed: {request.url} {request.failure}")
 
@@ -114,33 +114,33 @@ def chromium() -> Iterator[Browser]:
         )
         yield browser
         browser.close()
-        # Made under Playwright's loop, which ends here.
+        # Connections made under Playwright's loop, which ends here.
         connections.close_all()
 
 
 @pytest.fixture
 def server(servers: tuple[str, str]) -> str:
-    """The address of the whole application."""
+    """Serve the whole application; return its address."""
     return servers[0]
 
 
 @pytest.fixture
 def servers(transactional_db: None) -> Iterator[tuple[str, str]]:
-    """The whole application on two free ports; its addresses.
+    """Serve the whole application on two free ports; return the addresses.
 
-    What a test begins with is made before: fixtures that write stand to the left.
+    Name fixtures that write to the left, so that they run before the server starts.
     """
     sign_in.link_limit.forget()
-    # The layer in memory belongs to the loop that first used it.
+    # The in-memory channel layer belongs to the loop that first used it.
     channel_layers.backends.clear()
     bound, listening = [serving.bind("127.0.0.1", 0) for _ in "ab"], threading.Event()
-    running = serving.server(listening=listening.set)
+    running = serving.build_server(listening=listening.set)
     thread = threading.Thread(
         target=running.run, kwargs={"sockets": bound}, name="server", daemon=True
     )
     thread.start()
     assert listening.wait(WAIT_SECONDS)
-    yield serving.url(bound[0]), serving.url(bound[1])
+    yield serving.build_url(bound[0]), serving.build_url(bound[1])
     running.stop()
     thread.join(WAIT_SECONDS)
     assert not thread.is_alive()
@@ -149,7 +149,7 @@ def servers(transactional_db: None) -> Iterator[tuple[str, str]]:
 
 @pytest.fixture
 def watched(server: str) -> Iterator[Watched]:
-    """Fails the test on whatever the browser has to complain about."""
+    """Fail the test on any complaint of the browser."""
     watching = Watched()
     yield watching
     assert watching.unexpected() == []
@@ -163,7 +163,7 @@ def watched(server: str) -> Iterator[Watched]:
 def open_page(
     chromium: Browser, server: str, watched: Watched, acme: Project
 ) -> Iterator[Callable[..., Page]]:
-    """Opens signed-in pages; options are those of a browser context."""
+    """Return a function that opens signed-in pages with browser context options."""
     contexts = []
 
     def opened(role: str = "owner", **options: Any) -> Page:
@@ -190,16 +190,16 @@ def page(open_page: Callable[..., Page]) -> Page:
     return open_page()
 
 
-def say(agent: Agent, thread: str, *contents: Any, **fields: Any) -> Receipt:
-    """Append messages while the server runs: through its writer."""
+def say(agent: Agent, thread: str, *contents: Any, **fields: Any) -> OrderReceipt:
+    """Append messages through the writer of the running server."""
     made = tuple(factories.make_slot(content, **fields) for content in contents)
-    address = agent.address(thread, birth=agent.birth())
+    address = agent.address(thread, birth=agent.build_birth())
     command = AppendSlots(slots=made)
     return journal.perform(Order(address=address, command=command, actor=agent.actor))
 
 
 def picture(page: Page, name: str) -> None:
-    """Leave a screenshot where people look for what went on."""
+    """Save a screenshot to the artefacts folder."""
     where = os.environ.get("MEMORYHUB_ARTEFACTS", settings.BASE_DIR / "var/artefacts")
     folder = Path(where)
     folder.mkdir(parents=True, exist_ok=True)

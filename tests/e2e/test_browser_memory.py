@@ -1,4 +1,4 @@
-"""What a browser still has once somebody was forgotten: nothing that she said."""
+"""Browser storage after an erasure: nothing that the erased subject said."""
 
 from __future__ import annotations
 
@@ -19,10 +19,10 @@ from tests.inspector import forgotten
 from tests.oracles import memory_acts
 
 P, T = "/p/acme", "/p/acme/threads/ann-2"
-#: One for each way to show it: a message, a value, a note. The twin has her own.
+#: Texts to search: a message, a value, a note. The twin has others.
 SAID, VALUE, NOTE = "canary-message-4711", "canary-value-4712", "canary-note-4713"
 THEIRS = "twin-message-4714"
-#: Screens that are live, and what each shows of her.
+#: Live screens, and the text of the subject on each.
 OPEN = {
     T: SAID,
     f"{T}?view=events": SAID,
@@ -30,7 +30,7 @@ OPEN = {
     f"{T}/notes": NOTE,
     "/p/acme/threads/bob-2": THEIRS,
 }
-#: Whatever a script could have kept, and what the page itself still holds.
+#: Script that reads all browser storages and the page itself.
 KEPT = """async () => JSON.stringify([
   document.documentElement.outerHTML, document.title, document.cookie, history.state,
   {...localStorage}, {...sessionStorage}, await indexedDB.databases(),
@@ -62,7 +62,7 @@ def folder(tmp_path: Path) -> Path:
 def browser(
     ann: Subject, folder: Path, chromium: Browser, server: str, watched: Watched
 ) -> Iterator[Callable[[], Page]]:
-    """A browser with a disk of its own, which opens signed-in pages of one officer."""
+    """Start a browser with its own disk, which opens signed-in pages of one officer."""
     context: BrowserContext = chromium.browser_type.launch_persistent_context(
         folder, executable_path=CHROMIUM, args=["--no-sandbox"], base_url=server
     )
@@ -82,13 +82,13 @@ def browser(
     context.close()
 
 
-def kept(page: Page) -> str:
+def get_browser_storage(page: Page) -> str:
     found: str = page.evaluate(KEPT)
     return found
 
 
 def files(folder: Path, *wanted: str) -> dict[str, set[str]]:
-    """By what is looked for, the files of the browser that hold it."""
+    """Map each searched text to the files of the browser that hold it."""
     found: dict[str, set[str]] = {each: set() for each in wanted}
     for path in folder.rglob("*"):
         raw = path.read_bytes() if path.is_file() else b""
@@ -99,22 +99,23 @@ def files(folder: Path, *wanted: str) -> dict[str, set[str]]:
 
 
 def forget(ann: Subject, page: Page) -> None:
-    """The worker does it; the officer looks on until there is a receipt."""
+    """Wait on the page until the worker has erased the subject and made a receipt."""
     row = forgotten.confirm(forgotten.plan(ann))
     page.goto(f"{P}/erasures/{row.id}")
     receipt = page.get_by_role("link", name="The receipt")
     expect(receipt).to_be_visible(timeout=30_000)
 
 
-def test_browser_keeps_no_content(
+def test_browser_keeps_no_erased_content(
     ann: Subject,
     browser: Callable[[], Page],
     folder: Path,
     watched: Watched,
     server: str,
 ) -> None:
-    """Open pages, going back, storages, and every file of the browser; names of threads
-    stand in addresses, which are the reader's own history.
+    """Check open pages, going back, storages, and every file of the browser.
+
+    Thread names stay in addresses, which are the reader's own history.
     """
     watched.expected.append("410")
     pages: dict[str, Page] = {}
@@ -123,7 +124,7 @@ def test_browser_keeps_no_content(
         page.goto(path)
         expect(page.locator("main")).to_contain_text(text)
         expect(page.locator("#live")).to_have_text("Live")
-        assert text in kept(page)
+        assert text in get_browser_storage(page)
     walked = browser()
     for path in (f"{T}/slots", f"{T}/keys/canary", f"{T}/notes", f"{P}/threads"):
         walked.goto(path)
@@ -138,15 +139,15 @@ def test_browser_keeps_no_content(
         expect(walked.locator("h1")).to_contain_text("forgotten")
         assert_nothing(walked)
     twin = pages["/p/acme/threads/bob-2"]
-    assert THEIRS in kept(twin)
+    assert THEIRS in get_browser_storage(twin)
     twin.context.close()
     found: Any = files(folder, SAID, VALUE, NOTE, THEIRS, server)
-    # That it is looked for in the right place: addresses are found.
+    # As the control, addresses are found in the browser's files.
     assert found.pop(server)
-    # Of her twin too: what was shown was never to be kept.
+    # The twin's texts are absent too: shown content is never stored.
     assert found == {each: set() for each in (SAID, VALUE, NOTE, THEIRS)}
 
 
 def assert_nothing(page: Page) -> None:
-    held = kept(page)
+    held = get_browser_storage(page)
     assert not [each for each in (SAID, VALUE, NOTE) if each in held]

@@ -1,4 +1,4 @@
-"""Acts by hand against an agent that writes ten times a second: they do not lose."""
+"""Acts by hand against an agent that writes ten times a second."""
 
 from __future__ import annotations
 
@@ -24,16 +24,16 @@ from tests.promises.journal.clients import Client
 
 P = "/p/acme"
 RESTORE = f"{P}/threads/desk/checkpoints/12/restore"
-#: Between two writes.
+#: Seconds between two writes.
 PAUSE_SECONDS = 0.1
 
-#: Somebody types, and the agent goes on meanwhile.
+#: Slow, since tests type as a person does while the agent writes.
 pytestmark = pytest.mark.slow
 
 
 @dataclass(kw_only=True)
 class Busy:
-    """An agent over HTTP that goes on writing, whatever it is answered."""
+    """Agent thread that writes over HTTP, whatever the answers."""
 
     write: Callable[[Client, int], int]
     client: Client
@@ -46,7 +46,7 @@ class Busy:
                 self.statuses.append(self.write(self.client, len(self.statuses)))
 
     def goes_on(self) -> None:
-        """Return once it has written again."""
+        """Return once the agent has written again."""
         seen, until = len(self.statuses), time.monotonic() + WAIT_SECONDS
         while len(self.statuses) < seen + 2:
             assert time.monotonic() < until, self.statuses
@@ -60,7 +60,7 @@ def key(acme: Project) -> str:
 
 @pytest.fixture
 def busy(key: str, server: str) -> Iterator[Callable[..., Busy]]:
-    """Starts an agent that goes on until the test ends."""
+    """Return a function that starts an agent, which writes until the test ends."""
     running: list[tuple[Busy, threading.Thread]] = []
 
     def start(write: Callable[[Client, int], int]) -> Busy:
@@ -95,7 +95,7 @@ def ann(agent: Agent) -> Subject:
     return forgotten.make_person(agent, "ann")
 
 
-def test_a_restore_applies_and_tells_what_differed(
+def test_restore_against_a_busy_agent_tells_what_differed(
     desk: None, busy: Callable[..., Busy], page: Page
 ) -> None:
     agent = busy(beat)
@@ -121,7 +121,7 @@ def begin(page: Page, ann: Subject) -> None:
 
 
 def confirm(page: Page, agent: Busy) -> None:
-    """Type what the plan asks for, as slowly as a person does, and go on."""
+    """Type the confirming words as slowly as a person does, and confirm."""
     typed = page.locator("label[for=typed] code").text_content()
     assert typed is not None
     page.fill("[name=typed]", typed)
@@ -134,7 +134,7 @@ def complete(page: Page) -> None:
     assert Erasure.objects.get(confirmed_at__isnull=False).state == "complete"
 
 
-def test_agents_are_kept_out_unless_one_says_otherwise(
+def test_erasure_plan_keeps_busy_agents_out_by_default(
     ann: Subject, busy: Callable[..., Busy], open_page: Callable[..., Page]
 ) -> None:
     page, agent = open_page("officer"), busy(talk)
@@ -145,14 +145,14 @@ def test_agents_are_kept_out_unless_one_says_otherwise(
 
 
 @pytest.mark.parametrize("way", ["by its button", "by the form"])
-def test_a_stale_plan_offers_the_way_out(
+def test_stale_plan_offers_to_keep_agents_out(
     ann: Subject,
     busy: Callable[..., Busy],
     open_page: Callable[..., Page],
     watched: Watched,
     way: str,
 ) -> None:
-    """Kept out at last, whether one says so there or sends the form once more."""
+    """Agents are kept out by the button, or by the form sent again."""
     watched.expected.append("409")
     page, agent = open_page("officer"), busy(talk)
     begin(page, ann)
@@ -177,10 +177,10 @@ def rows_of(table: Locator) -> list[Locator]:
     return table.get_by_role("row").all()
 
 
-def test_the_count_and_the_table_agree_to_the_end(
+def test_erasure_count_and_table_agree_to_the_end(
     ann: Subject, busy: Callable[..., Busy], open_page: Callable[..., Page]
 ) -> None:
-    """On the page as it stands open, which nobody loads again."""
+    """Read count and table on the open page, without a reload."""
     page, agent = open_page("officer"), busy(talk)
     begin(page, ann)
     page.check("[name=restrict]")

@@ -1,4 +1,4 @@
-"""Sixty payloads in every field an agent writes: none of them does anything."""
+"""Sixty hostile payloads in every field that an agent writes: none has an effect."""
 
 from __future__ import annotations
 
@@ -119,11 +119,11 @@ _HIDDEN = [
 ]
 FORMS = [*_MARKUP, *_HTMX, *_BREAKOUTS, *_TEMPLATES, *_HIDDEN]
 PAYLOADS = [form.format(n=n) for n, form in enumerate(FORMS)]
-#: Attributes by which htmx acts.
+#: Attributes that make htmx act.
 ACTIVE = "[hx-get], [hx-post], [hx-ext], [ws-connect], [hx-swap-oob], [data-hx-get]"
 
 
-def test_there_are_sixty_payloads() -> None:
+def test_hostile_payloads_are_sixty() -> None:
     assert len(set(PAYLOADS)) == 60
 
 
@@ -132,8 +132,8 @@ def put(agent: Agent, content: Any, **fields: Any) -> None:
     factories.run(slots.append(agent=agent, thread="talk", slots=[slot]))
 
 
-def wrapped(payload: str) -> list[Any]:
-    """The payload in every place of a message that a page reads apart."""
+def wrap_payload(payload: str) -> list[Any]:
+    """Put the payload into every part of a message that pages render apart."""
     function = {"name": payload, "arguments": f'{{"x":{payload!r}}}'}
     return [
         payload,
@@ -147,25 +147,25 @@ def wrapped(payload: str) -> list[Any]:
 
 @pytest.fixture
 def hostile(agent: Agent) -> None:
-    """Six messages, each with all the payloads in another place."""
+    """Make six messages, each with all payloads in another part."""
     everything = "\n".join(PAYLOADS)
-    for content in wrapped(everything):
+    for content in wrap_payload(everything):
         put(agent, content)
     page = new_page("hostile", everything, type="artifact")
     do(agent, "talk", CreatePages(pages=(page,)))
-    factories.run(turns.begin(agent=agent, thread="talk", new=NewTurn()))
+    factories.run(turns.begin_turn(agent=agent, thread="talk", new=NewTurn()))
     remember(agent, everything)
 
 
 def remember(agent: Agent, everything: str) -> None:
-    """The payloads in each text of working memory, before and after a checkpoint."""
-    text = strict_json.as_sent(everything)
+    """Put the payloads into each text of working memory, around a checkpoint."""
+    text = strict_json.dump_stored(everything)
     value = {payload: [payload, {"at": payload}] for payload in PAYLOADS}
     for number in range(2):
         put_key(agent, "hostile", [number, value], thread="talk")
         fields: dict[TaskField, bytes] = {
             "description": text,
-            "data": strict_json.as_sent({everything[:200]: [number, everything]}),
+            "data": strict_json.dump_stored({everything[:200]: [number, everything]}),
         }
         do(agent, "talk", SetTask(fields=fields))
         memory_acts.add_notes(agent, everything, thread="talk")
@@ -186,14 +186,14 @@ def test_hostile_text_is_inert(hostile: None, page: Page, watched: Watched) -> N
     assert not any("evil" in url or "sign-out" in url for url in watched.urls)
 
 
-def test_hidden_characters_are_named(hostile: None, page: Page) -> None:
+def test_hidden_characters_are_named_on_pages(hostile: None, page: Page) -> None:
     page.goto(f"{T}/slots/0")
     marks = set(page.locator(".bubble .mark").all_text_contents())
     assert {"RLO", "PDF", "LRI", "PDI", "ESC", "ZWSP", "BOM", "CR", "DEL"} <= marks
     assert {"U+E0041", "U+2028"} <= marks
 
 
-def test_a_bubble_says_the_payload_as_it_is(hostile: None, page: Page) -> None:
+def test_message_bubble_shows_the_payload_verbatim(hostile: None, page: Page) -> None:
     page.goto(f"{T}/slots/0")
     text = page.locator(".bubble pre").inner_text()
     for payload in (*_MARKUP, *_HTMX, *_BREAKOUTS):

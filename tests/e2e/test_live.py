@@ -26,7 +26,7 @@ def thread(agent: Agent) -> Thread:
 
 
 class Wire:
-    """The socket of a page, which a test can freeze: nothing comes through any more."""
+    """Socket of a page that a test can freeze, so that no message passes."""
 
     def __init__(self) -> None:
         self.frozen = False
@@ -56,46 +56,48 @@ def wire(page: Page) -> Wire:
     return wire
 
 
-def live(page: Page, path: str) -> None:
+def open_live_page(page: Page, path: str) -> None:
     page.goto(path)
     expect(page.locator("#live")).to_have_text("Live")
 
 
-def shown(page: Page, panel: str) -> int:
+def get_shown_seq(page: Page, panel: str) -> int:
     return int(page.locator(f"#{panel}").get_attribute("data-seq") or 0)
 
 
-def test_an_append_appears_by_itself(page: Page, agent: Agent) -> None:
-    live(page, f"{THREAD}?view=events")
+def test_append_appears_without_a_reload(page: Page, agent: Agent) -> None:
+    open_live_page(page, f"{THREAD}?view=events")
     receipt = say(agent, "t-1", "three")
     expect(page.locator(f"#event-{receipt.seq}")).to_contain_text("three")
     expect(page.locator("#live")).to_have_attribute("data-state", "live")
 
 
-def test_a_list_shows_what_moved_in_place(page: Page, agent: Agent) -> None:
-    live(page, "/p/acme/threads")
+def test_thread_list_updates_rows_in_place(page: Page, agent: Agent) -> None:
+    open_live_page(page, "/p/acme/threads")
     row = page.locator("[data-live=row]")
     say(agent, "t-1", "three", "four")
     expect(row.locator("[data-label=slots]")).to_contain_text("4")
 
 
-def test_a_list_says_that_there_is_more(page: Page, agent: Agent) -> None:
-    live(page, "/p/acme/threads")
+def test_thread_list_announces_new_threads(page: Page, agent: Agent) -> None:
+    open_live_page(page, "/p/acme/threads")
     say(agent, "t-new", "hello")
     expect(page.locator("#fresh")).to_contain_text("1 new or moved", timeout=15_000)
 
 
-def test_a_paused_page_stands_still_and_counts(page: Page, agent: Agent) -> None:
+def test_paused_page_stays_unchanged_and_counts_new_events(
+    page: Page, agent: Agent
+) -> None:
     page.goto(f"{THREAD}?at_seq=2")
     expect(page.locator("#live")).to_have_text("As of event 2 · 1 newer")
     say(agent, "t-1", "three", "four")
     expect(page.locator("#live")).to_have_text("As of event 2 · 3 newer")
-    assert shown(page, "conversation") == 2
+    assert get_shown_seq(page, "conversation") == 2
 
 
 @pytest.mark.promise("P28", load="a frozen socket")
-def test_stale_is_said_in_5_s(page: Page, wire: Wire) -> None:
-    live(page, THREAD)
+def test_stale_page_says_so_within_5_s(page: Page, wire: Wire) -> None:
+    open_live_page(page, THREAD)
     wire.frozen = True
     expect(page.locator("#live")).to_have_text(
         re.compile(r"Stale since \d\d:\d\d:\d\d"), timeout=6_500
@@ -106,9 +108,9 @@ def test_stale_is_said_in_5_s(page: Page, wire: Wire) -> None:
     expect(page.locator("html")).not_to_have_attribute("data-stale", "")
 
 
-def test_hidden_page_gets_nothing(page: Page, wire: Wire, agent: Agent) -> None:
-    """At most the push that was on its way; then the newest, once it is seen."""
-    live(page, f"{THREAD}?view=events")
+def test_hidden_page_gets_no_push(page: Page, wire: Wire, agent: Agent) -> None:
+    """A hidden page gets at most the push under way, and the newest when shown."""
+    open_live_page(page, f"{THREAD}?view=events")
     page.evaluate(
         """() => {
           window.seen = "hidden";
@@ -131,7 +133,7 @@ def test_hidden_page_gets_nothing(page: Page, wire: Wire, agent: Agent) -> None:
 
 
 def test_focus_survives_a_push(page: Page, agent: Agent) -> None:
-    live(page, f"{THREAD}?view=events")
+    open_live_page(page, f"{THREAD}?view=events")
     link = page.locator("#event-3 a[data-row]")
     link.focus()
     receipt = say(agent, "t-1", "three")
@@ -139,10 +141,10 @@ def test_focus_survives_a_push(page: Page, agent: Agent) -> None:
     expect(link).to_be_focused()
 
 
-def test_what_was_unfolded_stays_open(page: Page, agent: Agent) -> None:
+def test_unfolded_details_stay_open_after_a_push(page: Page, agent: Agent) -> None:
     content = {"tool_calls": [{"name": "look", "arguments": {"far": "x" * 3000}}]}
     say(agent, "t-1", content)
-    live(page, THREAD)
+    open_live_page(page, THREAD)
     fold = page.locator("#said-2 details").first
     before = fold.get_attribute("open")
     fold.locator("summary").click()
@@ -153,10 +155,10 @@ def test_what_was_unfolded_stays_open(page: Page, agent: Agent) -> None:
 
 
 @pytest.mark.promise("P28", load="2,000 events in a burst, in a browser")
-def test_burst_loses_nothing(page: Page, agent: Agent) -> None:
-    """Every event was shown or named as passed; then the page equals a fresh one."""
-    live(page, f"{THREAD}?view=events")
-    first = shown(page, "events")
+def test_burst_of_events_loses_no_event(page: Page, agent: Agent) -> None:
+    """Each event was shown or named as passed; then the page equals a fresh one."""
+    open_live_page(page, f"{THREAD}?view=events")
+    first = get_shown_seq(page, "events")
     page.evaluate(
         """() => {
           window.rows = new Set();
@@ -187,8 +189,10 @@ def ageless(row: str) -> str:
     return re.sub(r"\bnow\b|\d+ (s|min) ago", "", row)
 
 
-def test_a_lost_session_is_said(page: Page, watched: Watched, server: str) -> None:
-    live(page, THREAD)
+def test_lost_session_is_shown_on_the_open_page(
+    page: Page, watched: Watched, server: str
+) -> None:
+    open_live_page(page, THREAD)
     other = page.context.new_page()
     watched.watch(other)
     other.goto("/p/acme/threads")
@@ -197,8 +201,8 @@ def test_a_lost_session_is_said(page: Page, watched: Watched, server: str) -> No
     expect(page.locator("#live")).to_have_text("Signed out", timeout=15_000)
 
 
-def test_without_a_socket_panels_are_fetched(page: Page, agent: Agent) -> None:
-    """Where sockets don't get through, the page goes on by plain requests."""
+def test_panels_are_polled_when_sockets_fail(page: Page, agent: Agent) -> None:
+    """A page whose sockets are blocked polls by plain requests."""
     page.route_web_socket(re.compile("/ws/live/"), lambda route: route.close(code=1011))
     page.goto(f"{THREAD}?view=events")
     expect(page.locator("#live")).to_have_text("Polling", timeout=15_000)
@@ -207,8 +211,8 @@ def test_without_a_socket_panels_are_fetched(page: Page, agent: Agent) -> None:
     expect(page.locator("#events")).to_have_attribute("data-seq", str(receipt.seq))
 
 
-def test_a_page_outlives_its_server(chromium: Browser, tmp_path: Path) -> None:
-    """Killed and started again, the server finds the page where it left it."""
+def test_open_page_survives_a_server_restart(chromium: Browser, tmp_path: Path) -> None:
+    """Kill the server and start it again; the open page continues."""
     with instance(tmp_path / "instance") as made:
         made.managed("create_project", "acme")
         key = made.managed("create_key", "acme").strip()
@@ -218,7 +222,7 @@ def test_a_page_outlives_its_server(chromium: Browser, tmp_path: Path) -> None:
             link = made.managed("signin").split()[-1]
             page.goto(urlsplit(link).path)
             page.wait_for_url("**/p/acme/")
-            live(page, f"{THREAD}?view=events")
+            open_live_page(page, f"{THREAD}?view=events")
             server.kill()
             expect(page.locator("#live")).to_have_text(re.compile("Stale since"))
         with made.serve(port=server.port) as server:

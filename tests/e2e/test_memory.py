@@ -1,4 +1,4 @@
-"""What scripts add to the screens of working memory: countdowns, pushes, forms."""
+"""Scripts on the screens of working memory: countdowns, pushes, forms."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from tests.inspector.remembered import make_desk, put
 from tests.oracles import memory_acts
 
 T = "/p/acme/threads/desk"
-#: Notes each text that a countdown shows, from now on.
+#: Script that records each text of a countdown from now on.
 WATCH = """() => {
   window.shown = [];
   const note = () => document.querySelectorAll("time[data-until]")
@@ -31,7 +31,7 @@ def desk(agent: Agent) -> Thread:
     return make_desk(agent)
 
 
-def test_an_expired_key_vanishes_and_is_never_at_0(
+def test_expired_key_vanishes_without_showing_zero(
     agent: Agent, desk: Thread, page: Page
 ) -> None:
     page.goto(f"{T}/keys")
@@ -44,12 +44,12 @@ def test_an_expired_key_vanishes_and_is_never_at_0(
     texts = page.evaluate("window.shown")
     assert any(text == "1 s" for text in texts)
     assert not any(re.match("0 ?s|-", text) for text in texts)
-    # One that lasts longer is told in two units.
+    # A longer countdown shows two units.
     put(agent, "long", 1, ttl=timedelta(hours=2))
     expect(page.locator("tr", has_text="long")).to_contain_text("1 h 59 min")
 
 
-def test_a_key_that_expires_while_it_is_read_is_said_to_be_gone(
+def test_key_page_says_that_the_key_expired(
     agent: Agent, desk: Thread, page: Page
 ) -> None:
     put(agent, "brief", {"a": 1}, ttl=timedelta(seconds=4))
@@ -59,7 +59,7 @@ def test_a_key_that_expires_while_it_is_read_is_said_to_be_gone(
     expect(page.locator(".json")).to_be_hidden()
 
 
-def test_what_is_written_is_pushed(agent: Agent, desk: Thread, page: Page) -> None:
+def test_memory_writes_are_pushed(agent: Agent, desk: Thread, page: Page) -> None:
     page.goto(f"{T}/notes")
     expect(page.locator("#live")).to_have_text("Live")
     memory_acts.add_notes(agent, "A thought of just now.", thread="desk")
@@ -79,10 +79,10 @@ def test_what_is_written_is_pushed(agent: Agent, desk: Thread, page: Page) -> No
 
 
 @pytest.mark.parametrize("scripts", [True, False])
-def test_a_restore_and_its_undo(
+def test_checkpoint_restore_is_undone_by_hand(
     desk: Thread, open_page: Callable[..., Page], *, scripts: bool
 ) -> None:
-    """By hand, from the tree of checkpoints and back, with scripts and without."""
+    """Restore from the tree of checkpoints and undo it, with scripts and without."""
     page = open_page("editor", java_script_enabled=scripts)
     page.goto(f"{T}/checkpoints")
     page.locator("li", has_text="after").get_by_text("restore…").click()
@@ -99,7 +99,7 @@ def test_a_restore_and_its_undo(
     expect(page.locator(".json")).to_contain_text("12A")
 
 
-def test_a_key_is_edited_by_hand(desk: Thread, page: Page, watched: Watched) -> None:
+def test_key_is_edited_by_hand(desk: Thread, page: Page, watched: Watched) -> None:
     watched.expected.append("422")
     page.goto(f"{T}/keys/seat")
     page.click("text=Edit…")
@@ -113,7 +113,7 @@ def test_a_key_is_edited_by_hand(desk: Thread, page: Page, watched: Watched) -> 
 
 
 @pytest.mark.parametrize("scripts", [True, False])
-def test_an_edit_is_undone_unless_somebody_wrote_since(
+def test_edit_is_undone_unless_somebody_wrote_since(
     agent: Agent,
     desk: Thread,
     open_page: Callable[..., Page],
@@ -145,7 +145,7 @@ def test_an_edit_is_undone_unless_somebody_wrote_since(
 
 
 @pytest.mark.parametrize("scripts", [True, False])
-def test_the_task_is_edited_by_hand_and_back(
+def test_task_edit_is_undone_by_hand(
     desk: Thread, open_page: Callable[..., Page], *, scripts: bool
 ) -> None:
     page = open_page("editor", java_script_enabled=scripts)
@@ -160,7 +160,7 @@ def test_the_task_is_edited_by_hand_and_back(
     expect(page.locator("#task .badge")).to_have_text("running")
 
 
-def test_a_closed_thread_offers_no_edit_until_it_is_reopened(
+def test_closed_thread_offers_no_edit_until_it_is_reopened(
     desk: Thread, open_page: Callable[..., Page]
 ) -> None:
     page = open_page("editor")
@@ -175,7 +175,7 @@ def test_a_closed_thread_offers_no_edit_until_it_is_reopened(
     expect(page.get_by_text("Edit…")).to_be_visible()
 
 
-def test_what_only_takes_posts_leads_on_when_it_is_read(
+def test_post_only_addresses_link_to_a_page(
     desk: Thread, open_page: Callable[..., Page], watched: Watched
 ) -> None:
     watched.expected.append("405")

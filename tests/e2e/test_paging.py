@@ -1,4 +1,4 @@
-"""What scripts add to the screens of paging: arrows, pushes, charts."""
+"""Scripts on the paging screens: arrow keys, pushes, charts."""
 
 from __future__ import annotations
 
@@ -24,7 +24,9 @@ def paged(agent: Agent) -> Thread:
 TILES = ".tile[id]:visible"
 
 
-def test_the_tiles_are_one_tab_stop_that_arrows_walk(paged: Thread, page: Page) -> None:
+def test_page_tiles_are_one_tab_stop_walked_by_arrows(
+    paged: Thread, page: Page
+) -> None:
     page.goto(f"{T}/working-set")
     cells = page.locator(TILES)
     cells.first.focus()
@@ -37,7 +39,7 @@ def test_the_tiles_are_one_tab_stop_that_arrows_walk(paged: Thread, page: Page) 
     page.wait_for_url(re.compile(f"{T}/pages/slot-"))
 
 
-def test_arrows_in_the_tiles_leave_the_scrubber_alone(
+def test_arrows_in_the_page_tiles_do_not_move_the_scrubber(
     paged: Thread, page: Page
 ) -> None:
     page.goto(f"{T}?tab=working-set&at_seq=20")
@@ -47,7 +49,7 @@ def test_arrows_in_the_tiles_leave_the_scrubber_alone(
     expect(page.locator("#at")).to_have_value("20")
 
 
-def test_a_page_that_comes_in_is_pushed(
+def test_new_page_is_pushed_to_the_working_set(
     agent: Agent, paged: Thread, page: Page
 ) -> None:
     page.goto(f"{T}/working-set")
@@ -56,7 +58,9 @@ def test_a_page_that_comes_in_is_pushed(
     expect(page.locator(f"#cell-slot-{paged.slot_count}")).to_be_visible()
 
 
-def test_charts_are_drawn_and_lead_to_the_replay(paged: Thread, page: Page) -> None:
+def test_paging_charts_are_drawn_and_link_to_the_replay(
+    paged: Thread, page: Page
+) -> None:
     page.goto(f"{T}/paging")
     expect(page.locator(".uplot canvas")).to_have_count(4)
     plot = page.locator("[data-chart=lookups] .u-over")
@@ -67,7 +71,7 @@ def test_charts_are_drawn_and_lead_to_the_replay(paged: Thread, page: Page) -> N
     page.wait_for_url(re.compile(r"/threads/paged\?at_seq=\d+"))
 
 
-def test_a_brush_narrows_all_charts_down(paged: Thread, page: Page) -> None:
+def test_chart_brush_zooms_all_paging_charts(paged: Thread, page: Page) -> None:
     page.goto(f"{T}/paging")
     box = page.locator("[data-chart=rate] .u-over").bounding_box()
     assert box is not None
@@ -80,7 +84,7 @@ def test_a_brush_narrows_all_charts_down(paged: Thread, page: Page) -> None:
     expect(page.locator(".asof")).to_contain_text("show all")
 
 
-def test_an_act_is_looked_at_then_done_without_scripts(
+def test_page_act_is_previewed_then_done_without_scripts(
     paged: Thread, open_page: Callable[..., Page]
 ) -> None:
     page = open_page(java_script_enabled=False)

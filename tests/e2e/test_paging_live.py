@@ -1,4 +1,4 @@
-"""Paging as it goes on: what is looked at moves, and a reload shows the same."""
+"""Live paging screens: panels follow the thread, and equal a reload."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ def restless(agent: Agent) -> Thread:
 
 @pytest.fixture
 def call(acme: Project, restless: Thread, page: Page) -> Call:
-    """Posts to the thread as an agent does."""
+    """Return a function that posts to the thread as an agent does."""
     _, key = api_keys.create(acme)
 
     def posted(path: str, body: Any) -> None:
@@ -43,15 +43,15 @@ def call(acme: Project, restless: Thread, page: Page) -> Call:
 
 
 def faults(call: Call, exchanges: int) -> None:
-    """The page leaves and is fetched again, in each of so many exchanges."""
+    """Evict the page and fetch it again, in each of so many exchanges."""
     for _ in range(exchanges):
         call("/turns", {"slots": [ASKED]})
         call("/pages/note/evict", {})
         call("/pages/note/fault", {"level": 0})
 
 
-def live(page: Page, path: str) -> None:
-    """Opens a page that would lose its mark if it were loaded again."""
+def open_marked_page(page: Page, path: str) -> None:
+    """Open a page with a mark, which a reload would lose."""
     page.goto(path)
     expect(page.locator("#live")).to_have_text("Live")
     page.evaluate("window.marked = true")
@@ -63,8 +63,8 @@ def cards(page: Page) -> dict[str, str]:
     return dict(zip(names, values, strict=True))
 
 
-def drawn(page: Page) -> list[str]:
-    """What the charts look like."""
+def get_chart_images(page: Page) -> list[str]:
+    """Return the charts as data URLs."""
     script = "all => all.map(each => each.toDataURL())"
     found: list[str] = page.locator("#paging .uplot canvas").evaluate_all(script)
     return found
@@ -76,26 +76,26 @@ def tlb(page: Page) -> list[str]:
 
 
 def follow(page: Page, restless: Thread) -> None:
-    """Wait for the newest, pushed to the page that was opened."""
+    """Wait until the opened page has the newest push."""
     head = Thread.objects.get(id=restless.id).head_seq
     expect(page.locator("[data-live=paging]")).to_have_attribute("data-seq", str(head))
     assert page.evaluate("window.marked")
 
 
-def test_cards_charts_and_tlb_move_while_one_looks(
+def test_paging_cards_charts_and_tlb_are_pushed(
     restless: Thread, page: Page, call: Call
 ) -> None:
     for _ in range(2):
         call("/turns", {"slots": [ASKED]})
-    live(page, f"{T}/paging")
+    open_marked_page(page, f"{T}/paging")
     follow(page, restless)
-    before = cards(page), drawn(page), tlb(page)
+    before = cards(page), get_chart_images(page), tlb(page)
     assert before[0]["Resident rate"].startswith("0.50")
     faults(call, 4)
     call("/tlb:flush", {})
     call("/pages/note/reference", {})
     follow(page, restless)
-    after = cards(page), drawn(page), tlb(page)
+    after = cards(page), get_chart_images(page), tlb(page)
     moved = {name for name in after[0] if after[0][name] != before[0][name]}
     rates = {"Resident rate", "TLB hit rate", "Thrash index"}
     assert moved >= {*rates, "Faults", "Refaults"}
@@ -106,25 +106,25 @@ def test_cards_charts_and_tlb_move_while_one_looks(
     assert after[2][1:] == ["note"]
     page.reload()
     expect(page.locator("#paging .uplot canvas")).to_have_count(4)
-    assert (cards(page), drawn(page), tlb(page)) == after
+    assert (cards(page), get_chart_images(page), tlb(page)) == after
 
 
-def test_charts_come_with_the_first_look_up(
+def test_paging_charts_appear_with_the_first_tlb_lookup(
     agent: Agent, restless: Thread, page: Page, call: Call
 ) -> None:
-    """And others with what they tell of, while the page is open."""
-    live(page, f"{T}/paging")
+    """Charts appear with their first data, while the page is open."""
+    open_marked_page(page, f"{T}/paging")
     call("/turns", {"slots": [ASKED]})
     follow(page, restless)
     expect(page.locator("#paging .uplot")).to_have_count(4)
 
 
-def test_the_threads_row_moves_in_the_list(
+def test_thread_row_is_updated_in_the_list(
     restless: Thread, page: Page, call: Call
 ) -> None:
     for _ in range(2):
         call("/turns", {"slots": [ASKED]})
-    live(page, "/p/acme/threads")
+    open_marked_page(page, "/p/acme/threads")
     row = page.locator("[data-live=row]")
     rate = row.locator("[data-label='resident rate']")
     shown = rate.inner_text()
@@ -133,14 +133,14 @@ def test_the_threads_row_moves_in_the_list(
     head = Thread.objects.get(id=restless.id).head_seq
     expect(row).to_have_attribute("data-seq", str(head))
     assert page.evaluate("window.marked")
-    # Ages move by themselves, and since when a flag holds a worker finds out.
+    # Ages change with time, and the worker finds the beginning of a flag.
     figures = row.locator("[data-label]:not(:has(time), .since)")
     cells = figures.all_inner_texts()
     page.reload()
     assert figures.all_inner_texts() == cells
 
 
-def test_a_turn_hears_of_its_answer_and_of_the_next(
+def test_open_turn_page_is_told_of_its_answer_and_the_next_turn(
     call: Call, restless: Thread, page: Page
 ) -> None:
     n = restless.turn_count + 1
@@ -156,7 +156,7 @@ def test_a_turn_hears_of_its_answer_and_of_the_next(
     assert page.evaluate("window.marked")
 
 
-def test_a_page_of_then_says_that_there_is_more(call: Call, page: Page) -> None:
+def test_page_screen_announces_newer_events(call: Call, page: Page) -> None:
     page.goto(f"{T}/pages/note")
     expect(page.locator("#live")).to_have_text("Live")
     call("/pages/note/evict", {})

@@ -1,4 +1,4 @@
-"""Passkeys in a real browser, whose devices are its own virtual ones."""
+"""Passkeys in a real browser with virtual devices."""
 
 from __future__ import annotations
 
@@ -24,13 +24,13 @@ PASSWORD = "seven herons on the jetty"
 
 @pytest.fixture
 def server(server: str) -> str:
-    """By its name: no browser has passkeys for an address."""
+    """Return the server's address by name: IP addresses have no passkeys."""
     asking.challenge_limit.forget()
     return server.replace("127.0.0.1", "localhost")
 
 
 def plug_in(page: Page, *, verifies: bool = True) -> Callable[[str, Any], None]:
-    """Give the browser a device that says yes; answers what changes it."""
+    """Give the browser a device that consents; return a function that changes it."""
     session = page.context.new_cdp_session(page)
     session.send("WebAuthn.enable")
     options = {
@@ -64,7 +64,7 @@ def sign_out(page: Page) -> None:
 
 
 def grow_old() -> None:
-    """Every session was begun more than an hour ago."""
+    """Age every session by more than an hour."""
     for row in Session.objects.all():
         store = SessionStore(row.session_key)
         old = timezone.now() - timedelta(minutes=61)
@@ -72,7 +72,7 @@ def grow_old() -> None:
         store.save()
 
 
-def test_add_sign_in_show_again_and_remove(page: Page) -> None:
+def test_passkey_is_added_used_for_sign_in_and_sudo_and_removed(page: Page) -> None:
     plug_in(page)
     add(page)
     assert findings(page) == []
@@ -92,10 +92,10 @@ def test_add_sign_in_show_again_and_remove(page: Page) -> None:
     expect(page.locator("form", has_text="Phone")).to_have_count(0)
     owner = operators.find("owner")
     assert owner is not None
-    assert not passkeys.exists(owner)
+    assert not passkeys.has_passkey(owner)
 
 
-def test_a_device_that_asks_for_nothing_goes_beside_the_password(
+def test_device_without_user_verification_needs_the_password(
     page: Page, watched: Watched
 ) -> None:
     watched.expected.append("422")
@@ -114,7 +114,7 @@ def test_a_device_that_asks_for_nothing_goes_beside_the_password(
     page.wait_for_url("**/p/acme/")
 
 
-def test_the_same_device_is_not_added_twice(page: Page) -> None:
+def test_passkey_of_the_same_device_is_not_added_twice(page: Page) -> None:
     plug_in(page)
     add(page)
     page.fill("[name=name]", "Again")
@@ -125,7 +125,7 @@ def test_the_same_device_is_not_added_twice(page: Page) -> None:
     expect(page.locator("form", has_text="Phone")).to_have_count(1)
 
 
-def test_what_is_too_old_to_add_one_signs_in_first(
+def test_adding_a_passkey_after_an_old_sign_in_requires_a_new_one(
     page: Page, watched: Watched
 ) -> None:
     plug_in(page)
@@ -135,7 +135,7 @@ def test_what_is_too_old_to_add_one_signs_in_first(
     page.wait_for_url("**/sign-in?next=%2Fsecond-factor&why=old")
 
 
-def test_without_scripts_nothing_offers_what_would_not_work(
+def test_passkeys_are_not_offered_without_scripts(
     open_page: Callable[..., Page],
 ) -> None:
     page = open_page(java_script_enabled=False)

@@ -1,4 +1,4 @@
-"""What is only seen on a phone, or in the pixels of a screen."""
+"""Checks that need a phone's viewport, or the pixels of a screen."""
 
 from __future__ import annotations
 
@@ -14,19 +14,19 @@ from memoryhub.models.projects import Project
 from memoryhub.services.access.api_keys import Agent
 from tests.e2e.conftest import AXE
 from tests.e2e.test_shell import PHONE
-from tests.inspector.observed import NAME, PAGE, fail, make_observed
+from tests.inspector.observed import NAME, PAGE, fail_observer, make_observed
 
 THREAD = f"/p/acme/threads/{NAME}"
 #: The newest, which changes a field of many characters.
 EVENT = f"{THREAD}/events/{{head}}"
-#: What axe has against a page by WCAG 2.2 A and AA.
+#: Script that returns axe violations of WCAG 2.2 A and AA.
 FINDINGS = """async () => (await axe.run({runOnly: ["wcag2a", "wcag2aa", "wcag22aa"]}))
   .violations.map(each => [each.id, each.nodes.map(node => node.html)])"""
 
-#: Parts of tables that reach out of what is seen of them.
+#: Script that lists table parts outside the visible area.
 HIDDEN = """nodes => nodes.filter(node => node.scrollWidth > node.clientWidth + 1)
   .map(node => node.ariaLabel)"""
-#: Colours of a row of pixels of a picture.
+#: Script that returns the colours of a pixel row of a picture.
 PIXELS = """async ([data, y]) => {
   const picture = await createImageBitmap(await (await fetch(data)).blob());
   const canvas = new OffscreenCanvas(picture.width, picture.height).getContext("2d");
@@ -38,10 +38,10 @@ PIXELS = """async ([data, y]) => {
 
 @pytest.fixture
 def observed(agent: Agent, acme: Project) -> int:
-    """A thread whose observer failed just now; its newest event."""
+    """Make a thread whose observer failed just now; return its newest event."""
     row = make_observed(agent)
-    fail(agent)
-    activity.model_asked(acme.id, "observer", "written", calls=1, tokens=900)
+    fail_observer(agent)
+    activity.count_model_run(acme.id, "observer", "written", calls=1, tokens=900)
     journal.run(activity.flush)
     row.refresh_from_db()
     return row.head_seq
@@ -59,7 +59,7 @@ def test_tables_stack_on_a_phone(
 
 
 @pytest.mark.parametrize("path", [PAGE, THREAD, EVENT])
-def test_axe_finds_nothing_on_a_phone(
+def test_screens_pass_axe_on_a_phone(
     observed: int, open_page: Callable[..., Page], path: str
 ) -> None:
     page = open_page(viewport=PHONE)
@@ -68,7 +68,7 @@ def test_axe_finds_nothing_on_a_phone(
     assert page.evaluate(FINDINGS) == []
 
 
-def test_what_waits_is_outlined_where_it_ends(observed: int, page: Page) -> None:
+def test_waiting_observation_is_outlined_at_its_end(observed: int, page: Page) -> None:
     page.goto(PAGE)
     ruler = page.locator(".ruler > svg")
     picture = base64.b64encode(ruler.screenshot()).decode()
@@ -80,5 +80,5 @@ def test_what_waits_is_outlined_where_it_ends(observed: int, page: Page) -> None
     data = f"data:image/png;base64,{picture}"
     row = page.evaluate(PIXELS, [data, middle])
     end = round(waits["x"] - whole["x"] + waits["width"])
-    # Both it and what is not observed, which comes next, are nearly grey.
+    # The outline is blue; both the waiting and the unobserved part are nearly grey.
     assert max(blue - red for red, _, blue in row[end - 3 : end + 3]) > 50

@@ -1,4 +1,4 @@
-"""The browser is asked for nothing that our policy forbids, on no screen."""
+"""Content security policy: no screen asks the browser for a forbidden resource."""
 
 from __future__ import annotations
 
@@ -13,11 +13,11 @@ from tests.e2e.conftest import Watched
 from tests.inspector.routes import list_routes, make_family, variants
 from tests.inspector.web.test_looking import OFF, POSTED
 
-#: Of the API's reference, and of what is not there.
+#: Addresses of the API reference, and of a missing page.
 BESIDE = ("/api/v1/docs", "/nothing", "/p/acme/nothing", "/p/nobody/")
-#: Given to be kept, and so nothing that is shown.
+#: Routes that send downloads, which show no page.
 FILES = {"receipt-download", "messages-export", "slot-picture"}
-#: What scripts fetch after that are panels, which are looked at by themselves.
+#: Page state to wait for; panels that scripts fetch later are tested apart.
 LOADED = "document.readyState === 'complete'"
 
 
@@ -27,7 +27,7 @@ def known(agent: Agent) -> dict[str, str]:
 
 
 def addresses(known: dict[str, str]) -> Iterator[str]:
-    """Every screen and panel that can be looked at, with each choice it offers."""
+    """List every readable screen and panel, with each choice of parameters."""
     for route in list_routes():
         if route.name in POSTED | OFF | FILES or "kind" in route.parameters:
             continue
@@ -37,8 +37,10 @@ def addresses(known: dict[str, str]) -> Iterator[str]:
 
 
 @pytest.mark.slow
-def test_csp_has_no_report(known: dict[str, str], page: Page, watched: Watched) -> None:
-    """`watched` hears of every report; some of the screens are errors."""
+def test_no_screen_violates_the_content_security_policy(
+    known: dict[str, str], page: Page, watched: Watched
+) -> None:
+    """`watched` records every violation; some of the screens are error pages."""
     watched.expected.append("Failed to load resource")
     for address in addresses(known):
         answer = page.goto(address)
@@ -48,7 +50,9 @@ def test_csp_has_no_report(known: dict[str, str], page: Page, watched: Watched) 
         assert watched.unexpected() == [], address
 
 
-def test_a_report_would_be_seen(page: Page, watched: Watched) -> None:
+def test_content_security_policy_violation_would_be_seen(
+    page: Page, watched: Watched
+) -> None:
     watched.expected += ["policy: style-src-attr", "Content Security Policy"]
     with page.expect_console_message(lambda message: "policy: style" in message.text):
         page.evaluate("document.body.setAttribute('style', 'color: red')")

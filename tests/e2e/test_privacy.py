@@ -1,4 +1,4 @@
-"""Forgetting by hand, with scripts and without, and what open tabs make of it."""
+"""Erasure by hand, with scripts and without, and its effect on open tabs."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ def ann(agent: Agent) -> Subject:
 
 
 @pytest.mark.parametrize("scripts", [True, False])
-def test_from_the_look_up_to_the_receipt(
+def test_subject_is_forgotten_from_look_up_to_receipt(
     ann: Subject, open_page: Callable[..., Page], watched: Watched, *, scripts: bool
 ) -> None:
     watched.expected.append("410")
@@ -44,7 +44,7 @@ def test_from_the_look_up_to_the_receipt(
     page.click("button.danger")
     expect(page.locator("#erasure")).to_be_visible()
     if not scripts:
-        # As somebody would who looks again and again.
+        # Reload as a person does who waits for the end.
         for _ in range(200):
             if page.get_by_role("link", name="The receipt").count():
                 break
@@ -58,10 +58,10 @@ def test_from_the_look_up_to_the_receipt(
     expect(page.locator("h1")).to_contain_text("Receipt")
 
 
-def test_an_open_tab_is_cleared(
+def test_open_tab_is_cleared_after_an_erasure(
     ann: Subject, open_page: Callable[..., Page], watched: Watched
 ) -> None:
-    """Her thread, her row in the list, and nothing of anybody else."""
+    """The subject's thread and row are cleared, and nobody else's."""
     watched.expected.append("410")
     thread, threads = open_page("viewer"), open_page("officer")
     thread.goto(f"{P}/threads/ann-2/slots")
@@ -72,7 +72,7 @@ def test_an_open_tab_is_cleared(
     text = forgotten.TEXTS[0]
     expect(thread.locator("main")).to_contain_text(text)
     forgotten.confirm(forgotten.plan(ann))
-    # To a viewer she is restricted first, so that nobody slips in.
+    # Restricting first hides the subject from viewers at once.
     expect(thread.locator("#live")).to_have_text(
         re.compile("Erased|Not live: not for your role")
     )
@@ -87,7 +87,7 @@ def test_an_open_tab_is_cleared(
     expect(threads.locator("#live")).to_have_text("Live")
 
 
-def test_the_receipt_prints_without_what_is_around_it(
+def test_receipt_prints_without_the_page_around(
     ann: Subject, open_page: Callable[..., Page]
 ) -> None:
     forgotten.finish(forgotten.confirm(forgotten.plan(ann)))

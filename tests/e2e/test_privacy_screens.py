@@ -1,4 +1,4 @@
-"""Screens of privacy that say what is going on in their project."""
+"""Privacy screens of a project under deletion, and of many subjects."""
 
 from __future__ import annotations
 
@@ -26,12 +26,12 @@ def few(agent: Agent) -> None:
 @pytest.mark.slow
 @pytest.mark.usefixtures("few")
 @pytest.mark.parametrize("screen", ["overview-deleting", "subjects-deleting"])
-def test_a_project_that_is_being_deleted_says_so(
+def test_project_that_is_being_deleted_says_so(
     acme: Project, open_page: Callable[..., Page], screen: str
 ) -> None:
     page = open_page("officer", viewport=WIDE)
     forgotten.keep_workers_away()
-    project_deletions.begin(acme, confirmed=acme.slug, reason="not_needed")
+    project_deletions.begin_deletion(acme, confirmed=acme.slug, reason="not_needed")
     check_moving(
         page, f"{P}/{'' if screen.startswith('overview') else 'subjects'}", screen
     )
@@ -39,7 +39,9 @@ def test_a_project_that_is_being_deleted_says_so(
 
 
 @pytest.mark.slow
-def test_a_crowd(agent: Agent, open_page: Callable[..., Page]) -> None:
+def test_subject_list_of_120_passes_axe_and_pages(
+    agent: Agent, open_page: Callable[..., Page]
+) -> None:
     for n in range(120):
         subjects.find_or_create(agent.project, f"person-{n}")
     page = open_page("officer", viewport=WIDE)

@@ -1,4 +1,4 @@
-"""From a project to all of them, and to a new one that waits for its first agent."""
+"""The list of projects, and a new project that waits for its first agent."""
 
 from __future__ import annotations
 
@@ -7,9 +7,7 @@ from playwright.sync_api import Page, expect
 from tests.e2e.conftest import Watched
 
 
-def test_an_owner_lists_the_projects_and_makes_another(
-    page: Page, watched: Watched
-) -> None:
+def test_owner_lists_projects_and_makes_another(page: Page, watched: Watched) -> None:
     watched.expected.append("422")
     page.get_by_title("All projects").click()
     page.wait_for_url("**/projects")

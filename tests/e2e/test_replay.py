@@ -1,4 +1,4 @@
-"""Replay in a real browser: wherever the thumb ends, that event is shown."""
+"""Replay in a real browser: the page shows the event where the thumb ends."""
 
 from __future__ import annotations
 
@@ -13,19 +13,19 @@ from tests.cast import factories
 from tests.e2e.conftest import say
 
 T = "/p/acme/threads/talk"
-#: As a list of events, and what each of them changed.
+#: Query of the event list with the changes tab.
 LISTED = "view=events&tab=changes"
 EVENTS = 40
 
 
 @pytest.fixture
 def talk(agent: Agent) -> None:
-    """Forty events: made, then 39 messages."""
+    """Make a thread of forty events: its creation, then 39 messages."""
     factories.append(agent, "talk", *(f"message {n}" for n in range(EVENTS - 1)))
 
 
 def drag(page: Page, seqs: list[int]) -> None:
-    """What a hand does to a range: an input event every 8 ms."""
+    """Move a range input as a hand does: an input event every 8 ms."""
     page.evaluate(
         """async seqs => {
              const range = document.getElementById("at");
@@ -40,7 +40,7 @@ def drag(page: Page, seqs: list[int]) -> None:
 
 
 def shows(page: Page, seq: int) -> None:
-    """The panels, the URL and the controls agree on the event."""
+    """Check that the panels, the URL and the controls agree on the event."""
     for panel in ("#moment", "#at-hand", "#events", "#changed"):
         expect(page.locator(panel)).to_have_attribute("data-at", str(seq))
     expect(page.locator("#events [aria-current=true]")).to_have_id(f"event-{seq}")
@@ -49,7 +49,7 @@ def shows(page: Page, seq: int) -> None:
     expect(page.locator("#to")).to_have_value(str(seq))
 
 
-def test_scrubber_ends_where_the_thumb_ends(talk: None, page: Page) -> None:
+def test_scrubber_shows_the_event_where_the_thumb_ends(talk: None, page: Page) -> None:
     page.goto(f"{T}?{LISTED}")
     for last in (1, EVENTS, 17, 1, 23):
         there = [1 + (n * 7) % EVENTS for n in range(100)]
@@ -57,7 +57,7 @@ def test_scrubber_ends_where_the_thumb_ends(talk: None, page: Page) -> None:
         shows(page, last)
 
 
-def test_dragging_from_end_to_start_ends_on_the_first_event(
+def test_dragging_the_thumb_to_the_start_shows_the_first_event(
     talk: None, page: Page
 ) -> None:
     page.goto(f"{T}?{LISTED}")
@@ -67,7 +67,7 @@ def test_dragging_from_end_to_start_ends_on_the_first_event(
         expect(page.locator("#changed h2")).to_have_text("thread.created")
 
 
-def test_a_mouse_drags_the_thumb(talk: None, page: Page) -> None:
+def test_mouse_drags_the_scrubber_thumb(talk: None, page: Page) -> None:
     page.goto(f"{T}?{LISTED}")
     box = page.locator("#at").bounding_box()
     assert box is not None
@@ -80,7 +80,7 @@ def test_a_mouse_drags_the_thumb(talk: None, page: Page) -> None:
     shows(page, 1)
 
 
-def test_steps_lead_where_they_say(talk: None, page: Page) -> None:
+def test_step_buttons_lead_to_the_named_event(talk: None, page: Page) -> None:
     page.goto(f"{T}?at_seq=20&{LISTED}")
     for name, seq in (
         ("One event on", 21),
@@ -96,7 +96,7 @@ def test_steps_lead_where_they_say(talk: None, page: Page) -> None:
         shows(page, seq)
 
 
-def test_keys_step_too(talk: None, page: Page) -> None:
+def test_replay_keys_step_through_events(talk: None, page: Page) -> None:
     page.goto(f"{T}?at_seq=20&{LISTED}")
     for key, seq in (
         ("ArrowRight", 21),
@@ -110,7 +110,7 @@ def test_keys_step_too(talk: None, page: Page) -> None:
         shows(page, seq)
 
 
-def test_keys_rest_while_one_types_or_when_switched_off(talk: None, page: Page) -> None:
+def test_replay_keys_are_off_while_typing_or_disabled(talk: None, page: Page) -> None:
     page.goto(f"{T}?at_seq=20")
     page.keyboard.press("/")
     expect(page.locator("#q")).to_be_focused()
@@ -129,7 +129,7 @@ def test_keys_rest_while_one_types_or_when_switched_off(talk: None, page: Page) 
     expect(page.locator("#at")).to_have_value("20")
 
 
-def test_rows_are_walked_and_opened_by_keys(talk: None, page: Page) -> None:
+def test_event_rows_are_walked_and_opened_by_keyboard(talk: None, page: Page) -> None:
     page.goto("/p/acme/threads")
     page.keyboard.press("j")
     page.keyboard.press("Enter")
@@ -141,7 +141,7 @@ def test_rows_are_walked_and_opened_by_keys(talk: None, page: Page) -> None:
     page.wait_for_url("**/p/acme/api-keys")
 
 
-def test_marks_are_jumped_to(talk: None, page: Page) -> None:
+def test_replay_jumps_to_marks(talk: None, page: Page) -> None:
     page.goto(f"{T}/close")
     page.get_by_role("button", name="Close the thread").click()
     page.wait_for_url(f"**{T}")
@@ -151,7 +151,7 @@ def test_marks_are_jumped_to(talk: None, page: Page) -> None:
     assert page.locator("[data-mark=next]").get_attribute("href") is None
 
 
-def test_play_moves_and_stops(talk: None, page: Page) -> None:
+def test_replay_plays_and_stops(talk: None, page: Page) -> None:
     page.goto(f"{T}?at_seq=30&{LISTED}")
     page.locator("#speed").select_option("10")
     page.get_by_role("button", name="Play").click()
@@ -160,7 +160,7 @@ def test_play_moves_and_stops(talk: None, page: Page) -> None:
     expect(page.get_by_role("button", name="Play")).to_be_visible()
 
 
-def test_a_seek_does_not_stop_play(talk: None, page: Page) -> None:
+def test_seeking_does_not_stop_the_replay(talk: None, page: Page) -> None:
     page.goto(f"{T}?at_seq=1&{LISTED}")
     page.get_by_role("button", name="Play").click()
     drag(page, [36])
@@ -168,7 +168,7 @@ def test_a_seek_does_not_stop_play(talk: None, page: Page) -> None:
     shows(page, EVENTS)
 
 
-def test_permalink_reopens_same_view(
+def test_permalink_reopens_the_same_view(
     talk: None, open_page: Callable[..., Page]
 ) -> None:
     page = open_page()
@@ -186,10 +186,10 @@ def test_permalink_reopens_same_view(
 
 
 @pytest.mark.parametrize("loaded", ["", "?at_seq=9"])
-def test_what_leads_away_goes_to_the_event_at_hand(
+def test_links_lead_to_the_event_under_the_thumb(
     talk: None, agent: Agent, page: Page, loaded: str
 ) -> None:
-    """Fork, tabs and search follow the thumb, and the head tells of that event."""
+    """Fork, tabs and search follow the thumb, and the head shows the same event."""
     page.goto(f"{T}{loaded}")
     drag(page, [20, 12])
     expect(page.locator("#moment")).to_have_attribute("data-at", "12")
@@ -206,7 +206,7 @@ def test_what_leads_away_goes_to_the_event_at_hand(
     expect(page.get_by_label("From event")).to_have_value("12")
 
 
-def test_back_never_shows_a_fragment(talk: None, page: Page) -> None:
+def test_browser_back_never_shows_a_page_fragment(talk: None, page: Page) -> None:
     page.goto("/p/acme/threads")
     page.goto(f"{T}?{LISTED}")
     drag(page, [5, 9])
@@ -233,8 +233,8 @@ def test_pause_is_a_permalink(talk: None, agent: Agent, page: Page) -> None:
     assert page.url.endswith(T)
 
 
-def test_the_events_pause_and_resume(talk: None, agent: Agent, page: Page) -> None:
-    """By the address that they had before."""
+def test_events_pause_and_resume(talk: None, agent: Agent, page: Page) -> None:
+    """Open the old address of the event list."""
     page.goto(f"{T}/tail?hide=turn")
     page.wait_for_url(f"**{T}?view=events&hide=turn")
     page.keyboard.press("p")
@@ -246,8 +246,8 @@ def test_the_events_pause_and_resume(talk: None, agent: Agent, page: Page) -> No
     expect(page.locator("#events")).to_contain_text("one more")
 
 
-def test_the_newest_event_is_seen_at_once(talk: None, page: Page) -> None:
-    """Where the list opens, and as of any event: on a laptop's screen."""
+def test_newest_event_is_visible_without_scrolling(talk: None, page: Page) -> None:
+    """The newest event is in view on a laptop, at the head and as of an event."""
     page.set_viewport_size({"width": 1440, "height": 900})
     page.goto(f"{T}?view=events")
     expect(page.locator(f"#event-{EVENTS}")).to_be_in_viewport(ratio=1)
@@ -266,8 +266,8 @@ def test_numbers_of_any_size_stand_on_one_line(talk: None, page: Page) -> None:
     assert after["height"] == box["height"]
 
 
-def test_what_is_slow_comes_once_the_thumb_rests(talk: None, page: Page) -> None:
-    """And what stood there until then is not taken away."""
+def test_slow_panels_load_when_the_thumb_rests(talk: None, page: Page) -> None:
+    """The slow panels keep their content until the thumb rests."""
     asked: list[str] = []
     page.on("request", lambda request: asked.append(request.url))
     page.goto(f"{T}?at_seq=30")
@@ -279,7 +279,7 @@ def test_what_is_slow_comes_once_the_thumb_rests(talk: None, page: Page) -> None
     assert "at_seq=20" in seeks[-1]
 
 
-def test_a_pinned_event_is_compared_with_wherever_one_goes(
+def test_pinned_event_is_compared_with_each_event_visited(
     talk: None, page: Page
 ) -> None:
     page.goto(f"{T}?{LISTED}")
@@ -300,7 +300,7 @@ def test_a_pinned_event_is_compared_with_wherever_one_goes(
 
 
 @pytest.mark.parametrize("scripts", [True, False])
-def test_events_stand_open_where_one_looks(
+def test_opened_events_stay_in_view(
     talk: None, open_page: Callable[..., Page], *, scripts: bool
 ) -> None:
     page = open_page(java_script_enabled=scripts)
@@ -313,7 +313,9 @@ def test_events_stand_open_where_one_looks(
     expect(page.locator("#events pre")).to_have_count(1)
 
 
-def test_works_without_scripts(talk: None, open_page: Callable[..., Page]) -> None:
+def test_replay_works_without_scripts(
+    talk: None, open_page: Callable[..., Page]
+) -> None:
     page = open_page(java_script_enabled=False)
     page.goto("/p/acme/threads?q=status:open")
     page.get_by_role("link", name="talk", exact=True).click()

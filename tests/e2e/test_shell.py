@@ -1,4 +1,4 @@
-"""What stands around every page: rail, menu of a phone, tabs of a thread."""
+"""Frame of every page: rail, menu of a phone, tabs of a thread."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ def talk(agent: Agent) -> None:
 
 
 @pytest.mark.parametrize("scripts", [True, False])
-def test_on_a_phone_the_menu_opens_with_and_without_scripts(
+def test_phone_menu_opens_with_and_without_scripts(
     talk: None, open_page: Callable[..., Page], scripts: bool
 ) -> None:
     page = open_page(viewport=PHONE, java_script_enabled=scripts)
@@ -39,7 +39,7 @@ def test_on_a_phone_the_menu_opens_with_and_without_scripts(
     expect(page).to_have_url(re.compile("/p/acme/health$"))
 
 
-def test_every_view_of_a_thread_is_two_clicks_away_at_its_moment(
+def test_every_thread_view_is_two_clicks_away_at_its_event(
     talk: None, open_page: Callable[..., Page]
 ) -> None:
     page = open_page(java_script_enabled=False)
@@ -61,7 +61,7 @@ def test_every_view_of_a_thread_is_two_clicks_away_at_its_moment(
     assert len(seen) >= len(names)
 
 
-def test_the_menu_of_a_thread_leads_to_what_ends_it(
+def test_thread_menu_leads_to_retention_and_close(
     talk: None, open_page: Callable[..., Page]
 ) -> None:
     page = open_page(java_script_enabled=False)

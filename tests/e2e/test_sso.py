@@ -1,4 +1,4 @@
-"""Single sign-on in a real browser, whose policy lets our forms lead to us alone."""
+"""Single sign-on in a real browser, under a policy of same-origin form targets."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from tests.e2e.conftest import WATCH
 from tests.harness.instances import prepared
 
 
-def test_there_and_back(chromium: Browser, tmp_path: Path) -> None:
+def test_browser_signs_in_by_single_sign_on(chromium: Browser, tmp_path: Path) -> None:
     problems: list[str] = []
     with providing.serving() as provider:
         given = {

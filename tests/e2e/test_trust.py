@@ -1,4 +1,4 @@
-"""What stands on a page is of one moment, and said the same everywhere."""
+"""Consistency of pages: one event per page, and equal figures everywhere."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ def talk(agent: Agent) -> None:
     append(agent, "t-1", *(f"message {n}" for n in range(9)))
 
 
-def test_header_body_and_pill_are_of_one_moment(talk: None, page: Page) -> None:
+def test_header_body_and_live_pill_show_the_same_event(talk: None, page: Page) -> None:
     page.goto("/p/acme/threads/t-1?at_seq=2")
     expect(page.locator("#live")).to_contain_text(re.compile(r"As of event 2 · \d"))
     expect(page.locator("main .meta").first).to_contain_text("2 events")
@@ -39,7 +39,7 @@ def test_header_body_and_pill_are_of_one_moment(talk: None, page: Page) -> None:
     assert said.count("paused") + said.count("as of event 2") == 1
 
 
-def test_health_has_one_verdict_everywhere(restless: None, page: Page) -> None:
+def test_health_verdict_is_equal_everywhere(restless: None, page: Page) -> None:
     numbers = set[str]()
     for place in ("", "health", "health/privacy"):
         page.goto(f"/p/acme/{place}")
@@ -52,7 +52,7 @@ def test_health_has_one_verdict_everywhere(restless: None, page: Page) -> None:
     expect(page.locator("main")).to_contain_text(re.compile(r"worst restless\s+\d"))
 
 
-def test_a_key_is_never_used_before_it_was_made(
+def test_last_use_of_a_key_is_not_before_its_creation(
     acme: Project, server: str, page: Page
 ) -> None:
     page.goto("/p/acme/api-keys/new")

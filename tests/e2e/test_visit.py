@@ -1,4 +1,4 @@
-"""Coming in, looking round, taking data along, leaving."""
+"""A visit: sign-in, reading, export, sign-out."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ def talk(agent: Agent) -> None:
     factories.append(agent, "red-1", *(f"message {n}" for n in range(5)))
 
 
-def test_link_works_once(
+def test_sign_in_link_works_once(
     acme: Project, chromium: Browser, server: str, watched: Watched
 ) -> None:
     watched.expected.append("422")
@@ -41,7 +41,7 @@ def test_link_works_once(
         context.close()
 
 
-def test_preview_keeps_link(
+def test_sign_in_link_survives_a_preview(
     acme: Project, chromium: Browser, server: str, watched: Watched
 ) -> None:
     token = operators.make_link(operators.ensure_default())
@@ -55,7 +55,9 @@ def test_preview_keeps_link(
     context.close()
 
 
-def test_no_external_request(talk: None, page: Page, watched: Watched) -> None:
+def test_pages_make_no_external_request(
+    talk: None, page: Page, watched: Watched
+) -> None:
     paths = ["/p/acme/", "/p/acme/threads", "/p/acme/threads/red-1", "/p/acme/health"]
     for path in [*paths, "/p/acme/threads/red-1/slots", "/p/acme/api-keys/new"]:
         page.goto(path)
@@ -64,7 +66,7 @@ def test_no_external_request(talk: None, page: Page, watched: Watched) -> None:
     assert len(watched.urls) > len(paths)
 
 
-def test_export_is_exactly_the_filter(talk: None, page: Page) -> None:
+def test_thread_export_equals_the_filter(talk: None, page: Page) -> None:
     page.goto("/p/acme/threads")
     page.locator("#find").fill("label.team:red")
     page.locator("#find").press("Enter")
@@ -82,21 +84,21 @@ def test_facets_narrow_the_list(talk: None, page: Page) -> None:
     assert "label.team" in page.url
 
 
-def test_a_key_is_made_and_never_shown_again(acme: Project, page: Page) -> None:
+def test_key_is_made_and_never_shown_again(acme: Project, page: Page) -> None:
     page.goto("/p/acme/api-keys")
     page.get_by_role("link", name="Create a key").click()
     page.get_by_role("button", name="Create the key").click()
     secret = page.locator("#secret").inner_text()
-    assert api_keys.well_formed(secret)
+    assert api_keys.parse_prefix(secret)
     page.get_by_role("link", name="I have copied it").click()
     expect(page.locator(".api-keys .row")).to_have_count(1)
     assert secret not in page.content()
 
 
-def test_two_hubs_on_one_host_sign_nobody_out(
+def test_two_hubs_on_one_host_keep_separate_sessions(
     servers: tuple[str, str], open_page: Callable[..., Page], watched: Watched
 ) -> None:
-    """A browser sends the cookies of a host to each of its ports."""
+    """A browser sends the cookies of a host to every port of the host."""
     watched.others.append(servers[1])
     page = open_page("owner")
     viewer = operators.add("viewer")
@@ -111,7 +113,7 @@ def test_two_hubs_on_one_host_sign_nobody_out(
         expect(each.locator("summary", has_text=role)).to_be_visible()
 
 
-def test_a_signed_out_panel_is_said_and_no_page_is_swapped_in(
+def test_signed_out_panel_says_so_and_swaps_in_no_page(
     talk: None, open_page: Callable[..., Page], watched: Watched
 ) -> None:
     watched.expected += ["401", "Response Status Error"]
@@ -126,7 +128,7 @@ def test_a_signed_out_panel_is_said_and_no_page_is_swapped_in(
     expect(page.locator("#moment[role=alert]")).to_have_count(1)
 
 
-def test_signing_out_leads_to_the_sign_in(page: Page) -> None:
+def test_signing_out_leads_to_the_sign_in_page(page: Page) -> None:
     page.locator(".menu summary").click()
     page.get_by_role("button", name="Sign out").click()
     expect(page.get_by_role("heading", name="Sign in")).to_be_visible()
@@ -134,7 +136,9 @@ def test_signing_out_leads_to_the_sign_in(page: Page) -> None:
     expect(page.get_by_role("heading", name="Sign in")).to_be_visible()
 
 
-def test_a_theme_holds_against_the_system(open_page: Callable[..., Page]) -> None:
+def test_chosen_theme_overrides_the_system_theme(
+    open_page: Callable[..., Page],
+) -> None:
     page = open_page(color_scheme="light")
     page.locator(".menu summary").click()
     page.get_by_role("button", name="dark").click()

@@ -1,4 +1,4 @@
-"""What pages show by partial, and all of it on one page."""
+"""Renderings of each partial by the inspector's pages, gathered on one page."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from django.template.smartif import TokenBase
 ROOT = Path(settings.BASE_DIR)
 TEMPLATES = ROOT / "templates"
 _NEEDS = "{# Needs:"
-#: The first says in which order the layers of the others stand.
+#: The first style sheet declares the layer order of the others.
 _STYLES = sorted((ROOT / "static/css").glob("*.css"), key=lambda p: p.stem != "tokens")
 _LINKS = "\n".join(f'<link rel="stylesheet" href="{p.as_uri()}">' for p in _STYLES)
 _HEAD = f"""<!doctype html>
@@ -31,7 +31,7 @@ _HEAD = f"""<!doctype html>
 
 @dataclass(slots=True)
 class Shown:
-    """How pages showed a template, and the names that all of their contexts had."""
+    """Renderings of a template, and the names that all their contexts had."""
 
     names: set[str]
     texts: dict[str, None] = field(default_factory=dict)
@@ -43,8 +43,8 @@ def partials() -> list[str]:
 
 
 @contextmanager
-def watched() -> Iterator[dict[str, Shown]]:
-    """Whatever is rendered meanwhile, by the name of its template."""
+def record_renderings() -> Iterator[dict[str, Shown]]:
+    """Record all renderings meanwhile, by the name of the template."""
     shown: dict[str, Shown] = {}
     render = Template._render  # type: ignore[attr-defined]  # the stubs leave it out
 
@@ -61,14 +61,14 @@ def watched() -> Iterator[dict[str, Shown]]:
         yield shown
 
 
-def needs(template: str) -> str:
-    """What the first line of a partial says that it wants of its context."""
+def get_declared_needs(template: str) -> str:
+    """Return the context names that the first line of a partial declares."""
     source: str = get_template(template).template.source  # type: ignore[attr-defined]  # Django's engine
     return source.partition(_NEEDS)[2].partition("#}")[0].strip()
 
 
-def used(template: str) -> set[str]:
-    """Names that a template takes from its context, in branches of any state."""
+def list_used_names(template: str) -> set[str]:
+    """Return the names that a template takes from its context, in any branch."""
     found: set[str] = set()
     bound = {"forloop"}
     todo: list[Any] = [get_template(template).template.nodelist]  # type: ignore[attr-defined]  # Django's engine
@@ -92,15 +92,17 @@ def used(template: str) -> set[str]:
 
 
 def draw(shown: dict[str, Shown]) -> str:
-    """The page. Ids come again here, one to a state; nothing else shows them so."""
+    """Return the gallery page. Ids repeat in it, once for each state."""
     return _HEAD + "".join(_drawn(name, shown[name]) for name in partials())
 
 
 def _drawn(template: str, shown: Shown) -> str:
-    heading = f"<h2>{template}</h2><p class='faint'>Needs: {needs(template)}</p>"
+    heading = (
+        f"<h2>{template}</h2><p class='faint'>Needs: {get_declared_needs(template)}</p>"
+    )
     if not template.endswith("/_row.html"):
         return heading + "".join(f"<section>{text}</section>" for text in shown.texts)
-    # A row can't stand alone; style sheets call its table like its room.
+    # A row needs a table; style sheets name the table after the screen.
     table = f"table {template.split('/')[-2].replace('_', '-')}"
     rows = "".join(shown.texts)
     return f"{heading}<div class='{table}' role='table'>{rows}</div>"

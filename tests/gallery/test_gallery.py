@@ -1,4 +1,4 @@
-"""Pages show every partial, and none wants what the page around it lacks."""
+"""The gallery: pages show every partial, with all that its context needs."""
 
 from __future__ import annotations
 
@@ -13,26 +13,28 @@ from memoryhub.models.projects import Project
 from memoryhub.services.access.api_keys import Agent
 from tests.gallery import page
 from tests.gallery.world import PROJECT, SEARCHES, make_world
-from tests.inspector.conftest import member, signed_in
+from tests.inspector.conftest import make_member, signed_in
 
-#: Only after a look-up, beside a list with exports, where a message was jumped to.
+#: Names that only some contexts have: after a look-up, beside exports, on a jump.
 PERHAPS = {"missed", "exported", "chosen", "id", "thread", "refused"}
 
 
 @pytest.mark.django_db(transaction=True)
-def test_pages_show_every_partial_and_give_it_what_it_needs(
+def test_every_partial_is_shown_with_its_declared_context(
     acme: Project, agent: Agent, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(settings, "PRICES", {"small": Price(price=2.0, cached=0.5)})
-    owner = signed_in(member(acme, "owner"))
-    with page.watched() as shown:
+    owner = signed_in(make_member(acme, "owner"))
+    with page.record_renderings() as shown:
         for address in make_world(agent):
             owner.get(address)
         for where, typed in SEARCHES:
             owner.post(f"{PROJECT}/{where}", typed)
     assert {*page.partials()} - shown.keys() == set()
     lacking = {
-        name: (needed(name) | page.used(name)) - shown[name].names - PERHAPS
+        name: (list_declared_names(name) | page.list_used_names(name))
+        - shown[name].names
+        - PERHAPS
         for name in page.partials()
     }
     assert {name: names for name, names in lacking.items() if names} == {}
@@ -41,15 +43,15 @@ def test_pages_show_every_partial_and_give_it_what_it_needs(
     file.write_text(page.draw(shown), encoding="utf-8")
 
 
-def test_what_a_template_lacks_is_seen() -> None:
+def test_missing_template_context_is_seen() -> None:
     with pytest.raises(AssertionError, match="wants host"):
         render_to_string("inspector/shared/_call.html", {"path": "threads"})
-    assert needed("inspector/shared/_call.html") == {"host", "path"}
+    assert list_declared_names("inspector/shared/_call.html") == {"host", "path"}
 
 
-def needed(template: str) -> set[str]:
-    """The names that the first line of a partial wants; what is said of them is not."""
-    plain = re.sub(r"\([^)]*\)", "", page.needs(template)).rstrip(".")
+def list_declared_names(template: str) -> set[str]:
+    """Return the names that the first line of a partial declares, without comments."""
+    plain = re.sub(r"\([^)]*\)", "", page.get_declared_needs(template)).rstrip(".")
     words = {word.strip() for word in plain.split(",")}
     names = {word for word in words if re.fullmatch("[a-z_]+", word)}
     return names - {"nothing"} if words == {"nothing"} else names

@@ -1,4 +1,4 @@
-"""A project in which all has happened that the inspector tells of, and its pages."""
+"""A project with every state that the inspector shows, and its pages."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ OF_PAGES = (
     *("pages/sum", "pages/policy", "pages/slot-4", "turns/8", "turns/8/diff"),
     *("turns/8/request", "turns/6", "turns/8/prefix", "prefix"),
 )
-#: What is typed to be found, by where in the project.
+#: Search words, by the address of the screen.
 SEARCHES = (
     ("search", {"q": "promise refund", "thread": "refund"}),
     ("search", {"q": "zzz", "thread": "refund"}),
@@ -47,7 +47,7 @@ SEARCHES = (
 
 
 def make_world(agent: Agent) -> list[str]:
-    """Write all of it. Returns the addresses of its pages."""
+    """Write the whole world; return the addresses of its pages."""
     town = forgotten.make_town(agent)
     rita = operators.find("rita")
     assert rita is not None
@@ -96,7 +96,7 @@ def every_page(known: dict[str, str]) -> Iterator[str]:
 
 
 def particular_pages(agent: Agent, town: forgotten.Town, desk: Thread) -> list[str]:
-    """What shows by a search, a choice, or of something else than all the others."""
+    """List pages that need a search, a choice, or another thread than the rest."""
     lost = lost_needles.lose(agent)
     before = make_pages(agent)
     paged.make_restless(agent, exchanges=6)
@@ -110,7 +110,7 @@ def particular_pages(agent: Agent, town: forgotten.Town, desk: Thread) -> list[s
     uses.flush()
     restored = last(desk, "checkpoint.restored")
     thread = factories.get_thread(agent, "paged")
-    # The first: those of acts were weighed by nobody.
+    # The first eviction: evictions by hand have no score.
     left = Event.objects.filter(thread=thread, type__in=EVICTED)
     evicted = left.order_by("seq")[0].seq
     return [
@@ -141,22 +141,22 @@ def particular_pages(agent: Agent, town: forgotten.Town, desk: Thread) -> list[s
 
 
 def observed_pages(agent: Agent) -> list[str]:
-    """Those of an observed thread with a gap: of what waits, and what is gone.
+    """List pages of an observed thread with a gap: waiting and erased parts.
 
-    Health tells of the model that was of no use.
+    Health shows the failed model.
     """
-    activity.model_asked(agent.project, "observer", "useless", calls=2, tokens=90)
+    activity.count_model_run(agent.project, "observer", "useless", calls=2, tokens=90)
     journal.run(activity.flush)
     row = observed.make_observed(agent)
     (waits, *_) = observers.list_waiting(row)
-    observed.fail(agent)
-    observed.tear(agent)
+    observed.fail_observer(agent)
+    observed.erase_with_observation(agent)
     asked = ("", f"?observation={waits.page_id}", "?observation=obs-0")
     return [f"{observed.PAGE}{each}" for each in asked]
 
 
 def make_pages(agent: Agent) -> int:
-    """A page of others, put anew and shown lower. The checkpoint before it."""
+    """Rewrite a derived page and lower another; return the checkpoint before."""
     text, of = paged.PROSE * 20, ["policy"]
     factories.make_page(agent, "sum", thread="paged", text=text, provenance=of)
     act(agent, PinPage(page_id="sum"), "paged")
@@ -166,7 +166,7 @@ def make_pages(agent: Agent) -> int:
     act(agent, new, "paged")
     paged.fetch(agent, "paged", "slot-1")
     lower = FaultPage(page_id="slot-4", level=2)
-    factories.run(page_faults.fault(agent=agent, thread="paged", command=lower))
+    factories.run(page_faults.fault_page(agent=agent, thread="paged", command=lower))
     paged.ask(agent, "paged", "And tomorrow?")
     return before
 

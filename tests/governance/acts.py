@@ -1,4 +1,4 @@
-"""What operators do, in a process of the instance."""
+"""Acts of operators, in a process of the instance."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from tests.promises.journal.appender import tell
 
 
 def make_keys(*slugs: str) -> None:
-    """Make these projects, then a key for each line: project, scopes, whose it is."""
+    """Make these projects, then a key for each line: project, scopes, subject."""
     made = {slug: projects.create(slug) for slug in slugs}
     for line in sys.stdin:
         slug, scopes, user = json.loads(line)
@@ -32,4 +32,4 @@ def close(project: str, thread: str) -> None:
 
 
 def consolidate(project: str) -> None:
-    projects.consolidate(Project.objects.get(slug=project), auto=True)
+    projects.set_consolidation(Project.objects.get(slug=project), auto=True)

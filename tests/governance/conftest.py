@@ -1,4 +1,4 @@
-"""What is asked of a memory, from outside: a hub of its own, and two figures."""
+"""Governance tests from outside: a hub for each, and two figures in the summary."""
 
 from __future__ import annotations
 
@@ -18,12 +18,12 @@ MARK = "governance"
 
 @pytest.fixture
 def alone() -> None:
-    """Asked for by a test that stops the server: it has an instance of its own."""
+    """Request an instance of its own, for a test that stops the server."""
 
 
 @pytest.fixture
 def hub(request: pytest.FixtureRequest) -> Iterator[Hub]:
-    """A served instance with two projects that the test calls acme and other."""
+    """Yield a served instance with two projects that the test calls acme and other."""
     with ExitStack() as stack:
         if "alone" in request.fixturenames:
             instance = request.getfixturevalue("instance")
@@ -50,7 +50,7 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
 
 
 def pytest_terminal_summary(terminalreporter: Any) -> None:
-    """Obligations and negative invariants, never as one figure."""
+    """Print obligations and negative invariants, never as one figure."""
     outcomes: dict[int, bool] = {}
     for word, reports in terminalreporter.stats.items():
         for report in reports:

@@ -1,4 +1,4 @@
-"""A running hub as those see it who use it: agents, officers, operators' commands."""
+"""Running hub as its users see it: agents, officers, operators' commands."""
 
 from __future__ import annotations
 
@@ -22,17 +22,17 @@ FORGOTTEN_SECONDS = 60
 _NUMBERED = {"level": range(4)}
 
 
-#: By name of a parameter, the values that its schema lists.
+#: Values that a parameter's schema lists, by the parameter's name.
 Query = Mapping[str, Sequence[Any]]
 
 
 @dataclass(slots=True, kw_only=True)
 class Hub:
-    """One instance, its server, and the keys that were made for it."""
+    """Instance, its server, and the keys that were made for it."""
 
     instance: Instance
     server: Server
-    #: By what the test calls its projects, what they are called there.
+    #: Slugs of the projects, by their names in the test.
     slugs: Mapping[str, str]
     #: Makes keys, asked one line each.
     maker: Process
@@ -43,15 +43,15 @@ class Hub:
     parameters: Mapping[str, Any] = field(default_factory=dict)
 
     def agent(self, project: str, user: str | None = None) -> Client:
-        """A client whose key reads and writes; bound to a person if one is named."""
+        """Return a client whose key reads and writes; bound to a person if named."""
         return self.client(self._made(project, MEMORY_SCOPES, user))
 
     def officer(self, project: str) -> Client:
-        """A client whose key exports and forgets, and sees no memory."""
+        """Return a client whose key exports and forgets, and sees no memory."""
         return self.client(self._made(project, SUBJECT_SCOPES[:2], None))
 
     def _made(self, project: str, scopes: Sequence[str], user: str | None) -> str:
-        """A key, by a process that makes all of them: a command each takes seconds."""
+        """Make a key in a lasting process: a command for each would take seconds."""
         assert self.maker.stdin is not None
         assert self.maker.stdout is not None
         self.maker.stdin.write(json.dumps([self.slugs[project], scopes, user]) + "\n")
@@ -64,15 +64,15 @@ class Hub:
         return client
 
     def restart(self) -> None:
-        """The same data, a new process on the same port: clients go on."""
+        """Restart the server with the same data and port: clients go on."""
         self._stopped()
 
     def work(self, **env: str) -> None:
-        """Every kind of background work, to its end; then the server goes on."""
+        """Run every kind of background work to its end; then the server goes on."""
         self._stopped("worker", "--once", **env)
 
     def rebuild(self) -> None:
-        """Every row that repeats the journal, written again from it."""
+        """Rebuild every row that repeats the journal."""
         self._stopped("rebuild")
 
     def _stopped(self, *command: str, **env: str) -> None:
@@ -87,7 +87,7 @@ class Hub:
             client.line.close()
 
     def reads(self, client: Client) -> list[tuple[str, Query]]:
-        """Every GET of the API's own description: its path, and what may be asked."""
+        """Return every GET of the API's own description: its path and parameters."""
         if not self.paths:
             described = client.get("/openapi.json").body
             self.paths = described["paths"]
@@ -99,7 +99,7 @@ class Hub:
         ]
 
     def everything(self, client: Client, names: KnownNames) -> str:
-        """All that any read tells of what is known by name, now and as of any seq."""
+        """Return all that any read tells of the known names, now and as of any seq."""
         texts = []
         for path, query in self.reads(client):
             for filled in names.fill(path):
@@ -110,7 +110,7 @@ class Hub:
         return "\n".join(texts)
 
     def forget(self, officer: Client, user: str, **scope: Any) -> dict[str, Any]:
-        """Plan, confirm, wait until it is complete. Returns the receipt."""
+        """Plan, confirm, and wait until the erasure is complete; return the receipt."""
         subject = officer.post("/subjects:resolve", {"user_id": user}).body["id"]
         wish = {"scope": "subject", "reason": "consent_withdrawn", **scope}
         plan = officer.post(f"/subjects/{subject}/erasures", wish)
@@ -136,7 +136,7 @@ class Hub:
 
 @dataclass(slots=True, kw_only=True)
 class KnownNames:
-    """Names that somebody took down: by these, and no search, all is asked for."""
+    """Names that somebody took down, for reads without any search."""
 
     thread: list[str] = field(default_factory=list)
     page_id: list[str] = field(default_factory=list)
@@ -148,7 +148,7 @@ class KnownNames:
     seqs: list[int] = field(default_factory=list)
 
     def fill(self, path: str) -> Iterator[str]:
-        """The path with every name in its places; nothing if one has no names."""
+        """Fill the path with every name in its places; none without such names."""
         places = [part[1:-1] for part in _places(path)]
         for names in product(*(getattr(self, place, []) for place in places)):
             filled = path
@@ -174,7 +174,7 @@ def _query(ways: Mapping[str, Any], parameters: Mapping[str, Any]) -> Query:
 
 
 def _queries(query: Query, seqs: Sequence[int]) -> Iterator[str]:
-    """Queries to try: as it is, and every switch at every value, as of each seq."""
+    """Yield queries to try: none, and every switch at every value, as of each seq."""
     switched: list[dict[str, Any]] = [{}]
     switched += [{name: value} for name, values in query.items() for value in values]
     moments = [{}, *({"at_seq": seq} for seq in seqs if "at_seq" in query)]
@@ -185,6 +185,6 @@ def _queries(query: Query, seqs: Sequence[int]) -> Iterator[str]:
 
 
 def ok(answer: Answer) -> Any:
-    """The body of an answer that must be a good one."""
+    """Return the body of an answer that must be a success."""
     assert answer.status in (200, 201, 202), (answer.status, answer.body)
     return answer.body

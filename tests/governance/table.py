@@ -1,7 +1,7 @@
-"""The nineteen things that a memory must be able to show, and what some wait for.
+"""Nineteen properties that a memory must show, and the reasons of those not tested.
 
-Portable: they are asked of the product's own API, from outside, and each that asks for
-an absence has a twin in the same fixture that must be found.
+The tests are portable: they ask the product's own API from outside, and each test of an
+absence has a twin in the same fixture that must be found.
 """
 
 from __future__ import annotations
@@ -11,7 +11,7 @@ from dataclasses import dataclass
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Requirement:
-    """One of the nineteen."""
+    """Requirement, one of the nineteen."""
 
     what: str
     #: Something must not be; else something must be shown. Reported as two figures.

@@ -18,7 +18,7 @@ pytestmark = [pytest.mark.slow, pytest.mark.timeout(300)]
 
 
 def source(file: Path, user: str, word: str) -> Path:
-    """What the memory was made of: a recorded chat, to be fed again."""
+    """Write the source of the memory: a recorded chat, to be fed again."""
     lines = [
         {"thread": "from-file", "user_id": user, "role": "user", "content": word},
         {"thread": "from-file", "user_id": user, "role": "assistant", "content": "Ok."},
@@ -39,8 +39,8 @@ def audited(hub: Hub) -> list[dict[str, Any]]:
 
 @pytest.mark.usefixtures("alone")
 @pytest.mark.governance(14)
-def test_a_deletion_stays_done(hub: Hub, tmp_path: Path) -> None:
-    """Through the source fed again, all background work, a rebuild and a restart."""
+def test_deletion_is_permanent(hub: Hub, tmp_path: Path) -> None:
+    """The deletion outlives its source fed again, work, rebuild and restart."""
     words = {"ann": f"w{uuid4().hex}", "bob": f"w{uuid4().hex}"}
     clients = {name: hub.agent("acme", name) for name in words}
     officer = hub.officer("acme")
@@ -82,8 +82,8 @@ def test_a_deletion_stays_done(hub: Hub, tmp_path: Path) -> None:
 
 @pytest.mark.usefixtures("alone")
 @pytest.mark.governance(15)
-def test_a_deletion_reaches_shared_copies(hub: Hub, tmp_path: Path) -> None:
-    """A fork goes too; what another project was given is named in the receipt."""
+def test_deletion_removes_shared_copies(hub: Hub, tmp_path: Path) -> None:
+    """A fork is erased too; the receipt names what another project was given."""
     word = f"w{uuid4().hex}"
     ann, officer = hub.agent("acme", "ann"), hub.officer("acme")
     places = remember(ann, "t-1", word)
@@ -116,13 +116,13 @@ def test_a_deletion_reaches_shared_copies(hub: Hub, tmp_path: Path) -> None:
 
 @pytest.mark.usefixtures("alone")
 @pytest.mark.governance(15)
-def test_a_restored_backup_brings_nothing_back(hub: Hub) -> None:
-    """It is not served before the erasures since then are done again."""
+def test_restored_backup_brings_nothing_back(hub: Hub) -> None:
+    """A restored backup is not served before later erasures are done again."""
     words = {"ann": f"w{uuid4().hex}", "bob": f"w{uuid4().hex}"}
     clients = {name: hub.agent("acme", name) for name in words}
     officer = hub.officer("acme")
     places = {name: remember(clients[name], f"t-{name}", words[name]) for name in words}
-    # Whoever is connected would be in the way of copying.
+    # An open connection would prevent the copy.
     hub.maker.kill()
     hub.maker.wait()
     with backups(hub.instance) as kept:

@@ -1,4 +1,4 @@
-"""4–6: what is told comes from somewhere, goes with it, and comes back from it."""
+"""4–6: answers have sources, are erased with them, and are rebuilt from them."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ def put(client: Client, page: str, text: str, **fields: Any) -> None:
 
 
 def crowd(client: Client) -> list[str]:
-    """More pages than there is room for, each with a word of its own; the words."""
+    """Make more pages than there is room for, each with a word; return the words."""
     ok(client.send("PUT", "/threads/t-1", {"config": SMALL}))
     words = [f"w{uuid4().hex}" for _ in range(PAGES)]
     for n, word in enumerate(words):
@@ -40,7 +40,7 @@ def crowd(client: Client) -> list[str]:
 @pytest.mark.usefixtures("alone")
 @pytest.mark.governance(4)
 def test_each_claim_of_a_packed_context_resolves_to_its_source(hub: Hub) -> None:
-    """Every page of the request, at whatever level, goes back to an event."""
+    """Every page of the request, at whatever level, leads back to an event."""
     client = hub.agent("acme")
     crowd(client)
     hub.work()
@@ -75,7 +75,7 @@ def all_events(client: Client) -> list[dict[str, Any]]:
 @pytest.mark.governance(5)
 @pytest.mark.parametrize("kind", ["level", "page"])
 def test_deleting_a_source_reaches_what_was_made_of_it(hub: Hub, kind: str) -> None:
-    """The sibling source and what was made of that stay."""
+    """The sibling source and pages made of that stay."""
     client, officer = hub.agent("acme", "ann"), hub.officer("acme")
     words = crowd(client)
     if kind == "page":
@@ -100,7 +100,7 @@ def test_deleting_a_source_reaches_what_was_made_of_it(hub: Hub, kind: str) -> N
 
 
 def still(text: str) -> str:
-    """Without what goes on by itself: ages, and sums that a worker takes."""
+    """Remove changes of their own: ages, and sums that a worker takes."""
     lines = (line for line in text.splitlines() if '"age_seconds"' not in line)
     moving = r'"idle_seconds": [0-9.]+|"request_id": "[0-9a-f]+"'
     return re.sub(moving, "", "\n".join(lines))
@@ -108,8 +108,8 @@ def still(text: str) -> str:
 
 @pytest.mark.usefixtures("alone")
 @pytest.mark.governance(6)
-def test_a_rebuild_brings_everything_back(hub: Hub) -> None:
-    """All rows are written again from the journal: what was told is told again."""
+def test_rebuild_brings_everything_back(hub: Hub) -> None:
+    """All rows are rebuilt from the journal: reads answer as before."""
     client = hub.agent("acme")
     words = crowd(client)
     ok(client.send("PUT", "/threads/t-1/keys/k-1", {"value": words[0]}))

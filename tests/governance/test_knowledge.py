@@ -1,4 +1,4 @@
-"""12, 13, 16, 17: facts that were erased, corrected or taken back stay so."""
+"""12, 13, 16, 17: facts that were erased, corrected or retracted stay so."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ def model() -> Iterator[ScriptedModel]:
 
 
 def claim(predicate: str, value: str, *span: int, **more: Any) -> Claim:
-    """Of the user; from and until the days of a span, if it has them."""
+    """Build a claim about the user, valid within the days of `span`."""
     names = ("valid_from", "valid_until")
     times = {name: DAYS[day] for name, day in zip(names, span, strict=False)}
     return {
@@ -40,7 +40,7 @@ def claim(predicate: str, value: str, *span: int, **more: Any) -> Claim:
 
 
 class Ann:
-    """What is known of one person, as an agent sees it."""
+    """Knowledge about one person, as an agent sees it."""
 
     def __init__(self, hub: Hub, model: ScriptedModel | None = None) -> None:
         self.hub, self.model, self.client = hub, model, hub.agent("acme")
@@ -50,7 +50,7 @@ class Ann:
         hub.instance.call("tests.governance.acts:consolidate", hub.slugs["acme"])
 
     def learn(self, text: str, *claims: Claim) -> dict[str, Any]:
-        """Say it, end the thread, have the model asked; what was noted of that."""
+        """Say a text, end the thread, have the model asked; return the notes."""
         assert self.model is not None
         name = f"t-{len(self.threads)}"
         self.threads.append(name)
@@ -87,19 +87,17 @@ class Ann:
         return json.dumps(ok(self.client.post(f"{self.at}/recall", asked)))
 
     def everything(self) -> str:
-        """All that any read tells of home and threads."""
+        """Return all that any read tells of home and threads."""
         names = KnownNames(thread=[self.home, *self.threads], subject=[self.id])
         return self.hub.everything(self.client, names)
 
 
 @pytest.mark.usefixtures("alone")
 @pytest.mark.governance(12, 13)
-def test_nothing_that_was_erased_is_extracted_again(
-    hub: Hub, model: ScriptedModel
-) -> None:
-    """Refused, and counted: no record that holds, and none that is hidden.
+def test_erased_value_is_not_extracted_again(hub: Hub, model: ScriptedModel) -> None:
+    """The value is refused and counted: neither a valid nor a hidden record has it.
 
-    What is asked does not hold the value itself, so whatever has it is a copy.
+    The question does not hold the value itself, so any place that has it is a copy.
     """
     ann, officer = Ann(hub, model), hub.officer("acme")
     value, other, third = (f"w{uuid4().hex}" for _ in range(3))
@@ -128,7 +126,7 @@ def test_nothing_that_was_erased_is_extracted_again(
 
 
 def corrections(ann: Ann) -> None:
-    """In each of the five ways; what is wrong was said first."""
+    """Correct a wrong fact in each of the five ways."""
     told = ann.tell(
         claim("town", "Oslo", 0),
         claim("eats meat", "yes", 0),
@@ -143,15 +141,15 @@ def corrections(ann: Ann) -> None:
     ann.act(told[4], "end", at=DAYS[20])
 
 
-#: What held on the seventh day, and what does on the last.
+#: Values that held on the seventh day, and on the last.
 SEVENTH = {"Oslo", "yes", "south", "granted"}
 LAST = {"Bergen", "no", "north"}
 
 
 @pytest.mark.usefixtures("alone")
 @pytest.mark.governance(16)
-def test_a_correction_survives_a_reindex(hub: Hub) -> None:
-    """Replaced, turned, taken back, for a while, until a day: history stays."""
+def test_correction_survives_a_reindex(hub: Hub) -> None:
+    """Facts are replaced, reversed, retracted and limited in time: history stays."""
     ann = Ann(hub)
     corrections(ann)
     first = ann.facts()[0]["recorded_at"]
@@ -179,8 +177,8 @@ def test_a_correction_survives_a_reindex(hub: Hub) -> None:
 
 @pytest.mark.usefixtures("alone")
 @pytest.mark.governance(17)
-def test_a_retraction_needs_no_replacement(hub: Hub, model: ScriptedModel) -> None:
-    """It is said and learnt once more: its other fact stays, and it is absent."""
+def test_retraction_needs_no_replacement(hub: Hub, model: ScriptedModel) -> None:
+    """The fact is said and learnt again: its sibling stays, and the fact is absent."""
     ann = Ann(hub, model)
     value, other = (f"w{uuid4().hex}" for _ in range(2))
     source = f"My dentist is {value}, my bank is {other}."

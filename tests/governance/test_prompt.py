@@ -1,4 +1,4 @@
-"""19: what is recalled stands in the prompt as data, whatever it says."""
+"""19: recalled texts stand in the prompt as data, whatever they say."""
 
 from __future__ import annotations
 
@@ -23,8 +23,8 @@ HOSTILE = (
 
 @pytest.mark.governance(19)
 @pytest.mark.parametrize("mode", ["strict", "relaxed"])
-def test_what_is_recalled_stands_as_a_tools_answer(hub: Hub, mode: str) -> None:
-    """It reaches the model as it is, with no more authority than a tool has."""
+def test_recalled_text_is_sent_as_a_tool_result(hub: Hub, mode: str) -> None:
+    """The text reaches the model unchanged, with no more authority than a tool has."""
     recalling, calm = both(hub.agent("acme"), mode)
     assert recalling[0] == calm[0]
     assert recalling[0]["role"] == "system"
@@ -34,7 +34,7 @@ def test_what_is_recalled_stands_as_a_tools_answer(hub: Hub, mode: str) -> None:
 
 
 def both(client: Client, mode: str) -> list[list[dict[str, Any]]]:
-    """The messages that a model is given of hostile pages, and of calm ones."""
+    """Return the messages that a model is given of hostile pages, and of calm ones."""
     found = []
     for name, texts in (("t-1", HOSTILE), ("t-2", ("Nothing but calm.",) * 6)):
         for n, text in enumerate(texts):

@@ -1,4 +1,4 @@
-"""18: recall gives as many as were asked for, however much there is, and no more."""
+"""18: recall returns exactly the requested number of records, however many exist."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ FILLER = "Nothing of any use was said about the weather of the day. " * 6
 
 
 def told(client: Client, word: str) -> str:
-    """More matches than are ever asked for, in messages and facts; the subject's id."""
+    """Tell more matches than are ever requested, as messages and facts."""
     config = {"budget_tokens": BUDGET, "reserved_tokens": 800, "recall_tokens": ROOM}
     body = {"user_id": "ann", "config": config}
     subject: str = ok(client.put("/threads/t-1", body))["subject_id"]
@@ -48,22 +48,22 @@ def test_recall_gives_exactly_as_many_as_are_asked_for(hub: Hub, most: int) -> N
 
 
 @pytest.mark.governance(18)
-def test_a_request_brings_no_more_than_its_room(hub: Hub) -> None:
-    """Of sixty that match some come along, and the request keeps to its budget."""
+def test_request_brings_no_more_than_its_room(hub: Hub) -> None:
+    """Some of sixty matches are recalled, and the request keeps to its budget."""
     client, word = hub.agent("acme"), f"w{uuid4().hex}"
     told(client, word)
     for n in range(40):
         ok(client.append("t-1", f"{n} {FILLER}"))
     asking = slot(f"Where is the {word}?")
     turn = ok(client.post("/threads/t-1/turns", {"slots": [asking]}))
-    (section,) = brought(turn["request"])
+    (section,) = list_recalled(turn["request"])
     assert 1 <= section.count(f"the {word} is moored") < MATCHES
     assert turn["tokens"] <= BUDGET
-    assert tokens.estimate(section) <= ROOM
+    assert tokens.estimate_tokens(section) <= ROOM
 
 
-def brought(request: dict[str, Any]) -> list[str]:
-    """What a turn brought along, as the model is given it."""
+def list_recalled(request: dict[str, Any]) -> list[str]:
+    """Return the recalled texts of a turn, as the model is given them."""
     said = request["messages"]
     found = {
         call["id"]

@@ -1,4 +1,4 @@
-"""1–3: who may see what. Absent is absent, not merely further down a list."""
+"""1–3: visibility by scope. An absent record is absent, not just ranked low."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ LONG = "The harbour master keeps a ledger of every ship and its cargo. " * 40
 
 
 def remember(client: Client, thread: str, word: str, **fields: object) -> KnownNames:
-    """Write a word into every kind of memory of a thread; returns the names."""
+    """Write a word into every kind of memory of a thread; return the names."""
     ok(client.append(thread, f"it is {word}"))
     page = {"type": "artifact", "modality": "text", **fields}
     page["content"] = {"text": f"{LONG} {word}"}
@@ -39,8 +39,8 @@ def remember(client: Client, thread: str, word: str, **fields: object) -> KnownN
 
 @pytest.mark.governance(1)
 @pytest.mark.parametrize("bound", [False, True], ids=["project", "person"])
-def test_another_scope_sees_nothing(hub: Hub, *, bound: bool) -> None:
-    """The best match there can be, asked for by its very names."""
+def test_scope_is_isolated_from_other_scopes(hub: Hub, *, bound: bool) -> None:
+    """The word is the best possible match, asked for by its very names."""
     word = f"w{uuid4().hex}"
     one = hub.agent("acme", "ann" if bound else None)
     two = hub.agent("acme", "bob") if bound else hub.agent("other")
@@ -53,8 +53,8 @@ def test_another_scope_sees_nothing(hub: Hub, *, bound: bool) -> None:
 
 
 @pytest.mark.governance(2)
-def test_a_caller_cannot_widen_its_scope(hub: Hub) -> None:
-    """Someone else's names, wildcards and empty ones, in paths, queries and bodies."""
+def test_caller_cannot_widen_its_scope(hub: Hub) -> None:
+    """The caller tries foreign names, wildcards and empty ones everywhere."""
     word = f"w{uuid4().hex}"
     ann, bob = hub.agent("acme", "ann"), hub.agent("acme", "bob")
     remember(ann, "t-ann", word)
@@ -91,7 +91,7 @@ def own_names(places: KnownNames, name: str) -> list[str]:
 @pytest.mark.usefixtures("alone")
 @pytest.mark.governance(3)
 def test_background_work_keeps_to_its_scope(hub: Hub) -> None:
-    """Two people wrote the same text; levels of it are made for each by itself."""
+    """Two people wrote the same text; the worker makes levels of each by itself."""
     words = {"ann": f"w{uuid4().hex}", "bob": f"w{uuid4().hex}"}
     clients = {name: hub.agent("acme", name) for name in words}
     for name, client in clients.items():

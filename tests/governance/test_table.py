@@ -8,8 +8,8 @@ from tests.governance.table import NINETEEN
 HERE = Path(__file__).parent
 
 
-def covered() -> set[int]:
-    """The numbers that tests of this folder are marked with."""
+def list_covered_numbers() -> set[int]:
+    """Return the numbers that tests of this folder are marked with."""
     numbers = set()
     for file in HERE.glob("test_*.py"):
         for node in ast.walk(ast.parse(file.read_text())):
@@ -20,8 +20,8 @@ def covered() -> set[int]:
     return numbers
 
 
-def test_each_of_the_nineteen_is_asked_or_says_what_it_waits_for() -> None:
+def test_governance_requirements_are_tested_or_tell_their_reason() -> None:
     waiting = {number for number, each in NINETEEN.items() if each.waits_for}
     assert set(NINETEEN) == set(range(1, 20))
-    assert covered() | waiting == set(NINETEEN)
-    assert not covered() & waiting
+    assert list_covered_numbers() | waiting == set(NINETEEN)
+    assert not list_covered_numbers() & waiting

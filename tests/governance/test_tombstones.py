@@ -1,4 +1,4 @@
-"""9–11: a value that was erased stays out, whichever way and however spelled."""
+"""9–11: an erased value stays out, whichever way and spelling it returns by."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ def page(text: str) -> dict[str, Any]:
 
 
 def ways(client: Client, text: str, name: str) -> Iterator[Answer]:
-    """Every way to write a value that lasts, each under a name of its own."""
+    """Yield every way to write a lasting value, each under its own name."""
     at = "/threads/t-1"
     yield client.send("PUT", f"{at}/pages/{name}-1", page(text))
     yield client.post(f"{at}/pages", {**page(text), "page_id": f"{name}-2"})
@@ -55,7 +55,7 @@ def assert_kept_out(client: Client, text: str, name: str) -> None:
 
 
 def forgotten(hub: Hub, *, ttl: int | None = None) -> Client:
-    """A client of ann's, whose value was written in each kind and then erased."""
+    """Return a client of ann's, whose value was written in each kind and erased."""
     client, officer = hub.agent("acme", "ann"), hub.officer("acme")
     # By a key that is not bound, so that the officer calls it so as well.
     ok(hub.agent("acme").send("PUT", "/threads/t-1", {"user_id": "ann"}))
@@ -72,8 +72,8 @@ def forgotten(hub: Hub, *, ttl: int | None = None) -> Client:
 
 
 @pytest.mark.governance(9)
-def test_an_erased_value_stays_out_however_it_returns(hub: Hub, tmp_path: Path) -> None:
-    """A neighbour value is taken and told again; so is the value, of somebody else."""
+def test_erased_value_stays_out_however_it_returns(hub: Hub, tmp_path: Path) -> None:
+    """A neighbouring value is accepted; so is the value of somebody else."""
     client = forgotten(hub)
     assert_kept_out(client, VALUE, "again")
     for answer in ways(client, NEIGHBOUR, "near"):
@@ -91,8 +91,8 @@ def test_an_erased_value_stays_out_however_it_returns(hub: Hub, tmp_path: Path) 
 
 @pytest.mark.usefixtures("alone")
 @pytest.mark.governance(10)
-def test_a_tombstone_outlives_every_expiry(hub: Hub) -> None:
-    """Its key expired, was swept, the server began anew: still out."""
+def test_tombstone_outlives_every_expiry(hub: Hub) -> None:
+    """The key expired and was swept, the server restarted, and the value stays out."""
     client = forgotten(hub, ttl=1)
     ok(client.send("PUT", "/threads/t-1/keys/brief", {"value": 1, "ttl_seconds": 1}))
     until = time.monotonic() + 30
@@ -105,8 +105,8 @@ def test_a_tombstone_outlives_every_expiry(hub: Hub) -> None:
 
 
 @pytest.mark.governance(11)
-def test_a_tombstone_sees_through_spelling(hub: Hub) -> None:
-    """Not through meaning: a paraphrase passes, and that is known."""
+def test_tombstone_sees_through_spelling(hub: Hub) -> None:
+    """A tombstone does not see meaning: a paraphrase passes, and that is known."""
     client = forgotten(hub)
     for name, spelled in SPELLINGS.items():
         assert spelled != VALUE

@@ -20,7 +20,7 @@ _ALIASES = {"memory": "memoryhub", "keys": "keys"}
 
 @dataclass(frozen=True, slots=True)
 class Backups:
-    """The last backup of each: `memory`, `keys`."""
+    """Last backup of each database: `memory`, `keys`."""
 
     instance: Instance
     made: set[str] = field(default_factory=set)
@@ -50,7 +50,7 @@ class Backups:
                 shutil.copy(file, self.instance.data)
 
     def drop(self) -> None:
-        """Folders go with the instance's own; databases would stay on the server."""
+        """Drop the databases, which would stay on the server when the folder goes."""
         for alias in self.made if self.instance.urls else ():
             parts.drop(self._copy(alias))
 
@@ -69,7 +69,7 @@ class Backups:
 
 @contextmanager
 def backups(instance: Instance) -> Iterator[Backups]:
-    """A place for them, which is gone after the block."""
+    """Yield a place for backups, which is gone after the block."""
     made = Backups(instance)
     try:
         yield made

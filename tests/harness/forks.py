@@ -54,10 +54,10 @@ LATE = (
 
 
 class Forked:
-    """A process that was forked to order; as far as tests go, a `subprocess.Popen`."""
+    """Process that was forked to order; as far as tests go, a `subprocess.Popen`."""
 
     def __init__(self, order: Mapping[str, Any], files: Sequence[int]) -> None:
-        """Order it, by `files` for its stdin, stdout and stderr; -1: a pipe to us."""
+        """Order a fork with `files` as stdin, stdout and stderr; -1 is a pipe to us."""
         self.returncode: int | None = None
         self.stdin: IO[str] | None = None
         self.stdout: IO[str] | None = None
@@ -83,7 +83,7 @@ class Forked:
         return self
 
     def __exit__(self, *_: object) -> None:
-        """Close its pipes and wait for it, as a block of `subprocess` does."""
+        """Close the pipes and wait for the process, as a block of `subprocess` does."""
         for pipe in (self.stdout, self.stderr, self.stdin):
             if pipe is not None:
                 pipe.close()
@@ -93,7 +93,7 @@ class Forked:
         return self._status(0)
 
     def wait(self, timeout: float | None = None) -> int:
-        """Its exit code, minus the number of a signal that ended it."""
+        """Return the exit code, or minus the number of an ending signal."""
         status = self._status(timeout)
         if status is None:
             assert timeout is not None
@@ -116,7 +116,7 @@ class Forked:
     ) -> tuple[str, str]:
         """Write, read to both ends, wait."""
         if self.stdin is not None and not self.stdin.closed:
-            # Who ends without having read it all is no error of ours.
+            # A process may end without having read all its input.
             with suppress(BrokenPipeError), self.stdin:
                 self.stdin.write(text or "")
         with ThreadPoolExecutor(2) as threads:
@@ -144,7 +144,7 @@ class Forked:
 
 
 def _drain(pipe: IO[str] | None) -> str:
-    """What is left in it; nothing where it is none of ours, or was read before."""
+    """Return the rest of the pipe; "" where it is absent or was read before."""
     if pipe is None or pipe.closed:
         return ""
     with pipe:
@@ -152,7 +152,7 @@ def _drain(pipe: IO[str] | None) -> str:
 
 
 class Process(AbstractContextManager["Process"], Protocol):
-    """What tests use of a `subprocess.Popen[str]`, however it was started."""
+    """Part of `subprocess.Popen[str]` that tests use, however it was started."""
 
     @property
     def pid(self) -> int: ...
@@ -207,7 +207,7 @@ def start(
 
 
 def fits(env: Mapping[str, str]) -> bool:
-    """Whether a fork of ours comes to the same as a start in these surroundings."""
+    """Tell whether a fork equals a start in these surroundings."""
     if not hasattr(os, "fork") or "1" in (env.get(COLD), os.environ.get(COLD)):
         return False
     return EARLY.isdisjoint(env) and _others(env) == _others(os.environ)
@@ -219,7 +219,7 @@ def _others(env: Mapping[str, str]) -> dict[str, str]:
 
 @cache
 def _forker() -> socket.socket:
-    """The line to the process that forks; it ends when this one does."""
+    """Return the line to the forking process, which ends when this one does."""
     ours, its = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
     ours.set_inheritable(False)
     with its:
@@ -244,7 +244,7 @@ class Order:
     env: Mapping[str, str]
 
     def follow(self) -> None:
-        """In the process that was forked for it: as if it had been started so."""
+        """Follow an order in the forked process, as if started so."""
         os.environ.clear()
         os.environ.update(self.env)
         os.environ.setdefault("DJANGO_SETTINGS_MODULE", "memoryhub.settings")
@@ -284,7 +284,7 @@ def preload() -> None:
 
 
 def renew_settings() -> None:
-    """Read the environment anew, and let nobody keep what it said before."""
+    """Read the environment again, and drop all values of the old one."""
     from django.conf import settings  # noqa: PLC0415
     from django.db import connections  # noqa: PLC0415
 
@@ -297,7 +297,7 @@ def renew_settings() -> None:
 
 
 def await_order(line: socket.socket) -> Order | None:
-    """Returns in each process that is forked, with its order; None in the end."""
+    """Return in each forked process with its order; return None in the end."""
     while True:
         words, files, _, _ = socket.recv_fds(line, ORDER_BYTES, 4)
         if not words:
@@ -310,7 +310,7 @@ def await_order(line: socket.socket) -> Order | None:
 
 
 def keep(order: Order, files: Sequence[int]) -> Order:
-    """Fork once more: the keeper tells of the process and ends with it."""
+    """Fork once more: the keeper reports the process and ends with it."""
     signal.signal(signal.SIGCHLD, signal.SIG_DFL)
     *standard, telling = files
     pid = os.fork()

@@ -43,7 +43,7 @@ _OURS = ("MEMORYHUB_", "DJANGO_", "DATABASE_URL", "KEYS_DATABASE_URL", "PYTEST_"
 
 
 class Server:
-    """A running `manage.py serve`, and its end."""
+    """Running `manage.py serve`, and its end."""
 
     def __init__(self, process: Process, *, port: int) -> None:
         self.process = process
@@ -51,18 +51,18 @@ class Server:
         self.url = f"http://127.0.0.1:{port}"
 
     def kill(self) -> None:
-        """End it as a power switch would; nothing of it can be caught."""
+        """Kill the server as a power failure would; it can catch nothing."""
         self.process.kill()
         self.process.wait(timeout=30)
 
     def stop(self) -> int:
-        """Ask it to end, as an operator does, and wait. Returns its exit code."""
+        """Ask the server to stop, as an operator does; return its exit code."""
         if self.process.poll() is None:
             self.process.send_signal(signal.SIGTERM)
         return self.process.wait(timeout=30)
 
     def await_health(self, log: Path) -> None:
-        """Return once it answers; fail with its last words if it ends instead."""
+        """Wait until the server answers; fail with its last words if it ends."""
         deadline = time.monotonic() + START_SECONDS
         while time.monotonic() < deadline:
             if self._healthy():
@@ -88,7 +88,7 @@ class Server:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Instance:
-    """A data folder, its databases, and the environment that names them."""
+    """Data folder, its databases, and the environment that names them."""
 
     folder: Path
     env: Mapping[str, str]
@@ -119,13 +119,13 @@ class Instance:
         return subprocess.CompletedProcess(given, process.returncode, out, errors)
 
     def managed(self, *words: object, **env: str) -> str:
-        """Run `manage.py`, which must succeed. Returns what it printed."""
+        """Run `manage.py`, which must succeed; return its output."""
         done = self.manage(*words, **env)
         assert done.returncode == 0, f"{words}: {done.stdout}\n{done.stderr}"
         return done.stdout
 
     def awaited(self, *words: object, seconds: int) -> str:
-        """As `managed`, for what takes long."""
+        """Run a management command that takes long, otherwise as `managed` does."""
         with self.begin(*words) as process:
             out, _ = process.communicate(timeout=seconds)
         assert process.returncode == 0, f"{words}: {out}"
@@ -137,10 +137,10 @@ class Instance:
 
     @contextmanager
     def start(self, function: str, *arguments: object, **env: str) -> Iterator[Process]:
-        """Call `module:function` in a process of its own, with Django set up there.
+        """Call `module:function` in its own process, with Django set up there.
 
-        Arguments are plain values. What it prints can be read from the process, which
-        is ended with the block.
+        Arguments are plain values. The process's output can be read; the process ends
+        with the block.
         """
         with forks.start(
             (),
@@ -155,14 +155,14 @@ class Instance:
                 process.kill()
 
     def call(self, function: str, *arguments: object, **env: str) -> str:
-        """As `start`, to its end, which must be a good one. Returns what it printed."""
+        """Run a function to its successful end and return its output."""
         with self.start(function, *arguments, **env) as process:
             out, errors = process.communicate(timeout=COMMAND_SECONDS)
         assert process.returncode == 0, errors
         return out
 
     def prepare(self) -> None:
-        """Have tables and a key ring: copies of the model's, which was made once."""
+        """Copy tables and a key ring from the run's model, which is made once."""
         prepared = model()
         shutil.copytree(prepared.data, self.data, dirs_exist_ok=True)
         for source, url in zip(prepared.urls, self.urls, strict=True):
@@ -172,7 +172,7 @@ class Instance:
     def serve(
         self, *words: object, port: int | str = 0, **env: str
     ) -> Iterator[Server]:
-        """`manage.py serve` on a free port, healthy; ended with the block."""
+        """Run `manage.py serve` on a free port, healthy; end it with the block."""
         chosen = int(port) or free_port()
         with self.log.open("ab") as log:
             process = forks.start(
@@ -192,9 +192,9 @@ class Instance:
 
 @contextmanager
 def instance(folder: Path, **env: str) -> Iterator[Instance]:
-    """A fresh instance under `folder`, on the engine of this run. Nothing is made yet.
+    """Yield a fresh instance under `folder`, on the engine of this run, still empty.
 
-    `env` adds to its environment. Its databases go with the block.
+    `env` adds to its environment. Its databases are dropped after the block.
     """
     made = _described(folder, _databases(f"memoryhub_{secrets.token_hex(6)}"), env)
     created = [url for url in made.urls if parts.create(url)]
@@ -207,7 +207,7 @@ def instance(folder: Path, **env: str) -> Iterator[Instance]:
 
 @contextmanager
 def prepared(folder: Path, **env: str) -> Iterator[Instance]:
-    """As `instance`, with its tables and its key ring."""
+    """Yield an instance with its tables and its key ring."""
     with instance(folder, **env) as made:
         made.prepare()
         yield made
@@ -233,7 +233,7 @@ def _described(
 
 @cache
 def model() -> Instance:
-    """What prepared instances, and tests' own databases, are copies of: one a run."""
+    """Return the run's model instance, which other databases are copied from."""
     folder = _run()
     made = _described(folder / "model", _databases(_model_name(folder)), {})
     with (folder / "model.lock").open("a") as lock:
@@ -247,13 +247,13 @@ def model() -> Instance:
 
 
 def drop_model() -> None:
-    """Drop the model's databases, at the end of a run; its folder goes by itself."""
+    """Drop the model's databases, at the end of a run."""
     for url in _databases(_model_name(_run())).values():
         parts.drop(url)
 
 
 def _run() -> Path:
-    """The folder of this run, which all of its processes know."""
+    """Return the folder of this run, which all of its processes know."""
     return Path(os.environ["MEMORYHUB_TEST_FOLDER"])
 
 
@@ -262,12 +262,12 @@ def _model_name(folder: Path) -> str:
 
 
 def named(url: str, name: str) -> str:
-    """The URL of another database of the same server."""
+    """Return the URL of another database of the same server."""
     return urlunsplit(urlsplit(url)._replace(path=f"/{name}"))
 
 
 def free_port() -> int:
-    """A port of the loopback that nobody listens on."""
+    """Return a port of the loopback that nobody listens on."""
     with socket.socket() as line:
         line.bind(("127.0.0.1", 0))
         port: int = line.getsockname()[1]
@@ -275,7 +275,7 @@ def free_port() -> int:
 
 
 def make_tables() -> None:
-    """Runs in the instance: both databases migrated, a key ring, the first key."""
+    """Migrate both databases; make a ring and the first key. Runs in the instance."""
     call_command("migrate", verbosity=0)
     call_command("migrate", database="keys", verbosity=0)
     keyring.prepare(empty=True)
@@ -283,7 +283,7 @@ def make_tables() -> None:
 
 
 def _databases(name: str) -> dict[str, str]:
-    """URLs of two databases by this name, there or not; none on SQLite."""
+    """Return URLs of two databases by this name, there or not; none on SQLite."""
     url = os.environ.get("DATABASE_URL")
     if not url:
         return {}

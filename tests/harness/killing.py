@@ -1,4 +1,4 @@
-"""Work that is killed: what runs in an instance of its own, for the tests."""
+"""Work that is killed; runs in an instance of its own, for the tests."""
 
 from __future__ import annotations
 
@@ -25,10 +25,10 @@ WHOLE = "whole"
 
 
 def kill_everywhere(path: str, every: int, *words: str) -> None:
-    """Kill an import at every n-th of its commits and repeat it; print what became.
+    """Kill an import at every n-th of its commits and repeat it; print the outcomes.
 
-    Each is in a project of its own. `dumps` holds what each came to, `whole` what an
-    undisturbed import makes.
+    Each is in a project of its own. `dumps` holds the outcome of each, `whole` that of
+    an undisturbed import.
     """
     ends = {}
     for slug, end in kills(projects.create, partial(_import, path, *words), every):
@@ -40,7 +40,7 @@ def kill_everywhere(path: str, every: int, *words: str) -> None:
 
 
 def measure(path: str, slug: str) -> None:
-    """Import a file and print the most memory the process ever had, in bytes."""
+    """Import a file and print the peak memory of the process, in bytes."""
     projects.create(slug)
     _import(path, slug=slug)
     _print(resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * 1024)
@@ -81,9 +81,9 @@ def _die(work: Callable[[], object], moment: str, count: int) -> object:
 
 
 def in_child(work: Callable[[], object]) -> int:
-    """Its exit code, minus the signal's number if one ended it.
+    """Run work in a forked child; return its exit code, or minus a signal's number.
 
-    Forked before any database is open, so that each has connections of its own.
+    The fork comes before any database is open, so that each has its own connections.
     """
     child = os.fork()
     if not child:
@@ -98,7 +98,7 @@ def in_child(work: Callable[[], object]) -> int:
 
 
 def told_by_child(work: Callable[[], str]) -> str:
-    """What a piece of work tells that runs in a process of its own."""
+    """Run a piece of work in a process of its own and return its result."""
     read, write = os.pipe()
 
     def tell() -> int:
@@ -116,7 +116,7 @@ def told_by_child(work: Callable[[], str]) -> str:
 
 
 def count_commits(work: Callable[[], object]) -> int:
-    """How many commits a piece of work makes, in this process."""
+    """Return the number of commits that a piece of work makes in this process."""
     commits = 0
 
     def counted() -> None:
@@ -129,7 +129,7 @@ def count_commits(work: Callable[[], object]) -> int:
 
 
 def die_at(moment: str, count: int) -> None:
-    """Have this process killed around its n-th commit from here."""
+    """Arm the kill of this process around its n-th commit from here."""
     left = count
 
     def die() -> None:
@@ -147,7 +147,7 @@ def watch_commits(
     before: Callable[[], None] = lambda: None,
     after: Callable[[], None] = lambda: None,
 ) -> None:
-    """Call these around each commit, of either database."""
+    """Call functions around each commit, of either database."""
     commit = BaseDatabaseWrapper.commit
 
     def watched(connection: BaseDatabaseWrapper) -> Any:

@@ -20,7 +20,7 @@ from tests.harness.instances import Instance, instance
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Place:
-    """An instance whose database can be taken away, for a block."""
+    """Instance whose database can be taken away, for a block."""
 
     instance: Instance
     without_database: Callable[[], AbstractContextManager[None]]
@@ -28,7 +28,7 @@ class Place:
 
 @contextmanager
 def unreadable(file: Path) -> Iterator[None]:
-    """A folder in the place of the database; rights would not stop root."""
+    """Put a folder in place of the database; file rights would not stop root."""
     kept = file.with_suffix(".kept")
     file.rename(kept)
     file.mkdir()
@@ -38,14 +38,14 @@ def unreadable(file: Path) -> Iterator[None]:
 
 
 class Stoppable(ABC):
-    """A server that is stopped and started again, as an operator does."""
+    """Server that is stopped and started again, as an operator does."""
 
     def __init__(self) -> None:
         self._running = ExitStack()
 
     @abstractmethod
     def run(self) -> AbstractContextManager[None]:
-        """It runs, and answers, for a block."""
+        """Run the server, which answers, for a block."""
 
     def start(self) -> None:
         self._running.enter_context(self.run())
@@ -61,7 +61,7 @@ class Stoppable(ABC):
 
 
 class Postgres(Stoppable):
-    """With an empty cluster."""
+    """PostgreSQL server with an empty cluster."""
 
     def __init__(self, folder: Path) -> None:
         super().__init__()
@@ -74,7 +74,7 @@ class Postgres(Stoppable):
 
 
 class Redis(Stoppable):
-    """It can be suspended, too."""
+    """Redis server that can also be suspended."""
 
     def __init__(self, place: Path) -> None:
         super().__init__()
@@ -87,7 +87,7 @@ class Redis(Stoppable):
 
     @contextmanager
     def suspended(self) -> Iterator[None]:
-        """It takes connections, and answers nothing."""
+        """Suspend the server: it takes connections, and answers nothing."""
         process = self._process()
         os.kill(process, signal.SIGSTOP)
         try:
@@ -105,7 +105,7 @@ class Redis(Stoppable):
 
 @contextmanager
 def interruptible(folder: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Place]:
-    """With the project acme, and on PostgreSQL a server of its own."""
+    """Yield a place with the project acme, and on PostgreSQL its own server."""
     with ExitStack() as stack:
         postgres = None
         if os.environ.get("DATABASE_URL"):

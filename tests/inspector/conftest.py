@@ -1,4 +1,4 @@
-"""Operators with a browser that runs no scripts: Django's test client, signed in."""
+"""Signed-in operators whose browser, Django's test client, runs no scripts."""
 
 from __future__ import annotations
 
@@ -39,28 +39,28 @@ def nobody_has_tried() -> Iterator[None]:
 
 @pytest.fixture
 def one_minute() -> Iterator[None]:
-    """Time stands still, so that only the first look at a thread is noted."""
+    """Stop the clock, so that only the first read of a thread is audited."""
     with time_machine.travel(timezone.now(), tick=False):
         yield
 
 
 class PageReader(Client):
-    """Reads a page as it is drawn: where its source breaks a line does not matter."""
+    """Test client that reads pages as drawn: line breaks of the source don't matter."""
 
     def request(self, **request: Any) -> Any:
         answer = super().request(**request)
         if answer.headers.get("Content-Type", "").startswith("text/html"):
-            answer.content = evened(answer.content.decode()).encode()
+            answer.content = collapse_spaces(answer.content.decode()).encode()
         return answer
 
 
-def evened(page: str) -> str:
-    """White space as one space, none at a tag's end, all where it is kept."""
+def collapse_spaces(page: str) -> str:
+    """Collapse white space to one space, none at a tag's end; spare kept spaces."""
     return SPACES.sub(lambda found: found[1] or found[2] or " ", page)
 
 
 def signed_in(operator: Operator) -> Client:
-    """A client with a session of the operator's."""
+    """Return a client with a session of the operator."""
     client = PageReader()
     client.cookies[settings.SESSION_COOKIE_NAME] = sockets.sign_in(operator)
     return client
@@ -68,13 +68,13 @@ def signed_in(operator: Operator) -> Client:
 
 @pytest.fixture
 def browser(acme: Project) -> Browser:
-    """A browser of an operator with this role in acme."""
+    """Return a browser of an operator with this role in acme."""
 
-    return lambda role: signed_in(member(acme, role))
+    return lambda role: signed_in(make_member(acme, role))
 
 
-def member(project: Project, role: str) -> Operator:
-    """The operator of this role, who is called like it."""
+def make_member(project: Project, role: str) -> Operator:
+    """Return the project's operator of this role, whose name is the role."""
     operator = operators.find(role) or operators.add(role)
     operators.set_role(project, operator, role)
     return operator
@@ -87,8 +87,8 @@ def owner(browser: Browser) -> Client:
 
 @pytest.fixture
 def viewer(acme: Project, browser: Browser) -> Client:
-    """Beside an owner: without one a project takes nobody else."""
-    member(acme, "owner")
+    """Sign in a viewer beside an owner, whom a project needs first."""
+    make_member(acme, "owner")
     return browser("viewer")
 
 
@@ -121,7 +121,7 @@ async def served(thread: Thread, session: str) -> AsyncIterator[None]:
 
 @pytest.fixture
 def renders(monkeypatch: pytest.MonkeyPatch) -> list[UUID]:
-    """What was rendered; the rendering is the real one."""
+    """List the threads whose panels were rendered; rendering itself is real."""
     seen: list[UUID] = []
     render = rendered_panels.render
 

@@ -1,4 +1,4 @@
-"""A story: a refund is promised, the promise leaves the working set, and is denied."""
+"""A story in which a refund is promised, its page is evicted, and it is denied."""
 
 from __future__ import annotations
 
@@ -9,18 +9,18 @@ from memoryhub.kernel.paging.page_commands import FaultPage
 from memoryhub.models.threads import Thread
 from memoryhub.services.access.api_keys import Agent
 from tests.cast import factories
-from tests.inspector.paged import PROSE, ask, do, gone, message
+from tests.inspector.paged import PROSE, ask, do, list_evicted_pages, message
 
 QUESTION = "Remind me, what did you promise to refund for the cancelled flight?"
 PROMISE = "I promise you a refund of EUR 132.00, seats and bags in full."
 DENIAL = "I am afraid nothing is refunded for the cancelled flight."
-#: The turn that denies it, and the page of the promise.
+#: The turn that denies the promise, and the page of the promise.
 DENIED, PROMISED = 6, "slot-1"
 
 
 def make_denial(agent: Agent, name: str = "refund", *, user_id: str = "ann") -> Thread:
-    """Six exchanges; in the one after the denial the model fetches the promise."""
-    # 3,200 tokens may be mapped, and nothing comes back but what is asked for.
+    """Make six exchanges; after the denial the model fetches the promise."""
+    # 3,200 tokens may be mapped; pages return only when fetched, never by recall.
     budget: dict[str, Any] = {
         "budget_tokens": 4_000,
         "reserved_tokens": 800,
@@ -43,14 +43,14 @@ def make_denial(agent: Agent, name: str = "refund", *, user_id: str = "ann") -> 
 
 
 def make_refusal(agent: Agent, name: str) -> Thread:
-    """After the denial the model asks for more than it may, and a turn follows."""
+    """Make the story end with a refused fetch, and a turn after it."""
     make_denial(agent, name)
-    for page_id in gone(agent, name)[:4]:
+    for page_id in list_evicted_pages(agent, name)[:4]:
         do(agent, name, FaultPage(page_id=page_id, level=0))
     ask(agent, name, "And what of the seats?")
     return factories.get_thread(agent, name)
 
 
 def say(agent: Agent, name: str, text: str) -> None:
-    """The model answers."""
+    """Append an answer of the model."""
     do(agent, name, AppendSlots(slots=(message("assistant", text),)))

@@ -1,8 +1,8 @@
-"""People in every state that the console of privacy shows, beside people who are left.
+"""People in every state that the privacy console shows.
 
-`ann` is at home; `bob` has a plan; `cid` was forgotten; `dan` is being forgotten; `eve`
-is held, so that hers was stopped; `fay` is restricted, and a value of hers is kept out;
-`gus` lost one message.
+`ann` is active; `bob` has a plan; `cid` was forgotten; `dan` is being forgotten; `eve`
+is under a hold, which stopped an erasure; `fay` is restricted, and has a value
+tombstone; `gus` lost one message.
 """
 
 from __future__ import annotations
@@ -26,13 +26,13 @@ from tests.cast import factories, graves
 from tests.oracles import memory_acts
 
 CAROL = "operator:carol"
-#: What nobody may read once it was forgotten.
+#: Texts that nobody may read after the erasure.
 TEXTS = ("Where is my parcel PX-7?", "It was due on Monday, the 3rd of March.")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Town:
-    """Who is there, and what was done to them."""
+    """People of the town, and their erasures, holds and receipts."""
 
     people: dict[str, Subject]
     planned: Erasure
@@ -45,7 +45,7 @@ class Town:
 
     @property
     def values(self) -> dict[str, str]:
-        """What the parameters of addresses stand for."""
+        """Return the value of each address parameter."""
         return {
             "project": "acme",
             "subject": str(self.people["ann"].id),
@@ -57,7 +57,7 @@ class Town:
 
 
 def make_person(agent: Agent, user_id: str) -> Subject:
-    """Somebody with two threads; she said the same as everybody else."""
+    """Make a person with two threads, whose words are the same as everybody's."""
     one, two = f"{user_id}-1", f"{user_id}-2"
     for name in (one, two):
         factories.make_thread(agent, name, user_id=user_id, labels={"team": "red"})
@@ -84,15 +84,15 @@ def plan(subject: Subject, **more: object) -> Erasure:
 
 
 def confirm(row: Erasure) -> Erasure:
-    count = ErasureLine.of(row).count
-    token = erasures.token(row)
+    count = ErasureLine.from_row(row).count
+    token = erasures.build_token(row)
     return erasures.confirm(row, token=token, count=count, actor=CAROL)
 
 
 def finish(row: Erasure) -> Erasure:
-    """What the worker does, until there is no more to do."""
+    """Run the erasure as the worker does, until it ends."""
     for _ in Erasure.State.values:
-        row = erasures.advance(row)
+        row = erasures.advance_erasure(row)
     return row
 
 
@@ -108,17 +108,19 @@ def make_hold(subject: Subject, *, days: int = 90) -> Hold:
 
 
 def keep_workers_away() -> None:
-    """For most of a minute nobody goes on with what is being forgotten."""
+    """Lease the open erasures for most of a minute, so that no worker takes them."""
     ahead = clock.now() + timedelta(seconds=25)
     assert leases.hold(workers.LEASE, holder=uuid7(), now=ahead)
 
 
 def make_town(agent: Agent) -> Town:
-    """Everybody. No worker of another process goes on with dan's for a while."""
+    """Make everybody; for a while no other process continues the erasure of dan."""
     names = ("ann", "bob", "cid", "dan", "eve", "fay", "gus")
     people = {name: make_person(agent, name) for name in names}
     hold = make_hold(people["eve"])
-    restrictions.restrict(people["fay"].id, basis="accuracy_contested", actor=CAROL)
+    restrictions.restrict_subject(
+        people["fay"].id, basis="accuracy_contested", actor=CAROL
+    )
     complete = finish(confirm(plan(people["cid"], ticket="PRIV-12")))
     one = factories.get_thread(agent, "gus-1")
     finish(confirm(plan(people["gus"], scope="record", thread=one, seq=2)))

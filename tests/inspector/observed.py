@@ -1,4 +1,4 @@
-"""A thread whose older messages are observed, in every way that it can be."""
+"""A thread whose older messages are observed: logs, chunks, gaps, failures."""
 
 from __future__ import annotations
 
@@ -22,25 +22,25 @@ PAGE = f"/p/acme/threads/{NAME}/observer"
 
 
 def make_observed(agent: Agent) -> Thread:
-    """A log that begins with a reflection, and a chunk that waits."""
+    """Make a log that begins with a reflection, and a chunk that waits."""
     make_thread(agent, NAME, **SETTINGS)
-    _talk(agent, 0, 140)
-    run(observers.reflect(agent=agent, thread=NAME))
-    _talk(agent, 140, 180)
-    run(observers.run(agent=agent, thread=NAME))
+    _append_turns(agent, 0, 140)
+    run(observers.reflect_log(agent=agent, thread=NAME))
+    _append_turns(agent, 140, 180)
+    run(observers.observe_now(agent=agent, thread=NAME))
     return get_thread(agent, NAME)
 
 
-def _talk(agent: Agent, first: int, end: int) -> None:
-    """Turns of twenty messages each."""
+def _append_turns(agent: Agent, first: int, end: int) -> None:
+    """Append turns of twenty messages each."""
     for begin in range(first, end, 20):
         slots = [make_slot(said(n)) for n in range(begin, begin + 20)]
         new = NewTurn(slots=slots)
-        run(turns.begin(agent=agent, thread=NAME, new=new))
+        run(turns.begin_turn(agent=agent, thread=NAME, new=new))
 
 
-def fail(agent: Agent) -> None:
-    """Nothing came of asking for what is next."""
+def fail_observer(agent: Agent) -> None:
+    """Record a failed request for the next observation."""
     seen = state_of(get_thread(agent, NAME)).observing
     command = FailObserver(
         role="observer",
@@ -57,8 +57,8 @@ def fail(agent: Agent) -> None:
     perform(Order(address=address, command=command, actor="worker"))
 
 
-def tear(agent: Agent) -> None:
-    """A message is erased, and what the log's last entry said of it: a gap is left."""
+def erase_with_observation(agent: Agent) -> None:
+    """Erase a message and the last log entry about it, which leaves a gap."""
     row = get_thread(agent, NAME)
     entry = state_of(row).observing.log[-1]
     slot = row.slots.get(index=entry.begin)

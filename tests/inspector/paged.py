@@ -1,4 +1,4 @@
-"""A thread under pressure: its working set evicts, faults come, turns are recorded."""
+"""A thread under pressure: evictions, page faults and recorded turns."""
 
 from __future__ import annotations
 
@@ -8,10 +8,10 @@ from typing import Any
 
 from django.test import Client
 
-from memoryhub.journal import Order, perform, state_at
+from memoryhub.journal import Order, fold_thread, perform
 from memoryhub.kernel.commands import AppendSlots, NewSlot
 from memoryhub.kernel.levels import tokens
-from memoryhub.kernel.levels.opened import Opened
+from memoryhub.kernel.levels.opened import OpenedPage
 from memoryhub.kernel.paging.page_commands import (
     CreatePages,
     EvictPage,
@@ -29,7 +29,7 @@ from memoryhub.services.turns import turns
 from memoryhub.services.turns.turns import NewTurn
 from tests.cast import factories
 
-#: Of three slots each.
+#: Number of rounds, of three slots each.
 ROUNDS = 6
 PROSE = "The parcel went by ship and by train. Nobody knows why it is late again. "
 
@@ -40,17 +40,17 @@ def message(role: str, content: str) -> NewSlot:
         from_name=role,
         to_name="assistant",
         type=f"chat.{role}",
-        content=strict_json.as_sent(body),
-        tokens=tokens.estimate(content),
+        content=strict_json.dump_stored(body),
+        tokens=tokens.estimate_tokens(content),
     )
-    return measuring.of_slot(slot, body)
+    return measuring.measure_slot(slot, body)
 
 
 def new_page(page_id: str, text: str, **fields: Any) -> NewPage:
     given: dict[str, Any] = {"type": "claim", "modality": "text", **fields}
     content = {"text": text}
-    weighed = measuring.of_page(
-        Opened(
+    weighed = measuring.measure_page(
+        OpenedPage(
             page_id=page_id,
             type=given["type"],
             modality=given["modality"],
@@ -75,10 +75,10 @@ def do(agent: Agent, name: str, command: Any) -> None:
     perform(order)
 
 
-def gone(agent: Agent, name: str) -> list[str]:
-    """The pages that were evicted, oldest slot first."""
+def list_evicted_pages(agent: Agent, name: str) -> list[str]:
+    """List the evicted pages, oldest slot first."""
     thread = factories.get_thread(agent, name)
-    hot = replay.state_at(thread, thread.head_seq).state.paging.hot
+    hot = replay.load_state_at(thread, thread.head_seq).state.paging.hot
     return sorted(hot, key=lambda page_id: int(page_id.partition("-")[2]))
 
 
@@ -89,7 +89,7 @@ def make_paged(
     rounds: int = ROUNDS,
     user_id: str = "ann",
 ) -> Thread:
-    """A claim that is pinned, rounds of talk with a turn each, and one fault back."""
+    """Make a pinned claim, rounds of talk with a turn each, and one page fault."""
     # 3,200 tokens may be mapped.
     budget: dict[str, Any] = {"budget_tokens": 4_000, "reserved_tokens": 800}
     factories.make_thread(agent, name, user_id=user_id, **budget)
@@ -101,14 +101,14 @@ def make_paged(
         found = message("tool", f'{{"round": {n}, "stops": ["Oslo"]}}')
         answer = message("assistant", f"Answer {n}. " + PROSE * 20)
         do(agent, name, AppendSlots(slots=(found, answer)))
-    do(agent, name, FaultPage(page_id=gone(agent, name)[0], level=0))
+    do(agent, name, FaultPage(page_id=list_evicted_pages(agent, name)[0], level=0))
     do(agent, name, FaultPage(page_id="slot-999", level=0))
     ask(agent, name, "And now?")
     return factories.get_thread(agent, name)
 
 
 def make_restless(agent: Agent, *, exchanges: int) -> Thread:
-    """Each exchange fetches the same page, which has left; the TLB knows it still."""
+    """Make exchanges that each fetch one evicted page, which the TLB still knows."""
     factories.make_thread(agent, "restless", user_id="ann", auto_pin_turns=0)
     do(
         agent,
@@ -122,20 +122,20 @@ def make_restless(agent: Agent, *, exchanges: int) -> Thread:
 
 
 def ask(agent: Agent, name: str, text: str) -> None:
-    """An exchange begins."""
+    """Begin an exchange."""
     new = NewTurn(slots=[message("user", text)])
-    factories.run(turns.begin(agent=agent, thread=name, new=new))
+    factories.run(turns.begin_turn(agent=agent, thread=name, new=new))
 
 
 def fetch(agent: Agent, name: str, page_id: str) -> None:
-    """A page leaves, and the model wants it back."""
+    """Evict a page, then fetch it as the model does."""
     do(agent, name, EvictPage(page_id=page_id))
     do(agent, name, FaultPage(page_id=page_id, level=0))
 
 
 def state_now(thread: Thread) -> ThreadState:
     row = Thread.objects.select_related("subject").get(id=thread.id)
-    return state_at(row, row.head_seq).state
+    return fold_thread(row, row.head_seq).state
 
 
 def text_of(client: Client, path: str, status: int = 200) -> str:

@@ -10,7 +10,7 @@ from django.utils import timezone
 
 from memoryhub.kernel.memory.keys import ChangeKeys
 from memoryhub.kernel.memory.tasks import SetTask, TaskField, TaskStatus, UpdateTask
-from memoryhub.kernel.state.state import Scope
+from memoryhub.kernel.state.state import ScopeLabels
 from memoryhub.kernel.text import strict_json
 from memoryhub.models.threads import Thread
 from memoryhub.services.access.api_keys import Agent
@@ -37,22 +37,22 @@ def put(
     ttl: timedelta | None = None,
     thread: str = "desk",
 ) -> int:
-    """Set a key as an agent does; the event's seq."""
+    """Set a key as an agent does; return the seq of the event."""
     text = json.dumps(value).encode()
-    change = keys.typed(key, text, lasting(ttl))
+    change = keys.parse_setting(key, text, lasting(ttl))
     return act(agent, ChangeKeys(changes=(change,)), thread).seq
 
 
 def text(value: object) -> bytes:
-    return strict_json.as_sent(value)
+    return strict_json.dump_stored(value)
 
 
 def make_desk(agent: Agent, name: str = "desk", *, user_id: str = "ann") -> Thread:
-    """Checkpoints `before` and `after`; the first was restored, so a branch was left.
+    """Make a thread with checkpoints `before`, which was restored, and `after`.
 
     Keys: `cart` (an object), `seat`, `quote` (for an hour), `token` (for a minute).
     """
-    scope = Scope(agent_type="support", agent_instance="desk-2", session="monday")
+    scope = ScopeLabels(agent_type="support", agent_instance="desk-2", session="monday")
     factories.make_thread(agent, name, user_id=user_id, scope=scope)
     put(agent, "cart", CART, thread=name)
     put(agent, "seat", "12A", thread=name)
@@ -81,7 +81,7 @@ def make_desk(agent: Agent, name: str = "desk", *, user_id: str = "ann") -> Thre
 
 
 def make_busy(agent: Agent, name: str = "busy") -> Thread:
-    """Sixty keys, a task that goes up and down, notes over hours."""
+    """Make sixty keys, a task that goes up and down, notes over hours."""
     with time_machine.travel(timezone.now() - timedelta(hours=3), tick=False) as now:
         factories.make_thread(agent, name)
         for n in range(60):

@@ -1,6 +1,6 @@
-"""Every HTML route, read from the URLconf, and how to ask for each of them.
+"""Every HTML route of the URLconf, with values for its parameters.
 
-A route that this does not know how to fill fails whoever walks over them.
+A route without known values fails each test that walks the routes.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from inspector.paging.page_acts import VERBS
 from inspector.replay.moments import PANELS
 from inspector.turns.turn_page import PANELS as TURN_PANELS
 from memoryhub.journal import Address, Order, perform
-from memoryhub.kernel.commands import Imported, ImportMessages
+from memoryhub.kernel.commands import ImportMessages, RunMessage
 from memoryhub.models.access.operators import Membership
 from memoryhub.models.erasures import Tombstone
 from memoryhub.models.server.clock import clock
@@ -36,12 +36,12 @@ KINDS = ("json", "csv", "ndjson")
 LIST_PANELS = ("facets", "fresh")
 #: A time long before any test.
 SINCE = "since=2001-01-01T00:00:00%2B00:00"
-#: What a scan says that went through everything.
+#: Fields of a scan that went through all threads.
 FOUND_NOTHING = (
     '{"scanner":"1","self_test":"passed","surfaces":["database"],"needles":{},'
     '"hits":[],"undeclared":0,"unreachable":[]}'
 )
-#: A message with a picture whose bytes are all of ASCII, its size in no name here.
+#: A message with a picture of ASCII bytes only, whose size is in no name here.
 PICTURED = {
     "role": "user",
     "content": [
@@ -69,12 +69,12 @@ class Route:
         return tuple(_PARAMETER.findall(self.pattern))
 
     def fill(self, values: dict[str, str]) -> str:
-        """The address. Raises KeyError for a parameter that has no value."""
+        """Return the address. Raises KeyError for a parameter that has no value."""
         return "/" + _PARAMETER.sub(lambda found: values[found[1]], self.pattern)
 
 
 def list_routes() -> list[Route]:
-    """What `inspector.urls` serves, as the resolver has it."""
+    """List the routes of `inspector.urls`, as the resolver has them."""
     (ours,) = (
         each
         for each in get_resolver().url_patterns
@@ -90,7 +90,7 @@ def _route(pattern: URLPattern | URLResolver) -> Route:
 
 
 def variants(route: Route) -> Iterator[dict[str, str]]:
-    """The values of a route's words that are a choice: each panel, each kind."""
+    """List the values of the parameters that are a choice: panel, export kind."""
     if "panel" in route.parameters:
         names = {
             "panel": PANELS,
@@ -106,7 +106,7 @@ def variants(route: Route) -> Iterator[dict[str, str]]:
         verbs = OBSERVER_ACTS if route.name == "observer-act" else verbs
         yield from ({"verb": str(verb)} for verb in verbs)
     elif route.name == "audit-entry":
-        # That the project was made, which is the first that happens in a test.
+        # The entry of the project's creation, the first of a test.
         yield {"seq": "1"}
     elif "kind" in route.parameters:
         yield from ({"kind": kind} for kind in KINDS)
@@ -115,15 +115,15 @@ def variants(route: Route) -> Iterator[dict[str, str]]:
 
 
 def make_family(agent: Agent, *, remembering: bool = False) -> dict[str, str]:
-    """A thread with slots and turns, and a fork of it; what parameters stand for.
+    """Make a thread with slots and turns, and a fork of it; return parameter values.
 
-    Seqs: 1 created, 2 slot, 3 turn 1, 4 slot, 5 turn 2, 6 slot, 7 advanced; of one that
-    is remembering 8 key, 9 checkpoint, 10 key, 11 note, 12 task.
+    Seqs: 1 created, 2 slot, 3 turn 1, 4 slot, 5 turn 2, 6 slot, 7 advanced; with
+    working memory also 8 key, 9 checkpoint, 10 key, 11 note, 12 task.
     """
     factories.make_thread(agent, "t-1", user_id="ann", labels={"team": "red"})
     slots = (("a", False), (PICTURED, True), ("c", True))
     messages = [
-        Imported(slot=factories.make_slot(text), turn=turn) for text, turn in slots
+        RunMessage(slot=factories.make_slot(text), turn=turn) for text, turn in slots
     ]
     command = ImportMessages(after=0, messages=tuple(messages), digest="00")
     address = Address(project=agent.project, name="t-1")
@@ -153,9 +153,9 @@ def make_family(agent: Agent, *, remembering: bool = False) -> dict[str, str]:
 
 
 def _make_console(agent: Agent) -> dict[str, str]:
-    """A person who is held, a plan for another one, and a receipt of a third.
+    """Make a person under a hold, a plan for a second one, and a receipt of a third.
 
-    Of the first there is a value that may not come back.
+    The first person has a value tombstone.
     """
     ann, bob, cid = (
         subjects.find_or_create(agent.project, name) for name in ("ann", "bob", "cid")
@@ -177,7 +177,9 @@ def _make_console(agent: Agent) -> dict[str, str]:
     factories.make_thread(agent, "t-bob", user_id="bob")
     planned = erasures.plan(bob, scope="subject", reason="test", actor="operator:x")
     graves.bury_values(ann, [("note", "She likes to sit by the window.")])
-    receipt = receipts.issue(graves.make_erasure(cid, verification=FOUND_NOTHING))
+    receipt = receipts.issue_receipt(
+        graves.make_erasure(cid, verification=FOUND_NOTHING)
+    )
     return {
         "subject": str(ann.id),
         "hold": str(held.id),
@@ -189,7 +191,7 @@ def _make_console(agent: Agent) -> dict[str, str]:
 
 
 def _remember(agent: Agent) -> None:
-    """Something of all working memory, and a difference to a checkpoint of it."""
+    """Write all kinds of working memory, and a change after a checkpoint."""
     memory_acts.set_key(agent, "seat", "12A")
     memory_acts.take(agent, "before")
     memory_acts.set_key(agent, "seat", "14C")

@@ -1,4 +1,4 @@
-"""Every turn, event, page and checkpoint that a page names is a link to it."""
+"""Links of pages: each named turn, event, page and checkpoint is a link."""
 
 from __future__ import annotations
 
@@ -20,21 +20,21 @@ from tests.oracles import memory_acts
 pytestmark = pytest.mark.django_db
 
 T = "/p/acme/threads/"
-#: Addresses of one kind that are looked at as they are found.
+#: Number of addresses of one kind to visit.
 EACH = 5
 NAMED = re.compile(r"\b(?i:turn|event|checkpoint) [1-9]\d*|\bslot-\d+|landfall")
-#: What is typed, agents' own texts, and what is drawn: no place for links.
+#: Elements without links: inputs, agents' texts, drawings.
 SKIPPED = {"option", "textarea", "button", "label", "pre", "blockquote", "svg", "a"}
-#: Kinds of pages whose heading names what they are about.
+#: Kinds of pages whose heading names their own record.
 THEMSELVES = ("turn", "page", "checkpoint-delete", "checkpoint-restore")
-#: In words that name no place: what a setting counts, and a turn that is yet to come.
+#: Words that name no record: a setting's count, and a turn yet to come.
 NO_PLACE = re.compile(r"\b(?:per|until) turn [\d,]+$")
 INLINE = ("a", "b", "i", "em", "code", "small")
 VOID = ("meta", "link", "input", "br", "img", "hr", "wbr")
 
 
 class Reader(HTMLParser):
-    """Gathers the links of a page, and what its main part says outside of them."""
+    """Parser that gathers the links of a page, and the main text outside of links."""
 
     def __init__(self, kind: str) -> None:
         super().__init__()
@@ -63,7 +63,9 @@ class Reader(HTMLParser):
         return [words for words in found if not NO_PLACE.search(words)]
 
 
-def test_what_is_named_is_a_link(owner: Client, agent: Agent) -> None:
+def test_every_named_turn_event_page_and_checkpoint_is_a_link(
+    owner: Client, agent: Agent
+) -> None:
     refund = denied.make_denial(agent)
     paged.make_paged(agent)
     memory_acts.take(agent, "landfall", thread="refund")

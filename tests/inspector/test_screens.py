@@ -1,4 +1,4 @@
-"""What every list does, whatever it lists: proved once, of each declaration."""
+"""Behaviour common to all lists, checked for each screen declaration."""
 
 from __future__ import annotations
 
@@ -28,8 +28,8 @@ AnyScreen = Screen[Any]
 OF_THREADS = [screen for screen in NOUNS if screen.scope is THREAD]
 EXPORTED = [screen for screen in NOUNS if screen.export is not None]
 SEARCHED = [s for s in NOUNS if s.read(RequestFactory().get("/?q=a")).text]
-OF_OFFICERS = [s for s in NOUNS if s.scope.enter is privacy_pages.enter]
-#: A window and a tree, which are no batches, panels, and a few blocks.
+OF_OFFICERS = [s for s in NOUNS if s.scope.enter is privacy_pages.require_officer]
+#: Screens without batches: a window, a tree, panels, a few blocks.
 WHOLE = {"slots", "checkpoints", "task", "blocks", "observer"}
 BATCHED = [screen for screen in NOUNS if screen.name not in WHOLE]
 
@@ -45,7 +45,7 @@ def path_to(screen: AnyScreen, thread: str = "t-1") -> str:
     return reverse(screen.name, kwargs=names)
 
 
-def sent(client: Client, path: str) -> str:
+def fetch_text(client: Client, path: str) -> str:
     answer: Any = client.get(path)
     assert answer.status_code == 200, path
     parts = answer.streaming_content if answer.streaming else [answer.content]
@@ -54,7 +54,7 @@ def sent(client: Client, path: str) -> str:
 
 @pytest.fixture(autouse=True)
 def family(agent: Agent) -> None:
-    """Something in every list, and a thread with next to nothing."""
+    """Make records for every list, and a thread that is almost empty."""
     make_family(agent, remembering=True)
     labels: dict[str, LabelValue] = {"source": "desk", "reward": 1.0, "trial": 0}
     factories.make_thread(agent, "bare", labels=labels)
@@ -62,28 +62,28 @@ def family(agent: Agent) -> None:
 
 @pytest.mark.parametrize("screen", EXPORTED, ids=name_of)
 @pytest.mark.parametrize("content", ["", "?content=1"])
-def test_exports_hold_the_same_records(
+def test_exports_of_every_kind_hold_the_same_records(
     owner: Client, screen: AnyScreen, content: str
 ) -> None:
     assert screen.export is not None
     fields = screen.export.fields + (screen.export.content_fields if content else ())
     path = path_to(screen)
-    lines = sent(owner, f"{path}.ndjson{content}").splitlines()
+    lines = fetch_text(owner, f"{path}.ndjson{content}").splitlines()
     records = [json.loads(line) for line in lines]
     assert records
     assert all(set(record) == set(fields) for record in records)
-    batch = json.loads(sent(owner, f"{path}.json{content}"))
+    batch = json.loads(fetch_text(owner, f"{path}.json{content}"))
     assert batch["next"] is None
     found = sorted(map(json.dumps, batch["items"]))
     assert found == sorted(map(json.dumps, records))
-    heading, *rows = csv.reader(io.StringIO(sent(owner, f"{path}.csv{content}")))
+    heading, *rows = csv.reader(io.StringIO(fetch_text(owner, f"{path}.csv{content}")))
     assert heading == list(fields)
     assert len(rows) == len(records)
 
 
 @pytest.mark.parametrize("screen", EXPORTED, ids=name_of)
-def test_the_page_leads_to_its_exports(owner: Client, screen: AnyScreen) -> None:
-    page = sent(owner, path_to(screen))
+def test_list_page_links_to_its_exports(owner: Client, screen: AnyScreen) -> None:
+    page = fetch_text(owner, path_to(screen))
     for kind in KINDS:
         assert f'data-export href="{path_to(screen)}.{kind}' in page
 
@@ -91,16 +91,16 @@ def test_the_page_leads_to_its_exports(owner: Client, screen: AnyScreen) -> None
 @pytest.mark.parametrize(
     "screen", [s for s in EXPORTED if s in OF_THREADS], ids=name_of
 )
-def test_an_empty_table_has_its_heading(owner: Client, screen: AnyScreen) -> None:
+def test_export_of_an_empty_list_has_its_heading(
+    owner: Client, screen: AnyScreen
+) -> None:
     assert screen.export is not None
-    table = sent(owner, f"{path_to(screen, 'bare')}.csv?at_seq=0")
+    table = fetch_text(owner, f"{path_to(screen, 'bare')}.csv?at_seq=0")
     assert table.strip() == ",".join(screen.export.fields)
 
 
 @pytest.mark.parametrize("screen", SEARCHED, ids=name_of)
-def test_a_search_that_can_not_be_read_is_refused(
-    owner: Client, screen: AnyScreen
-) -> None:
+def test_list_refuses_an_unreadable_search(owner: Client, screen: AnyScreen) -> None:
     path = path_to(screen)
     answer = owner.get(path, {"q": 'a"'})
     assert answer.status_code == 422
@@ -117,7 +117,7 @@ def test_a_search_that_can_not_be_read_is_refused(
 
 
 @pytest.mark.parametrize("screen", BATCHED, ids=name_of)
-def test_a_batch_has_a_size_and_a_cursor_of_its_own(
+def test_list_page_has_a_size_and_its_own_cursor(
     owner: Client, screen: AnyScreen
 ) -> None:
     path = path_to(screen)
@@ -130,27 +130,25 @@ def test_a_batch_has_a_size_and_a_cursor_of_its_own(
 
 
 @pytest.mark.parametrize("screen", BATCHED, ids=name_of)
-def test_a_list_counts_what_it_shows(owner: Client, screen: AnyScreen) -> None:
-    page = sent(owner, f"{path_to(screen)}?limit=1")
+def test_list_counts_its_shown_rows(owner: Client, screen: AnyScreen) -> None:
+    page = fetch_text(owner, f"{path_to(screen)}?limit=1")
     found = re.search(r'<p class="faint count" role="status">([^<]+)</p>', page)
     assert found is not None
     assert re.fullmatch(r"1 shown(, more follow)?|1 of \d+", found[1])
 
 
 @pytest.mark.parametrize("screen", EXPORTED, ids=name_of)
-def test_no_forged_cursor_goes_on_with_an_export(
-    owner: Client, screen: AnyScreen
-) -> None:
+def test_export_refuses_a_forged_cursor(owner: Client, screen: AnyScreen) -> None:
     for forged in ("3", "x", "WzAsM10"):
         answer = owner.get(f"{path_to(screen)}.json?after={forged}")
         assert answer.status_code == 400
 
 
 @pytest.mark.parametrize("screen", OF_THREADS, ids=name_of)
-def test_a_list_of_a_thread_is_as_of_any_event(
+def test_thread_list_page_is_shown_as_of_any_event(
     owner: Client, screen: AnyScreen
 ) -> None:
-    page = sent(owner, f"{path_to(screen)}?at_seq=2")
+    page = fetch_text(owner, f"{path_to(screen)}?at_seq=2")
     assert "As of event 2 ·" in page
     assert "Show now" in page
     assert f'href="{path_to(screen)}?at_seq=2" aria-current="page"' in page
@@ -161,7 +159,9 @@ def test_a_list_of_a_thread_is_as_of_any_event(
 
 
 @pytest.mark.parametrize("screen", OF_OFFICERS, ids=name_of)
-def test_the_console_is_for_officers(browser: Browser, screen: AnyScreen) -> None:
+def test_privacy_console_lists_are_for_officers(
+    browser: Browser, screen: AnyScreen
+) -> None:
     for role, status in (("viewer", 403), ("editor", 403), ("officer", 200)):
         client = browser(role)
         for suffix in ("", *(f".{kind}" for kind in KINDS)):

@@ -42,7 +42,7 @@ def note(**details: Any) -> int:
         return audit.append(**fields)
 
 
-def test_entries_are_dense_and_chained() -> None:
+def test_audit_entries_are_dense_and_chained() -> None:
     assert [note() for _ in range(3)] == [1, 2, 3]
     first, second, third = AuditEntry.objects.order_by("seq")
     assert bytes(first.prev) == audit.GENESIS
@@ -53,14 +53,14 @@ def test_entries_are_dense_and_chained() -> None:
     assert verify().verified_to == 3
 
 
-def test_several_at_once_are_as_many() -> None:
-    entry = audit.Entry(actor="command", action="scanned", project=None)
+def test_audit_entries_appended_together_are_chained() -> None:
+    entry = audit.AuditNote(actor="command", action="scanned", project=None)
     with transaction.atomic():
         assert audit.append_all([entry, entry]) == 2
     assert verify().verified_to == 2
 
 
-def test_all_that_is_noted_is_told(acme: Project) -> None:
+def test_audit_entry_stores_every_given_field(acme: Project) -> None:
     at, target = timezone.now(), uuid7()
     note(
         actor="operator:0197",
@@ -77,7 +77,7 @@ def test_all_that_is_noted_is_told(acme: Project) -> None:
         at=at,
     )
     row = AuditEntry.objects.latest("seq")
-    assert audit.plain(row) == {
+    assert audit.to_json_values(row) == {
         "seq": row.seq,
         "at": at.isoformat(timespec="microseconds"),
         "project": str(acme.id),
@@ -97,7 +97,7 @@ def test_all_that_is_noted_is_told(acme: Project) -> None:
     }
 
 
-def test_what_is_rolled_back_leaves_no_entry() -> None:
+def test_audit_entry_is_rolled_back_with_its_transaction() -> None:
     with transaction.atomic():
         note()
         transaction.set_rollback(True)
@@ -121,14 +121,14 @@ def test_what_is_rolled_back_leaves_no_entry() -> None:
     ],
     ids=lambda details: "-".join(map(str, details)),
 )
-def test_only_closed_words_are_taken(details: dict[str, Any]) -> None:
+def test_audit_entry_accepts_only_known_words(details: dict[str, Any]) -> None:
     with pytest.raises(AssertionError):
         note(**details)
     assert not AuditEntry.objects.exists()
 
 
 @pytest.mark.parametrize("outcome", ["done", "subject_erased", "plan_stale"])
-def test_an_outcome_may_be_the_code_of_a_refusal(outcome: str) -> None:
+def test_outcome_may_be_the_code_of_a_refusal(outcome: str) -> None:
     note(outcome=outcome)
     assert AuditEntry.objects.get().outcome == outcome
 
@@ -139,8 +139,8 @@ def test_each_state_of_an_erasure_has_a_word() -> None:
     assert verify().verified_to == len(Erasure.State)
 
 
-def test_no_word_is_idle() -> None:
-    """Each is noted by somebody; those of an erasure by their state."""
+def test_audit_actions_are_all_used() -> None:
+    """Some code notes each word; those of an erasure follow its states."""
     modules = [*Path(memoryhub.__file__).parent.rglob("*.py")]
     modules += Path(inspector.__file__).parent.rglob("*.py")
     own = Path(str(audit.__file__))
@@ -152,21 +152,21 @@ def test_no_word_is_idle() -> None:
 
 
 @pytest.mark.django_db(transaction=True)
-def test_it_is_written_inside_a_transaction_only() -> None:
+def test_audit_entry_requires_a_transaction() -> None:
     with pytest.raises(AssertionError):
         audit.append(actor="command", action="verified", project=None)
 
 
-def test_a_subject_is_told_by_a_pseudonym_that_dies_with_her_key(agent: Agent) -> None:
+def test_subject_is_told_by_a_pseudonym_that_dies_with_her_key(agent: Agent) -> None:
     append(agent, "t-1", "hello")
     subject = get_thread(agent).subject_id
-    seq, pseudonym = note(subject=subject), audit.pseudonym(subject)
+    seq, pseudonym = note(subject=subject), audit.find_pseudonym(subject)
     assert pseudonym is not None
     assert bytes(AuditEntry.objects.get(seq=seq).subject or b"") == pseudonym
     assert pseudonym not in subject.bytes
     _destroy(subject)
     assert AuditEntry.objects.get(seq=note(subject=subject)).subject is None
-    assert audit.pseudonym(subject) is None
+    assert audit.find_pseudonym(subject) is None
 
 
 def _destroy(subject: UUID) -> None:
@@ -208,13 +208,13 @@ CHANGES: dict[str, Any] = {
 }
 
 
-def test_every_column_is_in_the_chain() -> None:
+def test_audit_chain_covers_every_column() -> None:
     columns = {field.name for field in AuditEntry._meta.concrete_fields}
     assert {*CHANGES, "seq"} == columns
 
 
 @given(count=st.integers(1, 6), data=st.data())
-def test_any_changed_entry_is_named(count: int, data: st.DataObject) -> None:
+def test_changed_audit_entry_is_reported(count: int, data: st.DataObject) -> None:
     at = data.draw(st.integers(1, count))
     column = data.draw(st.sampled_from(sorted(CHANGES)))
     with transaction.atomic():
@@ -230,7 +230,7 @@ def test_any_changed_entry_is_named(count: int, data: st.DataObject) -> None:
 
 @pytest.mark.no_replay
 @pytest.mark.parametrize("gone", [1, 2, 3])
-def test_a_missing_entry_is_named(gone: int) -> None:
+def test_missing_audit_entry_is_reported(gone: int) -> None:
     for _ in range(3):
         note()
     with unguarded(AuditEntry):
@@ -239,7 +239,7 @@ def test_a_missing_entry_is_named(gone: int) -> None:
 
 
 @pytest.mark.no_replay
-def test_an_entry_too_many_is_named() -> None:
+def test_added_audit_entry_is_reported() -> None:
     note()
     row = AuditEntry.objects.get()
     row.seq, row.prev = 2, row.hash
@@ -249,8 +249,8 @@ def test_an_entry_too_many_is_named() -> None:
 
 
 @pytest.mark.no_replay
-def test_a_rewritten_end_is_found() -> None:
-    """One that was made anew with a chain that fits, as far as it goes."""
+def test_rewritten_end_of_the_audit_log_is_found() -> None:
+    """The last entry was replaced by one whose chain fits as far as it goes."""
     note()
     note()
     row = AuditEntry.objects.get(seq=2)
@@ -261,7 +261,7 @@ def test_a_rewritten_end_is_found() -> None:
     assert verify().wrong == 2
 
 
-def test_an_operators_order_is_noted_with_its_events(agent: Agent) -> None:
+def test_operator_command_is_audited_with_its_events(agent: Agent) -> None:
     append(agent, "t-1", "hello")
     thread = get_thread(agent)
     receipt = perform(_closing(thread.project_id, "t-1", actor="operator:0197"))
@@ -273,10 +273,10 @@ def test_an_operators_order_is_noted_with_its_events(agent: Agent) -> None:
     )
     assert (row.target_kind, row.target_id) == ("thread", str(thread.id))
     assert (row.first_seq, row.last_seq, row.count) == (receipt.seq, receipt.seq, 1)
-    assert bytes(row.subject or b"") == audit.pseudonym(thread.subject_id)
+    assert bytes(row.subject or b"") == audit.find_pseudonym(thread.subject_id)
 
 
-def test_an_agents_order_is_not(agent: Agent) -> None:
+def test_agent_write_is_not_audited(agent: Agent) -> None:
     before = AuditEntry.objects.count()
     append(agent, "t-1", "hello")
     perform(_closing(agent.project, "t-1", actor=agent.actor))
@@ -284,7 +284,7 @@ def test_an_agents_order_is_not(agent: Agent) -> None:
 
 
 @pytest.mark.django_db(transaction=True)
-def test_an_edit_that_can_not_be_noted_is_not_done(agent: Agent) -> None:
+def test_edit_without_its_audit_entry_is_rolled_back(agent: Agent) -> None:
     append(agent, "t-1", "hello")
     before = get_thread(agent).head_seq
     instance = Instance.objects.get()
@@ -302,7 +302,7 @@ def _closing(project: UUID, name: str, *, actor: str) -> Order:
     return Order(address=address, command=CloseThread(reason="failed"), actor=actor)
 
 
-def test_the_writer_appends_for_others(acme: Project) -> None:
+def test_audit_entries_of_others_are_appended_by_the_writer(acme: Project) -> None:
     def work() -> int:
         with transaction.atomic():
             return audit.append(actor="worker:scan", action="scanned", project=acme.id)

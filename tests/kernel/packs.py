@@ -11,17 +11,17 @@ from uuid import UUID
 from hypothesis import strategies as st
 
 from memoryhub.kernel.levels import costs
-from memoryhub.kernel.levels.contexts import Policies, Record
-from memoryhub.kernel.levels.opened import Opened
-from memoryhub.kernel.levels.tokens import estimate
+from memoryhub.kernel.levels.contexts import ContextRecord, FaultPolicies
+from memoryhub.kernel.levels.opened import OpenedPage
+from memoryhub.kernel.levels.tokens import estimate_tokens
 from memoryhub.kernel.packing import context_records, packers, packing
 from memoryhub.kernel.packing.choosing import Candidate
-from memoryhub.kernel.packing.packing import Packed, Wanted
+from memoryhub.kernel.packing.packing import Packed, PackingInput
 from memoryhub.kernel.state.page_events import TurnPacked
 from memoryhub.kernel.state.pages import Location
 
 THREAD, PARENT = UUID(int=1), UUID(int=2)
-LIMITS = Policies(
+LIMITS = FaultPolicies(
     faults_allowed=True,
     max_faults_per_turn=3,
     faults_left=3,
@@ -37,15 +37,15 @@ hostile = st.lists(
 ).map("".join)
 
 
-def as_journaled(record: Record, *, own: UUID = THREAD) -> Record:
-    """The record as the event that keeps it brings it back."""
-    event = context_records.packed(
+def as_journaled(record: ContextRecord, *, own: UUID = THREAD) -> ContextRecord:
+    """Return the record as its event brings it back."""
+    event = context_records.build_turn_packed(
         record, turn=2, as_of_seq=1, prefix_tokens=None, simulated=False, own=own
     )
     kept = event.model_dump_json(by_alias=True, exclude_none=True)
-    return context_records.record_of(
+    return context_records.build_record(
         TurnPacked.model_validate_json(kept),
-        context_records.shown(record),
+        context_records.list_shown_amounts(record),
         thread_name=record.manifest.thread if record.manifest else "",
         own=own,
     )
@@ -55,7 +55,7 @@ class Thread:
     """Pages in the order they were mapped, as a state would list them."""
 
     def __init__(self) -> None:
-        self.texts: dict[Location, Opened] = {}
+        self.texts: dict[Location, OpenedPage] = {}
         self.pages: list[Candidate] = []
 
     def add(
@@ -73,7 +73,7 @@ class Thread:
         seq = len(self.texts) + 1
         page_id = f"page-{seq}" if slot is None else f"slot-{slot}"
         location = Location(thread, seq, level)
-        self.texts[location] = Opened(
+        self.texts[location] = OpenedPage(
             page_id=page_id,
             type=page_type,  # type: ignore[arg-type]  # the test's own word
             modality=modality,  # type: ignore[arg-type]
@@ -86,7 +86,7 @@ class Thread:
             level=level,
             location=location,
             version=1,
-            cost=costs.cost(self.texts[location], level=level),
+            cost=costs.compute_cost(self.texts[location], level=level),
             slot=slot,
             role=role,
             **fields,
@@ -101,7 +101,7 @@ class Thread:
         slot = sum(page.slot is not None for page in self.pages)
         return self.add(content, role=role, slot=slot, **fields)
 
-    def wanted(self, **fields: Any) -> Wanted:
+    def wanted(self, **fields: Any) -> PackingInput:
         spoken = [page.slot for page in self.pages if page.role == "user"]
         given: dict[str, Any] = {
             "thread": THREAD,
@@ -115,7 +115,7 @@ class Thread:
             "last_user_slot": spoken[-1] if spoken else None,
             "mapped": len(self.pages),
         }
-        return Wanted(**{**given, **fields})
+        return PackingInput(**{**given, **fields})
 
     def pack(self, **fields: Any) -> Packed:
         wanted = self.wanted(**fields)
@@ -123,11 +123,11 @@ class Thread:
         self.assert_true(packed, wanted)
         return packed
 
-    def assert_true(self, packed: Packed, wanted: Wanted) -> None:
-        """What holds of every request."""
+    def assert_true(self, packed: Packed, wanted: PackingInput) -> None:
+        """Assert the invariants of every request."""
         json.loads(packed.request)
         text = packed.request.decode()
-        assert packed.tokens == estimate(text) == packed.record.tokens
+        assert packed.tokens == estimate_tokens(text) == packed.record.tokens
         assert packed.tokens <= wanted.limit
         assert packed.sha256 == hashlib.sha256(packed.request).hexdigest()
         record = as_journaled(packed.record)

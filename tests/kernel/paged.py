@@ -1,4 +1,4 @@
-"""What the kernel's paging and the plain model of it are compared by."""
+"""Comparison of the kernel's paging with its plain model."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from typing import Any
 
 from memoryhub.kernel.commands import AmendThread, MadeLevels, NewSlot
 from memoryhub.kernel.levels import making
-from memoryhub.kernel.levels.opened import Opened
+from memoryhub.kernel.levels.opened import OpenedPage
 from memoryhub.kernel.paging import weights
 from memoryhub.kernel.paging.page_commands import (
     CreatePages,
@@ -16,7 +16,7 @@ from memoryhub.kernel.paging.page_commands import (
     MapPage,
     UpdatePage,
 )
-from memoryhub.kernel.state.bodies import Event
+from memoryhub.kernel.state.bodies import EventBody
 from memoryhub.kernel.state.paging import Paging
 from memoryhub.kernel.state.state import ThreadState
 from tests.oracles.paging import Bench, made
@@ -58,9 +58,9 @@ def outlined(event: Any) -> tuple[Any, ...]:
 
 
 def levels_of(new: NewSlot, index: int) -> MadeLevels:
-    """What there is to make of a slot that is too large."""
+    """Return levels of a slot that is too large to be mapped whole."""
     role = new.type.removeprefix("chat.")
-    opened = Opened(
+    opened = OpenedPage(
         page_id=f"slot-{index}",
         type="artifact" if role == "tool" else "transcript",
         modality="text",
@@ -68,11 +68,11 @@ def levels_of(new: NewSlot, index: int) -> MadeLevels:
         role=role,
         slot=index,
     )
-    return making.made_of(opened, version=1)
+    return making.make_levels(opened, version=1)
 
 
 def thirds(page_id: str, version: int, tokens: int) -> MadeLevels:
-    """Levels that each have a third of the tokens of the one before."""
+    """Return levels that each have a third of the tokens of the one before."""
     sizes = [tokens // 3, tokens // 9, tokens // 27]
     return made(page_id, *(each or None for each in sizes), version=version)
 
@@ -114,14 +114,14 @@ def hot_of(paging: Paging) -> dict[str, dict[str, Any]]:
 
 
 def bounded(state: ThreadState) -> None:
-    """Invariants 1 to 4 and 7, which hold after every event but a fork's birth."""
+    """Assert invariants 1 to 4 and 7, which hold after all events but a birth."""
     paging, chosen = state.paging, state.paging.settings
     if state.seq == 1:
         return
     total = sum(frame.tokens for frame in paging.frames.values())
     assert paging.used == total <= chosen.usable
     for frame in paging.frames.values():
-        weighs = weights.weight(frame.entry, frame.level, recalled=frame.recalled)
+        weighs = weights.weigh_page(frame.entry, frame.level, recalled=frame.recalled)
         assert frame.tokens == weighs
     held = [
         frame
@@ -139,9 +139,9 @@ def bounded(state: ThreadState) -> None:
 
 
 def rows_agree(bench: Bench) -> None:
-    """Invariants 5 and 6."""
+    """Assert invariants 5 and 6."""
     paging, live = bench.paging, bench.rows.live
-    for entry in paging.tlb.oldest_first():
+    for entry in paging.tlb.list_oldest_first():
         assert entry == live[entry.page_id]
     for tier in (paging.frames, paging.hot):
         for page_id, held in tier.items():
@@ -152,7 +152,7 @@ def rows_agree(bench: Bench) -> None:
 
 
 def full_is_written_once(bench: Bench) -> None:
-    """Invariant 9; and 8, that turns never fall."""
+    """Assert invariant 9; and 8, that turns never fall."""
     written = Counter[tuple[str, int]]()
     turn = bench.origin.turn_count
     for recorded in bench.log:
@@ -167,8 +167,8 @@ def full_is_written_once(bench: Bench) -> None:
     assert all(times == 1 for times in written.values())
 
 
-def no_victim_was_pinned(events: list[Event], before: Model, command: Any) -> None:
-    """Invariant 10.
+def no_victim_was_pinned(events: list[EventBody], before: Model, command: Any) -> None:
+    """Assert invariant 10.
 
     Computed pins have what is left of the share. They give way when a page that pins
     hold grows, or the share shrinks; only other commands tell what they were. What was

@@ -1,4 +1,4 @@
-"""What tests of working memory say to a thread, in few words."""
+"""Short commands to a thread for tests of working memory."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from tests.oracles.paging import Bench
 def setting(
     key: str, value: Any = 1, *, seconds: float | None = None, **given: Any
 ) -> SetKey:
-    """A set of a key, for so many seconds if that is said."""
+    """Build a set of a key, with a lifetime in seconds if one is given."""
     text = json.dumps(value).encode()
     chosen = {} if seconds is None else {"expiry": lasting(seconds)}
     return SetKey(
@@ -29,7 +29,7 @@ def setting(
 
 
 def lasting(seconds: float | None) -> Expiry:
-    """So long; None is for ever."""
+    """Build an expiry after this lifetime; None means never."""
     ttl = None if seconds is None else timedelta(seconds=seconds)
     return Expiry(given=True, ttl=ttl)
 
@@ -51,7 +51,7 @@ def note(bench: Bench, *sizes: int) -> list[Any]:
 
 
 def take(bench: Bench, name: str | None = None) -> int:
-    """Its clock."""
+    """Take a checkpoint and return its clock."""
     bench.do(TakeCheckpoint(name=name))
     return bench.state.clock
 
@@ -67,9 +67,9 @@ def wait(bench: Bench, seconds: float) -> None:
 
 
 def names(bench: Bench) -> list[str]:
-    """Keys that count at the instant of the next command."""
-    return list(bench.state.memory.contents.visible(bench.at))
+    """Return the keys that are visible at the instant of the next command."""
+    return list(bench.state.memory.contents.list_visible(bench.at))
 
 
 def listed(bench: Bench) -> list[int]:
-    return [each.clock for each in bench.state.memory.listed()]
+    return [each.clock for each in bench.state.memory.list_live()]

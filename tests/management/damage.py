@@ -1,4 +1,4 @@
-"""What makes an instance unfit to start. Runs in the instance."""
+"""Damages that make an instance unfit to start. They run in the instance."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ def drop_trigger(name: str, table: str) -> None:
 
 
 def migrate_beyond(alias: str) -> None:
-    """As if a newer version had been here."""
+    """Simulate migrations of a newer version."""
     with connections[alias].cursor() as cursor:
         cursor.execute(
             "INSERT INTO django_migrations (app, name, applied) "
@@ -29,7 +29,7 @@ def migrate_beyond(alias: str) -> None:
 
 
 def migrate_before(alias: str) -> None:
-    """As if an older version had been here, whose migrations are no more."""
+    """Simulate migrations of an older version, which exist no more."""
     with connections[alias].cursor() as cursor:
         cursor.execute(
             "UPDATE django_migrations SET name = 'of_before' WHERE app = 'memoryhub'"
@@ -37,7 +37,7 @@ def migrate_before(alias: str) -> None:
 
 
 def apply_a_line(alias: str) -> None:
-    """As if an erasure of a project that is gone were known to one of the two."""
+    """Append a ledger line and apply it to one of the two databases only."""
     line = ledger.append(
         kind="intent",
         erasure=uuid7(),
@@ -55,12 +55,12 @@ def apply_a_line(alias: str) -> None:
 
 
 def take_other_keys() -> None:
-    """As if the keys database were another instance's."""
+    """Give the keys database the id of another instance."""
     KeyMeta.objects.using("keys").update(instance=uuid7())
 
 
 def serve_with(pragma: str) -> None:
-    """As where SQLite does not keep what it is asked for."""
+    """Serve with a PRAGMA that overrides ours."""
     options = connections["default"].settings_dict["OPTIONS"]
     options["init_command"] += f";PRAGMA {pragma}"
     call_command("serve", port=0)

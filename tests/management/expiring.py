@@ -1,4 +1,4 @@
-"""Keys that expire beside workers in processes of their own."""
+"""Keys that expire beside workers in other processes."""
 
 from __future__ import annotations
 
@@ -18,9 +18,9 @@ from tests.promises.journal.appender import tell
 
 
 def make(threads: int, keys: int) -> None:
-    """Keys of a second, whose values have no grace."""
+    """Make keys that live for a second, whose values have no grace."""
     project = make_project("acme")
-    projects.let_expire(project, default_ttl_seconds=None, grace_seconds=0)
+    projects.set_lifetimes(project, default_ttl_seconds=None, grace_seconds=0)
     agent = make_agent(project)
     names = [f"k{n}" for n in range(keys)]
     for number in range(threads):
@@ -32,7 +32,7 @@ def make(threads: int, keys: int) -> None:
 
 
 def watch(seconds: float) -> None:
-    """Tell how it stands once nothing is due any more, or when the time is over."""
+    """Print the state once no key is due any more, or when the time is over."""
     pause = threading.Event()
     end = time.monotonic() + seconds
     while time.monotonic() < end and (

@@ -7,6 +7,6 @@ from memoryhub.api.http import auth, limits
 
 @pytest.fixture(autouse=True)
 def fresh_accounts() -> None:
-    """Nobody's key is known and nobody has used up anything."""
+    """Forget cached keys and used quotas."""
     auth.forget()
-    limits.account = limits.Limits()
+    limits.account = limits.UsageAccount()

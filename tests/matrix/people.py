@@ -1,4 +1,4 @@
-"""Routes about people, for the matrix: who may ask what, and of whom."""
+"""API routes about people for the matrix: permitted scopes and expected refusals."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ FACT = {"entity": "user", "predicate": "tier", "value": "Gold"}
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Row:
-    """One operation: where, with what, and what a person's state makes of it.
+    """One operation: target, body, and expected refusals by the state of a subject.
 
     `{s}` stands for a subject's id, `{e}` for an open plan's, `{d}` for an erasure that
     is done; in a body `{u}` for a `user_id`.
@@ -22,13 +22,13 @@ class Row:
 
     target: str
     body: dict[str, Any] | None = None
-    #: What another project's or person's answers, and what is not there; None: the
+    #: Refusal for a foreign or an absent subject; None: the
     #: route names nobody.
     absent: Refused | None = ABSENT
-    #: Of a restricted or erased person; None: as ever.
+    #: Refusal for a restricted or an erased person; None: as for others.
     restricted: Refused | None = None
     erased: Refused | None = GONE
-    #: What the person's own state makes of it, if it is let in at all.
+    #: Refusal by the state of the person, after access was granted.
     conflict: Refused | None = None
 
 
@@ -162,7 +162,7 @@ PEOPLE: dict[str, Row] = {
     "post /api/v1/erasures/{erasure}:confirm": Row(
         target="/erasures/{e}:confirm",
         body={"plan_token": "none", "count": 0},
-        # The plan's token is looked at once the plan was found.
+        # The token is checked after the plan was found.
         conflict=(422, "value"),
         erased=(422, "value"),
     ),

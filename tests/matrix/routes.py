@@ -1,4 +1,4 @@
-"""Every operation of the API that is not about people, and how to ask for it."""
+"""API operations that are not about people, with a valid request for each."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ OBSERVATION = {
     "epoch": 0,
     "lines": [{"mark": "low", "text": "She says hello."}],
 }
-#: By operation: where, with what body, and whether it is about one thread.
+#: By operation: target, body, and whether the target is one thread.
 ROWS: dict[str, tuple[str, object, bool]] = {
     "get /api/v1/threads": ("/threads", None, False),
     "post /api/v1/threads:search": ("/threads:search", {}, False),
@@ -180,7 +180,7 @@ ROWS: dict[str, tuple[str, object, bool]] = {
     },
 }
 OF_A_THREAD = [label for label, row in ROWS.items() if row[2]]
-#: With a name that is new these make a thread instead of missing it.
+#: Operations that make a thread of a new name instead of answering 404.
 MAKING = {
     "put /api/v1/threads/{thread}",
     "put /api/v1/threads/{thread}/system-prompt",
@@ -207,7 +207,7 @@ _SHARED = agent_api.get_openapi_schema()["components"]["parameters"]
 
 
 def declaring(name: str) -> list[str]:
-    """The operations of a thread that take this parameter or header."""
+    """List the thread operations that take this parameter or header."""
     return [label for label in OF_A_THREAD if name in _parameters(OPERATIONS[label])]
 
 
@@ -236,26 +236,26 @@ def ask(
 
 
 def make_whole(agent: Agent) -> None:
-    """A thread of ann's: a page that may leave, messages and turns, all memory.
+    """Make a thread of ann: an evictable page, messages, turns, all kinds of memory.
 
-    The first two messages are observed, at such length that it can be condensed.
+    The first two messages are observed, at such length that the log can be condensed.
     """
     factories.make_thread(agent, "t-1", user_id="ann", auto_pin_turns=0, observe=True)
     factories.make_page(agent, "note")
     factories.append(agent, "t-1", "hello", "I greet all of you. " * 20)
-    for act in (observers.run, observers.activate):
+    for act in (observers.observe_now, observers.activate_observations):
         factories.run(act(agent=agent, thread="t-1"))
     factories.append(agent, "t-1", "more")
     for _ in range(2):
-        factories.run(turns.begin(agent=agent, thread="t-1", new=NewTurn()))
-    seat = keys.setting("seat", "12A", Expiry())
-    factories.run(keys.change(agent=agent, thread="t-1", changes=(seat,)))
+        factories.run(turns.begin_turn(agent=agent, thread="t-1", new=NewTurn()))
+    seat = keys.build_setting("seat", "12A", Expiry())
+    factories.run(keys.change_keys(agent=agent, thread="t-1", changes=(seat,)))
     for command in (SetTask(), AddNotes(notes=(NewNote(text=b'"hm"', bytes=2),))):
-        work = working_memory.submit(agent=agent, thread="t-1", command=command)
+        work = working_memory.submit_command(agent=agent, thread="t-1", command=command)
         factories.run(work)
     ann = subjects.find_or_create(agent.project, "ann")
     knowing.say(agent, ann, knowing.claim("Gold", predicate="tier"))
     draft = BlockDraft(block="persona", text="Ann.")
-    factories.run(blocks.put(agent=agent, subject=ann, draft=draft))
+    factories.run(blocks.put_block(agent=agent, subject=ann, draft=draft))
     here = TakeCheckpoint(name="here")
-    factories.run(checkpoints.take(agent=agent, thread="t-1", command=here))
+    factories.run(checkpoints.take_checkpoint(agent=agent, thread="t-1", command=here))

@@ -1,7 +1,7 @@
-"""Whatever field is wrong, the answer names it and says what it takes.
+"""Wrong fields of requests: the answer names the field and its allowed values.
 
-Every operation of the document, every field of its body and query, and its path: left
-out, of a wrong type, out of its bounds or vocabulary, and one that there is not.
+Each operation is tried with each field of body, query and path left out, of a wrong
+type, out of bounds or vocabulary, and with an unknown field.
 """
 
 from __future__ import annotations
@@ -22,10 +22,10 @@ from tests.api.client import Client
 from tests.cast import factories
 
 pytestmark = pytest.mark.django_db
-#: Stands in what is sent, and in no answer.
+#: Text that is sent, and that no answer repeats.
 CANARY = "canary-7Q"
 Loc = tuple[str | int, ...]
-#: A value of no kind that the schema has; the first that fits none.
+#: Values of wrong types; the first that fits no type of the schema is sent.
 OTHERS: dict[str, Any] = {
     "string": CANARY,
     "integer": 7,
@@ -36,17 +36,17 @@ OTHERS: dict[str, Any] = {
 }
 
 
-#: Fields of which one body has one; the others are left out.
+#: Alternative fields: a body has one of each group.
 ONE_OF = ({"ttl_seconds", "expires_at"}, {"seq", "turn", "checkpoint"})
 
 
 class Sent(NamedTuple):
-    """A body or a query with one thing wrong, and where."""
+    """A body or a query with one error, and the place of the error."""
 
     what: str
     loc: Loc
     body: Any
-    #: What stands in the answer's words.
+    #: Text that the answer must contain.
     says: list[str]
 
 
@@ -69,9 +69,9 @@ def _inputs(operation: Any, source: str) -> list[Any]:
 
 
 def _kinds(schema: Any, root: Any) -> list[Any]:
-    found = list(allowed._choices(schema, root))
+    found = list(allowed._iter_choices(schema, root))
     if {each.get("type") for each in found} >= {"integer", "string"}:
-        # A checkpoint: any text is a name, though maybe one that there is not.
+        # A checkpoint takes any text as a name, which may not exist.
         return []
     return found
 
@@ -86,9 +86,9 @@ def _wrong_type(choices: list[Any]) -> Any:
 
 
 def _beyond(choice: Any) -> Iterator[tuple[Any, str]]:
-    """Values of the right type that are not taken, and what the answer says."""
+    """List refused values of the right type, with the words of the answer."""
     for name, step in (("minimum", -1), ("maximum", 1)):
-        # 64 bits end there: what lies beyond is told by another code.
+        # Integers beyond 64 bits have another code.
         if name in choice and abs(choice[name]) < 2**63 - 1:
             yield choice[name] + step, f"{choice[name]}"
     if "enum" in choice:
@@ -98,7 +98,7 @@ def _beyond(choice: Any) -> Iterator[tuple[Any, str]]:
     elif choice.get("format") == "date-time":
         yield CANARY, "RFC 3339"
     elif "pattern" in choice:
-        # A text may begin with a blank, but not be one.
+        # A text may begin with a blank, but not consist of one.
         takes = re.search(choice["pattern"], f" {CANARY}")
         yield " " if takes else f" {CANARY}", allowed.PATTERNS[choice["pattern"]]
 
@@ -106,7 +106,7 @@ def _beyond(choice: Any) -> Iterator[tuple[Any, str]]:
 def _fields(
     schema: Any, root: Any, body: Any, loc: Loc = ()
 ) -> Iterator[tuple[Loc, Any, Any]]:
-    """Each object in a body that is right: where it stands, and its schema."""
+    """List each object in a valid body: its place and its schema."""
     for choice in _kinds(schema, root):
         if "properties" in choice and isinstance(body, dict):
             yield loc, choice, body
@@ -189,14 +189,14 @@ def _target(operation: Any, path: str, **wrong: str) -> str:
 
 @pytest.fixture
 def client(request: pytest.FixtureRequest, acme: Project) -> Client:
-    """An agent that may call the operation."""
+    """Return a client that may call the operation."""
     needs = OPERATIONS[request.node.callspec.params["label"]].needs
     scopes = [auth.READ if needs in (auth.LOOK, auth.ANY) else needs]
     return Client(key=factories.make_key(acme, scopes=scopes)[1])
 
 
 async def _require(client: Client, method: str, target: str, sent: Sent) -> None:
-    limits.account = limits.Limits()
+    limits.account = limits.UsageAccount()
     answer = await client.send(method, target, sent.body)
     shown = (sent, answer.body)
     assert answer.status in (422, 413), shown
@@ -213,11 +213,13 @@ def _titled(operation: Any) -> bool:
 
 
 @pytest.mark.parametrize(
-    # A model's call has one of three shapes, and its mistakes are answered.
+    # A tool call has one of three shapes; wrong calls get a normal answer.
     "label",
     [n for n, o in OPERATIONS.items() if _titled(o)],
 )
-async def test_a_body_is_told_what_it_takes(client: Client, label: str) -> None:
+async def test_wrong_body_field_is_told_its_allowed_values(
+    client: Client, label: str
+) -> None:
     method, path = label.split()
     operation = OPERATIONS[label]
     (body,) = _inputs(operation, "body")
@@ -232,7 +234,9 @@ async def test_a_body_is_told_what_it_takes(client: Client, label: str) -> None:
 @pytest.mark.parametrize(
     "label", [n for n, o in OPERATIONS.items() if _inputs(o, "query")]
 )
-async def test_a_query_is_told_what_it_takes(client: Client, label: str) -> None:
+async def test_wrong_query_field_is_told_its_allowed_values(
+    client: Client, label: str
+) -> None:
     method, path = label.split()
     operation = OPERATIONS[label]
     (query,) = _inputs(operation, "query")
@@ -249,7 +253,9 @@ async def test_a_query_is_told_what_it_takes(client: Client, label: str) -> None
         if any("pattern" in each.schema for each in _inputs(operation, "path"))
     ],
 )
-async def test_a_path_is_told_what_it_takes(client: Client, label: str) -> None:
+async def test_wrong_path_parameter_is_told_its_allowed_values(
+    client: Client, label: str
+) -> None:
     method, path = label.split()
     operation = OPERATIONS[label]
     body: Any = {} if method in ("POST", "PUT", "PATCH") else None

@@ -1,6 +1,6 @@
 """Every operation of the API by every kind of credential.
 
-The operations are read from the OpenAPI document: one without a row fails.
+The operations are read from the OpenAPI document; each needs a row.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ from tests.matrix.routes import (
 
 pytestmark = [pytest.mark.django_db, pytest.mark.promise("P12")]
 
-#: Any key will do for the others.
+#: Operations that need a scope; the others accept any key.
 SCOPED = [label for label in ROWS if OPERATIONS[label]["x-scope"] != auth.ANY]
 
 
@@ -55,7 +55,7 @@ def client(acme: Project) -> Client:
 
 @pytest.fixture(scope="module")
 def dead(acme: Project) -> list[Client]:
-    """A key that was revoked, one that has expired, and what is no key."""
+    """Return a revoked key, an expired key, and values that are no key."""
     revoked, expired = client_of(acme), client_of(acme)
     rows = ApiKey.objects.order_by("-created_at")
     api_keys.revoke(rows[1])
@@ -67,7 +67,7 @@ def dead(acme: Project) -> list[Client]:
 
 @pytest.fixture(scope="module")
 def scoped(acme: Project) -> dict[tuple[str, ...], Client]:
-    """A key of each scope, and one of all that are no agent's."""
+    """Return a key of each scope, and one of all scopes that no agent has."""
     people = ("admin", "subject:export", "subject:forget")
     kinds = [(scope,) for scope in (*people, "memory:read", "memory:write")]
     return {scopes: client_of(acme, scopes=scopes) for scopes in (*kinds, people)}
@@ -80,22 +80,22 @@ def stranger(standing: None) -> Client:
 
 @pytest.fixture(scope="module")
 def bound(acme: Project) -> Client:
-    """Of bob, whose the thread is not."""
+    """Return a key bound to bob, who does not own the thread."""
     return client_of(acme, subject=subjects.find_or_create(acme.id, "bob"))
 
 
-def test_route_matrix_is_total() -> None:
+def test_api_matrix_covers_every_operation() -> None:
     assert ROWS.keys() | PEOPLE.keys() == OPERATIONS.keys()
 
 
 @pytest.mark.parametrize("label", ROWS)
-def test_the_right_key_is_let_in(client: Client, label: str) -> None:
+def test_right_key_is_accepted(client: Client, label: str) -> None:
     answer = ask(client, label)
     assert answer.status < 300, answer.body
 
 
 @pytest.mark.parametrize("label", ROWS)
-def test_no_credential_and_every_dead_one_are_alike(
+def test_missing_and_dead_credentials_answer_alike(
     dead: list[Client], label: str
 ) -> None:
     expected = ask(Client(key=None), label)
@@ -105,7 +105,7 @@ def test_no_credential_and_every_dead_one_are_alike(
 
 
 @pytest.mark.parametrize("label", ROWS)
-def test_a_session_is_no_credential(label: str) -> None:
+def test_session_is_refused_by_the_api(label: str) -> None:
     cookie = [("cookie", "mh_session=" + "a" * 32)]
     target, body, _ = ROWS[label]
     method = label.partition(" ")[0].upper()
@@ -114,11 +114,13 @@ def test_a_session_is_no_credential(label: str) -> None:
 
 
 @pytest.mark.parametrize("label", SCOPED)
-def test_the_wrong_scope_is_refused(
+def test_wrong_scope_is_refused(
     scoped: dict[tuple[str, ...], Client], label: str
 ) -> None:
     needs = OPERATIONS[label]["x-scope"]
-    wrong = [each for each in scoped if auth.admitting(needs).isdisjoint(each)]
+    wrong = [
+        each for each in scoped if auth.get_admitting_scopes(needs).isdisjoint(each)
+    ]
     assert ("admin",) in wrong
     for scopes in wrong:
         answer = ask(scoped[scopes], label)
@@ -127,10 +129,12 @@ def test_the_wrong_scope_is_refused(
 
 
 @pytest.mark.parametrize("label", OF_A_THREAD)
-def test_foreign_equals_absent(client: Client, stranger: Client, label: str) -> None:
-    """Another project's thread answers to the byte as one that does not exist."""
+def test_foreign_thread_answers_like_an_absent_one(
+    client: Client, stranger: Client, label: str
+) -> None:
+    """Another project's thread answers, to the byte, as one that does not exist."""
     if label in MAKING:
-        # To a stranger the name is free: what comes about is a thread of its own.
+        # For another project the name is free: the request makes its own thread.
         assert ask(stranger, label).status in (200, 201)
         assert ask(client, label).status in (200, 201)
         return
@@ -142,7 +146,7 @@ def test_foreign_equals_absent(client: Client, stranger: Client, label: str) -> 
 
 
 @pytest.mark.parametrize("label", [label for label, row in ROWS.items() if not row[2]])
-def test_foreign_things_are_neither_listed_nor_counted(
+def test_foreign_records_are_neither_listed_nor_counted(
     client: Client, stranger: Client, label: str
 ) -> None:
     own, foreign = ask(client, label).json, ask(stranger, label).json
@@ -152,14 +156,14 @@ def test_foreign_things_are_neither_listed_nor_counted(
     elif own.keys() & {"tools", "valid"}:
         assert own == foreign
     elif "format" in own:
-        # Of the whole instance, and public.
+        # These operations are public, about the whole instance.
         assert own == foreign
     else:
         assert foreign["slots"] == 0
 
 
 @pytest.mark.parametrize("label", OF_A_THREAD)
-def test_a_bound_key_finds_no_other_subject(bound: Client, label: str) -> None:
+def test_bound_key_finds_no_other_subject(bound: Client, label: str) -> None:
     foreign = ask(bound, label)
     if label in MAKING:
         assert foreign.status in (200, 201)
@@ -170,7 +174,7 @@ def test_a_bound_key_finds_no_other_subject(bound: Client, label: str) -> None:
 
 
 @pytest.mark.parametrize("label", OF_A_THREAD)
-def test_a_subject_that_is_restricted_or_erased(
+def test_thread_of_a_restricted_or_erased_subject_is_refused(
     client: Client, ann: Subject, label: str
 ) -> None:
     found = {}
@@ -188,10 +192,10 @@ def test_a_subject_that_is_restricted_or_erased(
 
 @pytest.mark.no_replay
 @pytest.mark.parametrize("label", OF_A_THREAD)
-def test_a_thread_that_is_erased(
+def test_erased_thread_is_refused(
     acme: Project, ann: Subject, client: Client, bound: Client, label: str
 ) -> None:
-    """Its name is dead to whoever knew it, and unknown to others."""
+    """Keys that could read the thread get 410; others get 404."""
     row = Thread.objects.get(name="t-1")
     erasure = graves.bury_thread(row)
     for knowing in (client, client_of(acme, subject=ann)):
@@ -214,10 +218,10 @@ def test_a_thread_that_is_erased(
         ("erased", (410, "subject_erased")),
     ],
 )
-def test_a_key_whose_subject_is_restricted_or_erased(
+def test_key_bound_to_a_restricted_or_erased_subject_is_refused(
     acme: Project, ann: Subject, label: str, state: str, expected: tuple[int, str]
 ) -> None:
-    """Of what is no thread's: it may see nothing; who is not bound sees the rest."""
+    """Check operations without a thread: a bound key is refused, others are not."""
     bob = subjects.find_or_create(acme.id, "bob")
     factories.make_thread(factories.make_agent(acme), "t-2", user_id="bob")
     Subject.objects.filter(id=ann.id).update(state=state)
@@ -227,7 +231,7 @@ def test_a_key_whose_subject_is_restricted_or_erased(
     Subject.objects.filter(id=ann.id).update(state="active")
     public = OPERATIONS[label]["x-scope"] == auth.ANY
     if public or ("tools" in twin.json and state == "restricted"):
-        # What is the same for everybody.
+        # The answer is the same for every key.
         assert bound.json == twin.json
     else:
         assert (bound.status, bound.code) == expected

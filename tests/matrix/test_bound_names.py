@@ -1,4 +1,4 @@
-"""Names of threads: a key that is bound to a subject learns no other subject's."""
+"""Thread names: a key bound to a subject learns no name of another subject."""
 
 from __future__ import annotations
 
@@ -18,10 +18,10 @@ from tests.cast import factories, graves, recordings
 from tests.matrix.routes import OF_A_THREAD, ROWS
 
 pytestmark = [pytest.mark.django_db, pytest.mark.promise("P12")]
-#: Of the same length, so that what counts bytes counts the same.
+#: Names of equal length, so that byte counts are equal.
 THEIRS, NOBODYS = "theirs-1", "nobody-1"
 DAYS = {"config": {"retention_idle_days": 30}}
-#: Requests that name a thread otherwise than the matrix does: method, where, what.
+#: Requests that the matrix lacks, by label: method, target, body.
 OTHERS: dict[str, tuple[str, str, Any]] = {
     "fork": ("POST", "/threads/mine:fork", {"thread": "{t}"}),
     "put with days": ("PUT", "/threads/{t}", DAYS),
@@ -35,7 +35,7 @@ REQUESTS = {
     label: (label.partition(" ")[0].upper(), *ROWS[label][:2]) for label in OF_A_THREAD
 } | OTHERS
 MADE = ("put /api/v1/threads/{thread}", "get /api/v1/threads/{thread}")
-#: What the other's thread may be, beside open.
+#: States of the other subject's thread.
 STATES: dict[str, Callable[[Thread], object]] = {
     "open": lambda row: None,
     "of a restricted subject": lambda row: Subject.objects.filter(
@@ -58,7 +58,7 @@ def acme(standing: None) -> Project:
 
 @pytest.fixture(scope="module")
 def theirs(acme: Project) -> Thread:
-    """A thread that ann has, as another key called it."""
+    """Make a thread of ann, named by another key."""
     return factories.make_thread(factories.make_agent(acme), THEIRS, user_id="ann")
 
 
@@ -74,19 +74,21 @@ def client(project: Project, **options: Any) -> Client:
     return Client(key=factories.make_key(project, **options)[1])
 
 
-def filled(value: Any, name: str) -> Any:
+def fill_name(value: Any, name: str) -> Any:
     if isinstance(value, dict):
-        return {key: filled(each, name) for key, each in value.items()}
+        return {key: fill_name(each, name) for key, each in value.items()}
     return value.replace("{t}", name) if isinstance(value, str) else value
 
 
 def ask(key: Client, label: str, name: str, **options: Any) -> Answer:
     method, target, body = REQUESTS[label]
-    return run(key.send(method, filled(target, name), filled(body, name), **options))
+    return run(
+        key.send(method, fill_name(target, name), fill_name(body, name), **options)
+    )
 
 
 def shape_of(answer: Answer, name: str) -> tuple[Any, ...]:
-    """All of an answer but the name that was sent, ids, times and digests of those."""
+    """Return an answer without the sent name, ids, times and digests."""
     text = answer.body.decode().replace(name, "<name>")
     text = re.sub(r"[0-9a-f]{64}|page-[0-9a-f]{32}", "<digest>", text)
     text = re.sub(r"[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}", "<id>", text)
@@ -106,7 +108,9 @@ def key(acme: Project, bob: Subject) -> Client:
 
 
 @pytest.mark.parametrize("label", REQUESTS)
-def test_another_s_name_is_nobody_s(theirs: Thread, key: Client, label: str) -> None:
+def test_thread_name_of_another_subject_answers_like_an_unused_one(
+    theirs: Thread, key: Client, label: str
+) -> None:
     head = theirs.head_seq
     answers = [shape_of(ask(key, label, name), name) for name in (THEIRS, NOBODYS)]
     assert answers[0] == answers[1]
@@ -118,7 +122,7 @@ def test_another_s_name_is_nobody_s(theirs: Thread, key: Client, label: str) -> 
 @pytest.mark.no_replay
 @pytest.mark.parametrize("state", STATES)
 @pytest.mark.parametrize("label", [*MADE, *OTHERS])
-def test_whatever_has_become_of_it(
+def test_thread_name_of_another_subject_is_hidden_in_every_state(
     theirs: Thread, key: Client, label: str, state: str
 ) -> None:
     STATES[state](theirs)
@@ -126,10 +130,10 @@ def test_whatever_has_become_of_it(
     assert answers[0] == answers[1]
 
 
-def test_nor_by_the_name_that_others_use(
+def test_stored_thread_name_of_another_subject_is_hidden(
     acme: Project, theirs: Thread, bob: Subject
 ) -> None:
-    """Ann's own keys have made one: to bob's it is a name like any other."""
+    """A key of ann made the thread: to a key of bob its name is like any other."""
     ann = factories.make_agent(acme, subject=Subject.objects.get(id=theirs.subject_id))
     factories.append(ann, "hers", "hello")
     stored, free = f"{theirs.subject_id}:hers", f"{theirs.subject_id}:free"
@@ -139,7 +143,9 @@ def test_nor_by_the_name_that_others_use(
         assert answers[0] == answers[1], label
 
 
-def test_nor_by_a_plan_to_forget(acme: Project, theirs: Thread, bob: Subject) -> None:
+def test_forget_plan_does_not_reveal_thread_names_of_others(
+    acme: Project, theirs: Thread, bob: Subject
+) -> None:
     key = client(acme, subject=bob, scopes=SUBJECT_SCOPES)
     body = {"scope": "thread", "reason": "test"}
     answers = [
@@ -154,12 +160,10 @@ def test_nor_by_a_plan_to_forget(acme: Project, theirs: Thread, bob: Subject) ->
     assert run(key.post(f"/subjects/{bob.id}/erasures", mine)).status == 201
 
 
-# What it is called, by whom
+# Names by key
 
 
-def test_a_bound_key_s_thread_is_called_so_by_it_alone(
-    acme: Project, bob: Subject
-) -> None:
+def test_thread_name_of_a_bound_key_is_its_own(acme: Project, bob: Subject) -> None:
     key, other = client(acme, subject=bob), client(acme)
     made = run(key.post("/threads/new/slots", SLOT))
     assert (made.status, made.json["thread"]) == (201, "new")
@@ -179,13 +183,13 @@ def test_a_bound_key_s_thread_is_called_so_by_it_alone(
 
 
 @pytest.mark.parametrize("label", OF_A_THREAD)
-def test_no_answer_shows_a_bound_key_another_name(
+def test_bound_key_sees_only_its_own_thread_names(
     bob: Subject, key: Client, label: str
 ) -> None:
     assert f"{bob.id}:" not in ask(key, label, "mine").body.decode()
 
 
-def test_what_others_made_for_it_is_called_as_before(
+def test_thread_made_by_others_keeps_its_name_for_a_bound_key(
     acme: Project, bob: Subject
 ) -> None:
     agent = factories.make_agent(acme)
@@ -203,7 +207,7 @@ def test_what_others_made_for_it_is_called_as_before(
     assert Thread.objects.get(parent=row).name == f"{bob.id}:son"
 
 
-def test_a_request_that_is_sent_again_is_answered_the_same(
+def test_repeated_request_of_a_bound_key_is_answered_alike(
     acme: Project, bob: Subject
 ) -> None:
     key = client(acme, subject=bob)
@@ -220,7 +224,9 @@ def test_a_request_that_is_sent_again_is_answered_the_same(
         assert second.header("idempotent-replayed") == "true"
 
 
-def test_a_context_of_it_is_the_same_for_everybody(acme: Project, bob: Subject) -> None:
+def test_context_of_a_bound_keys_thread_is_the_same_for_every_key(
+    acme: Project, bob: Subject
+) -> None:
     key, other = client(acme, subject=bob), client(acme)
     made = run(key.post("/threads/talk/turns", {"items": [SLOT]}))
     assert str(bob.id) not in made.body.decode()
@@ -230,10 +236,10 @@ def test_a_context_of_it_is_the_same_for_everybody(acme: Project, bob: Subject) 
         assert kept["sha256"] == made.json["sha256"]
 
 
-def test_nobody_else_makes_such_a_name(
+def test_reserved_thread_name_is_refused_to_other_keys(
     acme: Project, bob: Subject, theirs: Thread, tmp_path: Path
 ) -> None:
-    """Else who does could see from a refusal what bob's keys call their threads."""
+    """Otherwise a refusal would reveal the thread names of bob's keys."""
     name, other = f"{bob.id}:trap", client(acme)
     for request in (
         other.put(f"/threads/{name}", {"user_id": "ann"}),
@@ -250,7 +256,7 @@ def test_nobody_else_makes_such_a_name(
     assert run(other.put(f"/threads/{free}", {})).status == 201
 
 
-def test_a_name_that_is_too_long_with_its_subject_is_refused(
+def test_thread_name_too_long_with_its_subject_is_refused(
     acme: Project, bob: Subject
 ) -> None:
     key = client(acme, subject=bob)

@@ -1,4 +1,4 @@
-"""What every route of the API does alike, proved of each that documents it."""
+"""Contract common to all API routes, checked for each route that documents it."""
 
 from __future__ import annotations
 
@@ -19,26 +19,26 @@ from tests.matrix.routes import KEY, OF_A_THREAD, ask, client_of, declaring, mak
 pytestmark = pytest.mark.django_db
 
 T = "/api/v1/threads/{thread}"
-#: What may be done to a thread that is closed.
+#: Writes that a closed thread accepts.
 STILL = {
     f"put {T}",
     f"patch {T}",
     *(f"post {T}:{v}" for v in ("close", "reopen", "fork")),
 }
 PAGING = f"get {T}/paging"
-#: A model is told its mistakes in an answer like any other.
+#: Tool calls: a wrong call gets a normal answer.
 TOLD = {f"post {T}/tool-calls"}
-#: They go through a thread to what is known of its subject, and its home thread has it.
+#: Operations on a subject's knowledge, which is in the home thread.
 OF_ITS_SUBJECT = {
     label for label in OF_A_THREAD if re.search(r"/(blocks|facts)\b", label)
 }
-#: Told of the stats alone: of now it grows.
+#: Field of the stats that grows with time, fixed for comparison.
 IDLE = {"idle_seconds": 0}
 REPLAYED = "idempotent-replayed"
-#: What a thread is filled with, one by one.
+#: Bodies of writes that fill a thread, by collection.
 MORE = {"slots": SLOT, "notes": {"text": "hm"}, "keys": KEY, "pages": PAGE}
 READS = [label for label in OF_A_THREAD if label.startswith("get ")]
-#: They read as well; what is looked for stands in no address.
+#: POST operations that only read: search text must not be in an address.
 SEARCHES = [label for label in OF_A_THREAD if label.endswith(("/search", "/recall"))]
 MINDING = [label for label in declaring("If-Match") if label not in TOLD]
 NAMED = [label for label in declaring("Idempotency-Key") if label not in TOLD]
@@ -59,7 +59,7 @@ def client(acme: Project) -> Client:
 
 
 @pytest.mark.parametrize("label", NAMED)
-def test_a_repeat_answers_the_same_and_writes_nothing(
+def test_repeated_write_answers_the_same_and_writes_nothing(
     client: Client, label: str
 ) -> None:
     named = [("idempotency-key", "k")]
@@ -74,7 +74,7 @@ def test_a_repeat_answers_the_same_and_writes_nothing(
 
 
 @pytest.mark.parametrize("label", MINDING)
-def test_a_write_minds_what_was_seen(client: Client, label: str) -> None:
+def test_write_with_a_stale_if_match_is_refused(client: Client, label: str) -> None:
     events = Event.objects.count()
     for seen, expected in (("99", (409, "stale")), ("x", (400, "bad_precondition"))):
         answer = ask(client, label, headers=[("if-match", seen)])
@@ -86,7 +86,7 @@ def test_a_write_minds_what_was_seen(client: Client, label: str) -> None:
     "label",
     [each for each in MINDING if "post " in each and each not in OF_ITS_SUBJECT],
 )
-def test_a_write_is_done_as_of_the_head_that_was_seen(
+def test_write_with_the_current_if_match_is_accepted(
     client: Client, label: str
 ) -> None:
     seen = [("if-match", str(Thread.objects.get(name="t-1").head_seq))]
@@ -94,7 +94,7 @@ def test_a_write_is_done_as_of_the_head_that_was_seen(
 
 
 @pytest.mark.parametrize("label", READS)
-def test_a_read_leaves_all_as_it_is(client: Client, label: str) -> None:
+def test_read_changes_nothing(client: Client, label: str) -> None:
     def everything() -> list[object]:
         rows = [Event.objects.count(), *Thread.objects.values_list()]
         return [*rows, ask(client, f"get {T}/tlb").json, ask(client, PAGING).json]
@@ -107,7 +107,7 @@ def test_a_read_leaves_all_as_it_is(client: Client, label: str) -> None:
 @pytest.mark.parametrize(
     "label", [each for each in declaring("at_seq") if each not in OF_ITS_SUBJECT]
 )
-def test_a_read_is_as_of_any_event(client: Client, label: str) -> None:
+def test_read_is_as_of_any_event(client: Client, label: str) -> None:
     head = Thread.objects.get(name="t-1").head_seq
     now = {**ask(client, label).json, **IDLE}
     for query in (f"at_seq={head}", "at_turn=2"):
@@ -119,7 +119,7 @@ def test_a_read_is_as_of_any_event(client: Client, label: str) -> None:
 
 
 @pytest.mark.parametrize("label", LISTS)
-def test_a_list_is_walked_by_cursors_of_its_own(client: Client, label: str) -> None:
+def test_list_is_walked_by_its_own_cursors_only(client: Client, label: str) -> None:
     part, found = ask(client, label, query="limit=1").json, []
     cursor, name = part["next"], "keys" if "compare" in label else "items"
     while True:
@@ -133,7 +133,7 @@ def test_a_list_is_walked_by_cursors_of_its_own(client: Client, label: str) -> N
         assert (answer.status, answer.code) == (400, "bad_cursor")
 
 
-def test_a_read_costs_the_same_whatever_there_is(
+def test_read_costs_the_same_at_any_size(
     client: Client, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(auth, "BELIEVED_SECONDS", 60.0)
@@ -150,7 +150,7 @@ def test_a_read_costs_the_same_whatever_there_is(
 
 
 def _cost(client: Client, label: str) -> int:
-    """How many statements a read takes, once it has been asked before."""
+    """Count the SQL statements of a read that is not the first."""
     query = "limit=200" if label in LISTS else ""
     ask(client, label, query=query)
     with CaptureQueriesContext(connections["default"]) as asked:
@@ -161,7 +161,7 @@ def _cost(client: Client, label: str) -> int:
 @pytest.mark.parametrize(
     "label", [each for each in OF_A_THREAD if each not in TOLD | OF_ITS_SUBJECT]
 )
-def test_a_thread_that_takes_nothing_is_read(
+def test_closed_or_retired_thread_refuses_writes(
     acme: Project, client: Client, label: str
 ) -> None:
     address = Address(project=acme.id, name="t-1")

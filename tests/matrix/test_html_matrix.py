@@ -1,6 +1,6 @@
 """Every page, form, export and panel of the inspector by every kind of visitor.
 
-The routes are read from the URLconf: one without a row fails.
+The routes are read from the URLconf: a route without a row fails.
 """
 
 from __future__ import annotations
@@ -30,8 +30,8 @@ from tests.inspector.routes import SINCE, Route, list_routes, make_family, varia
 pytestmark = [pytest.mark.django_db, pytest.mark.slow, pytest.mark.promise("P12")]
 
 ROLES = Membership.Role.values
-#: By route: the role it needs, None where nobody must be signed in; and the methods
-#: that it takes.
+#: By route: the least role, None for routes without a sign-in; and the methods
+#: that the route takes.
 ROWS: dict[str, tuple[str | None, tuple[str, ...]]] = {
     "home": ("viewer", ("GET",)),
     "projects": ("viewer", ("GET",)),
@@ -166,7 +166,7 @@ ROWS: dict[str, tuple[str | None, tuple[str, ...]]] = {
     "slots-export": ("viewer", ("GET",)),
     "messages-export": ("viewer", ("GET",)),
 }
-#: What is not there, by the parameter that would find it.
+#: Values of parameters that find no record.
 OTHERS = {
     "thread": "t-2",
     "prefix": "12345678",
@@ -174,7 +174,7 @@ OTHERS = {
     "tombstone": str(UUID(int=4)),
     "operator": str(UUID(int=4)),
 }
-#: What the first of them takes away is not there for the next.
+#: Routes whose first call removes the record that a second call needs.
 ONCE = {"POST tombstone-lift", "POST fact-act retract"}
 ROUTES = {route.name: route for route in list_routes()}
 
@@ -231,7 +231,7 @@ def acme(standing: None) -> Project:
 
 @pytest.fixture(scope="module", autouse=True)
 def family(acme: Project) -> dict[str, str]:
-    """Acme's things, by the names of the parameters that find them."""
+    """Make records in acme; return them by the names of their address parameters."""
     return make_family(factories.make_agent(acme), remembering=True)
 
 
@@ -240,19 +240,19 @@ Visitor = Callable[[str], Client]
 
 @pytest.fixture(scope="module")
 def sessions(acme: Project) -> dict[str, SimpleCookie]:
-    """What the browsers of people with each role in acme have kept."""
+    """Return the cookies of a browser for each role in acme."""
     return {role: signed_in(_member(acme, role)).cookies for role in ROLES}
 
 
 @pytest.fixture
 def visitor(sessions: dict[str, SimpleCookie]) -> Visitor:
-    """The browser of someone with this role in acme."""
+    """Return a browser of someone with this role in acme."""
     return lambda role: _browser(sessions[role])
 
 
 @pytest.fixture(scope="module")
 def foreign(standing: None) -> SimpleCookie:
-    """What the browser of an owner, of another project, has kept."""
+    """Return the cookies of an owner of another project."""
     return signed_in(_member(factories.make_project("zeta"), "owner")).cookies
 
 
@@ -262,7 +262,7 @@ def stranger(foreign: SimpleCookie) -> Client:
 
 
 def _browser(kept: SimpleCookie) -> Client:
-    """A browser of its own for each test, which may change what it keeps."""
+    """Return a fresh browser with these cookies, which a test may change."""
     client = Client()
     client.cookies = copy.deepcopy(kept)
     return client
@@ -278,9 +278,9 @@ def _member(project: Project, role: str) -> Operator:
 
 
 def comparable(answer: Any, **different: str) -> tuple[int, dict[str, str], str]:
-    """All of an answer but what may differ: the form's token, and these words.
+    """Return an answer without the form's token, these words and white space.
 
-    White space as well, which `PageReader` evens out and a plain client does not.
+    `PageReader` evens out white space, which a plain client does not.
     """
     body = b"".join(answer.streaming_content) if answer.streaming else answer.content
     text = re.sub(r'(name="csrfmiddlewaretoken" value=)"\w+"', r"\1", body.decode())
@@ -291,12 +291,12 @@ def comparable(answer: Any, **different: str) -> tuple[int, dict[str, str], str]
     return answer.status_code, headers, " ".join(text.split())
 
 
-def test_route_matrix_is_total() -> None:
+def test_html_matrix_covers_every_route() -> None:
     assert ROWS.keys() == ROUTES.keys()
 
 
-def test_the_matrix_knows_all_methods(family: dict[str, str]) -> None:
-    """What a row leaves out is refused, whoever asks."""
+def test_html_matrix_refuses_every_other_method(family: dict[str, str]) -> None:
+    """Methods that a row leaves out are refused to every visitor."""
     for name, (_, methods) in ROWS.items():
         case = Case(route=ROUTES[name], method="", choice=())
         values = {**family, "panel": "head", "kind": "json"}
@@ -306,10 +306,10 @@ def test_the_matrix_knows_all_methods(family: dict[str, str]) -> None:
 
 
 @pytest.mark.parametrize("case", CASES, ids=str)
-def test_nobody_is_let_in_without_a_session(
+def test_pages_are_refused_without_a_session(
     case: Case, family: dict[str, str], acme: Project
 ) -> None:
-    """No session, a key of the API and every dead session are answered alike."""
+    """A missing session, an API key and every dead session are answered alike."""
     answer = case.ask(Client(), family)
     if case.panel:
         assert answer.status_code == 401
@@ -328,7 +328,7 @@ def test_nobody_is_let_in_without_a_session(
 
 
 def _dead(project: Project) -> Iterator[Client]:
-    """Sessions that were signed out, are too old, or whose operator is disabled."""
+    """Make sessions that are signed out, too old, or of a disabled operator."""
     operator = _member(project, "owner")
     out, old, disabled = (signed_in(operator) for _ in range(3))
     out.post("/sign-out")
@@ -342,10 +342,10 @@ def _dead(project: Project) -> Iterator[Client]:
 
 
 @pytest.mark.parametrize("case", IN_A_PROJECT, ids=str)
-def test_foreign_equals_absent(
+def test_foreign_page_answers_like_an_absent_one(
     case: Case, family: dict[str, str], stranger: Client
 ) -> None:
-    """Another's project, thread or key answers to the byte as one that isn't there."""
+    """A foreign project, thread or key answers, to the byte, as an absent one."""
     foreign = case.ask(stranger, family)
     absent = case.ask(stranger, {**family, "project": "acmf"})
     assert foreign.status_code == 404
@@ -361,7 +361,7 @@ def test_foreign_equals_absent(
 
 
 @pytest.mark.parametrize("case", CASES, ids=str)
-def test_a_viewer_looks_and_a_missing_role_is_named(
+def test_viewer_reads_pages_and_a_missing_role_is_named(
     case: Case, family: dict[str, str], visitor: Visitor
 ) -> None:
     let = {200, 302, 409, 422}
@@ -377,10 +377,10 @@ def test_a_viewer_looks_and_a_missing_role_is_named(
 
 
 @pytest.mark.parametrize("case", OF_A_THREAD, ids=str)
-def test_a_subject_that_is_restricted_or_erased(
+def test_pages_of_a_restricted_or_erased_subject_are_refused(
     case: Case, family: dict[str, str], visitor: Visitor
 ) -> None:
-    """Who is restricted is an officer's to see; who is erased is nobody's."""
+    """Officers see restricted subjects; nobody sees erased ones."""
     editor, officer = visitor("editor"), visitor("officer")
     ann = Subject.objects.filter(threads__name="t-1")
     ann.update(state=Subject.State.RESTRICTED)

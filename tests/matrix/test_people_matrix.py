@@ -1,4 +1,4 @@
-"""Every operation about people by every kind of credential, and state of a person."""
+"""Every operation about people, by every kind of credential and state of a person."""
 
 from __future__ import annotations
 
@@ -25,11 +25,11 @@ pytestmark = [pytest.mark.django_db, pytest.mark.slow, pytest.mark.promise("P12"
 
 MEMORY, PRIVACY = ("memory:read", "memory:write"), ("subject:export", "subject:forget")
 SCOPES = (*MEMORY, *PRIVACY, "admin")
-#: By operation and scope: those that are let in, and those that are not.
+#: Pairs of operation and scope: accepted, and refused.
 ADMITTED = [
     (label, scope)
     for label in PEOPLE
-    for scope in sorted(auth.admitting(OPERATIONS[label]["x-scope"]))
+    for scope in sorted(auth.get_admitting_scopes(OPERATIONS[label]["x-scope"]))
 ]
 KEPT_OUT = [
     (label, scope)
@@ -50,7 +50,7 @@ class People:
         self.ann = subjects.find_or_create(project.id, "ann")
         knowing.say(agent, self.ann, knowing.claim("Gold", predicate="tier"))
         draft = BlockDraft(block="persona", text="Ann.")
-        factories.run(blocks.put(agent=agent, subject=self.ann, draft=draft))
+        factories.run(blocks.put_block(agent=agent, subject=self.ann, draft=draft))
         now = clock.now()
         self.plan = graves.make_erasure(
             self.ann,
@@ -99,7 +99,9 @@ def _client(project: Project, *scopes: str, subject: Subject | None = None) -> C
 
 
 def _scope(label: str) -> str:
-    return min(auth.admitting(OPERATIONS[label]["x-scope"]), key=SCOPES.index)
+    return min(
+        auth.get_admitting_scopes(OPERATIONS[label]["x-scope"]), key=SCOPES.index
+    )
 
 
 def _is(answer: Answer, expected: Refused | None, row: Row) -> None:
@@ -111,17 +113,17 @@ def _is(answer: Answer, expected: Refused | None, row: Row) -> None:
 
 
 @pytest.mark.parametrize(("label", "scope"), ADMITTED)
-def test_the_right_key_is_let_in(
+def test_right_key_is_accepted(
     acme: Project, people: People, label: str, scope: str
 ) -> None:
     _is(_ask(_client(acme, scope), label, people.names), None, PEOPLE[label])
 
 
 @pytest.mark.parametrize(("label", "scope"), KEPT_OUT)
-def test_the_wrong_scope_is_refused(
+def test_wrong_scope_is_refused(
     acme: Project, people: People, label: str, scope: str
 ) -> None:
-    """Before anything is looked for: whoever may not ask learns nothing."""
+    """The scope is checked before any look-up, so that the refusal reveals nothing."""
     client = _client(acme, scope)
     answer = _ask(client, label, people.names)
     assert (answer.status, answer.code) == (403, "scope")
@@ -130,7 +132,7 @@ def test_the_wrong_scope_is_refused(
 
 
 @pytest.mark.parametrize("label", PEOPLE)
-def test_no_credential_and_every_dead_one_are_alike(
+def test_missing_and_dead_credentials_answer_alike(
     acme: Project, people: People, label: str
 ) -> None:
     scope = _scope(label)
@@ -147,7 +149,9 @@ def test_no_credential_and_every_dead_one_are_alike(
 
 
 @pytest.mark.parametrize("label", NAMING)
-def test_foreign_equals_absent(zeta: Project, people: People, label: str) -> None:
+def test_foreign_subject_answers_like_an_absent_one(
+    zeta: Project, people: People, label: str
+) -> None:
     stranger = _client(zeta, _scope(label))
     foreign = _ask(stranger, label, people.names)
     assert (foreign.status, foreign.code) == PEOPLE[label].absent
@@ -155,7 +159,7 @@ def test_foreign_equals_absent(zeta: Project, people: People, label: str) -> Non
 
 
 @pytest.mark.parametrize("label", NAMING)
-def test_a_bound_key_finds_nobody_else(
+def test_bound_key_finds_no_other_subject(
     acme: Project, people: People, label: str
 ) -> None:
     bob = subjects.find_or_create(acme.id, "bob")
@@ -165,7 +169,9 @@ def test_a_bound_key_finds_nobody_else(
     assert foreign.comparable == _ask(bound, label, NOBODY).comparable
 
 
-def test_lists_are_of_ones_own(acme: Project, zeta: Project, people: People) -> None:
+def test_erasure_list_is_limited_to_the_keys_own_subjects(
+    acme: Project, zeta: Project, people: People
+) -> None:
     label = "get /api/v1/erasures"
     bob = subjects.find_or_create(acme.id, "bob")
     for client, count in (
@@ -178,11 +184,11 @@ def test_lists_are_of_ones_own(acme: Project, zeta: Project, people: People) -> 
 
 
 @pytest.mark.parametrize(("label", "scope"), ADMITTED)
-def test_a_restricted_person(
+def test_restricted_subject_is_kept_from_agents_only(
     acme: Project, people: People, label: str, scope: str
 ) -> None:
-    """Kept from agents, not from those who answer for her data."""
-    restrictions.restrict(people.ann.id, basis="claims", actor="command")
+    """Agents are refused; officers and keys for people are not."""
+    restrictions.restrict_subject(people.ann.id, basis="claims", actor="command")
     row = PEOPLE[label]
     expected = row.restricted if scope in MEMORY else None
     _is(_ask(_client(acme, scope), label, people.names), expected, row)
@@ -190,7 +196,7 @@ def test_a_restricted_person(
 
 @pytest.mark.no_replay
 @pytest.mark.parametrize(("label", "scope"), ADMITTED)
-def test_an_erased_person(
+def test_erased_subject_answers_as_its_row_says(
     acme: Project, people: People, label: str, scope: str
 ) -> None:
     erasure = graves.bury_subject(people.ann)

@@ -1,6 +1,6 @@
-"""Every socket by every kind of credential, for one's own thread and for others'.
+"""Every socket by every kind of credential, for own and foreign threads.
 
-The sockets are read from the sources: one without rows fails.
+The sockets are read from the sources: a socket without rows fails.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ from django.utils import timezone
 
 from inspector import BUILD
 from inspector.live import consumers
-from inspector.web.cookies import name_at
+from inspector.web.cookies import build_name
 from memoryhub.api.http import auth, limits
 from memoryhub.api.threads import socket
 from memoryhub.models import ApiKey, Membership, Project, Subject
@@ -35,9 +35,9 @@ from tests.sources.files import modules, tree
 pytestmark = [pytest.mark.django_db(transaction=True), pytest.mark.promise("P12")]
 
 AGENTS, BROWSERS = socket.PATH, consumers.LIVE_PATH.pattern
-#: What a socket is let in for, the code that it ends by, or what an agent is told of
-#: the one thread. By credential, where the thread is one's own; then by thread, where
-#: the credential is the right one.
+#: Expected outcome of a socket: accepted, a close code, or an agent's error about
+#: the thread. First by credential, for the own thread; then by thread, with
+#: the right credential.
 ROWS: dict[str, dict[str, int | str | None]] = {
     AGENTS: {
         "right": None,
@@ -122,13 +122,13 @@ def _sessions(acme: Project, zeta: Project) -> dict[str, str]:
 @pytest_asyncio.fixture
 async def served(cast: Cast) -> AsyncIterator[None]:
     auth.forget()
-    limits.account = limits.Limits()
+    limits.account = limits.UsageAccount()
     async with serving():
         yield
 
 
-def opened(path: str, case: str, cast: Cast) -> Line:
-    name = name_at(settings.SESSION_COOKIE_NAME, "127.0.0.1:8000")
+def open_line(path: str, case: str, cast: Cast) -> Line:
+    name = build_name(settings.SESSION_COOKIE_NAME, "127.0.0.1:8000")
     cookie = f"{name}={cast.sessions['right']}".encode()
     bearer = f"Bearer {cast.keys['right']}".encode()
     if path == AGENTS:
@@ -145,8 +145,8 @@ def opened(path: str, case: str, cast: Cast) -> Line:
     return Socket(cast.sessions.get(case, cast.sessions["right"]), path=place)
 
 
-def wanted(path: str, case: str, cast: Cast) -> dict[str, Any]:
-    """The message that asks for a thread: one's own, or the one that the case names."""
+def build_hello(path: str, case: str, cast: Cast) -> dict[str, Any]:
+    """Return the message that asks for a thread: the own one, or that of the case."""
     name, thread = cast.threads.get(case.removeprefix("thread "), cast.threads["own"])
     if path == AGENTS:
         return {"t": "follow", "thread": name, "after": 0}
@@ -154,8 +154,8 @@ def wanted(path: str, case: str, cast: Cast) -> dict[str, Any]:
     return {"t": "hello", "v": 1, "build": BUILD, "want": want}
 
 
-async def ending(line: Line, message: dict[str, Any]) -> dict[str, Any] | None:
-    """How it ends, to the byte; None when something of the thread came instead."""
+async def read_ending(line: Line, message: dict[str, Any]) -> dict[str, Any] | None:
+    """Return how the socket ends, to the byte; None if a message of the thread came."""
     await line.open()
     await line.send(message)
     while True:
@@ -170,44 +170,46 @@ async def ending(line: Line, message: dict[str, Any]) -> dict[str, Any] | None:
 
 
 @pytest.mark.parametrize(("path", "case"), CASES)
-async def test_the_socket_ends_as_the_row_says(
+async def test_socket_ends_as_the_row_says(
     served: None, cast: Cast, path: str, case: str
 ) -> None:
     rows = Subject.objects.filter(threads__name="t-1")
     if state := STATES.get(case):
         await read(lambda: rows.update(state=state))
-    line = opened(path, case, cast)
-    found = await ending(line, wanted(path, case, cast))
+    line = open_line(path, case, cast)
+    found = await read_ending(line, build_hello(path, case, cast))
     await line.leave()
     await read(lambda: rows.update(state="active"))
     assert (found and found["code"]) == ROWS[path][case]
 
 
 @pytest.mark.parametrize("path", ROWS)
-async def test_foreign_equals_absent(served: None, cast: Cast, path: str) -> None:
+async def test_foreign_socket_answers_like_an_absent_one(
+    served: None, cast: Cast, path: str
+) -> None:
     ends = []
     for case in ("thread foreign", "thread absent"):
-        line = opened(path, "right", cast)
-        ends.append(await ending(line, wanted(path, case, cast)))
+        line = open_line(path, "right", cast)
+        ends.append(await read_ending(line, build_hello(path, case, cast)))
         await line.leave()
     assert ends[0] == ends[1] is not None
 
 
-async def test_no_credential_and_every_dead_one_are_alike(
+async def test_missing_and_dead_credentials_close_sockets_alike(
     served: None, cast: Cast
 ) -> None:
     for path, row in ROWS.items():
         ends = []
         for case in (case for case, code in row.items() if code == 4401):
-            line = opened(path, case, cast)
-            ends.append(await ending(line, wanted(path, case, cast)))
+            line = open_line(path, case, cast)
+            ends.append(await read_ending(line, build_hello(path, case, cast)))
             await line.leave()
         assert len(ends) == 4
         assert all(end == ends[0] for end in ends)
 
 
 def _addresses() -> Iterator[str]:
-    """Whatever stands in our sources as the address of a socket."""
+    """List the socket addresses in our sources."""
     for module in modules("memoryhub", "inspector"):
         for node in ast.walk(tree(module)):
             text = node.value if isinstance(node, ast.Constant) else None
@@ -215,5 +217,5 @@ def _addresses() -> Iterator[str]:
                 yield text
 
 
-def test_route_matrix_is_total() -> None:
+def test_socket_matrix_covers_every_socket() -> None:
     assert set(_addresses()) == {*ROWS, socket.PREFIX}

@@ -1,4 +1,4 @@
-"""User ids: what one door takes every door takes, and what one refuses all refuse."""
+"""User ids: all entry points accept and refuse the same ids."""
 
 from __future__ import annotations
 
@@ -30,17 +30,17 @@ from tests.api.client import Client
 from tests.cast import bundled, factories
 from tests.cast.recordings import run
 from tests.inspector.access.test_api_keys import nonce_of
-from tests.inspector.conftest import member, signed_in
+from tests.inspector.conftest import make_member, signed_in
 
 pytestmark = pytest.mark.django_db
-#: What ids are made of, and what makes none: blanks, ends of lines, what is not seen.
+#: Candidate ids with blanks, line ends and invisible characters.
 LETTERS = st.sampled_from("a7Zü🙂|+/@.:*% \t\n\r\x00\x85\xa0\u200b\u2028\u202e\ufeff")
 TEXTS = st.text(LETTERS, min_size=1, max_size=6)
 
 
 @dataclass(slots=True)
 class Hub:
-    """A project, and everybody who may say who somebody is."""
+    """A project with every entry point that takes a user id."""
 
     project: Project
     agent: Client
@@ -49,7 +49,7 @@ class Hub:
     officer: Browser
     folder: Path
     monkeypatch: pytest.MonkeyPatch
-    #: Ann's, whose id is changed for the text.
+    #: Bundle of ann; `take_bundle` replaces the user id.
     bundle: bytes
 
     def asks(self, who: Client, path: str, text: str) -> bool:
@@ -58,7 +58,7 @@ class Hub:
         return answer.status not in {400, 422}
 
     def manages(self, *words: str, typed: str) -> bool:
-        """Whether the command takes what stands on its standard input."""
+        """Return whether the command accepts the user id on its standard input."""
         self.monkeypatch.setattr("sys.stdin", io.StringIO(f"{typed}\n"))
         err = io.StringIO()
         with suppress(SystemExit):
@@ -132,7 +132,7 @@ WRITES = (
 
 
 def look_ups(hub: Hub, text: str) -> dict[str, bool]:
-    """What every way to somebody who may be here says of the id."""
+    """Return by entry point whether its look-up accepts the user id."""
     slug, target = hub.project.slug, str(hub.folder / f"{uuid4()}.zip")
     of = ("--project", slug)
     return {
@@ -160,7 +160,7 @@ def build(
     def made() -> Hub:
         project = factories.make_project(f"p{uuid4().hex[:12]}")
         # Owners first: without one a project takes nobody else.
-        owner, officer = (member(project, role) for role in ("owner", "officer"))
+        owner, officer = (make_member(project, role) for role in ("owner", "officer"))
         return Hub(
             project=project,
             agent=Client(key=factories.make_key(project)[1]),
@@ -184,20 +184,24 @@ def build(
 @example(text=" ann")
 @example(text="*%")
 @example(text="x" * 257)
-def test_every_door_takes_the_same_ids(build: Callable[[], Hub], text: str) -> None:
-    hub, taken = build(), user_ids.valid(text)
+def test_every_entry_point_takes_the_same_user_ids(
+    build: Callable[[], Hub], text: str
+) -> None:
+    hub, taken = build(), user_ids.is_valid(text)
     assert {*look_ups(hub, text).values()} == {taken}
     assert {write(hub, text) for write in WRITES} == {taken}
     assert {*look_ups(hub, text).values()} == {taken}
     assert Subject.objects.filter(project=hub.project).count() == 1 + taken
 
 
-#: Of a time when any text was somebody's id.
+#: Ids of a former version, which accepted any text.
 OLD = ("ann\nsmith", " ann ", "a\u2028b")
 
 
 @pytest.mark.parametrize("text", OLD)
-def test_who_is_there_already_is_reached(build: Callable[[], Hub], text: str) -> None:
+def test_subject_with_an_old_user_id_is_still_found(
+    build: Callable[[], Hub], text: str
+) -> None:
     hub = build()
     subject = hold(hub.project, text)
     assert {*look_ups(hub, text).values()} == {True}
@@ -206,7 +210,9 @@ def test_who_is_there_already_is_reached(build: Callable[[], Hub], text: str) ->
 
 
 @pytest.mark.parametrize("text", OLD)
-def test_a_bound_key_learns_of_nobody(build: Callable[[], Hub], text: str) -> None:
+def test_bound_key_learns_nothing_of_other_user_ids(
+    build: Callable[[], Hub], text: str
+) -> None:
     hub = build()
     hold(hub.project, text)
     own = subjects.find_or_create(hub.project.id, "bob")
@@ -220,5 +226,5 @@ def test_a_bound_key_learns_of_nobody(build: Callable[[], Hub], text: str) -> No
 
 
 def hold(project: Project, text: str) -> Subject:
-    """A subject of that id, made without a look at it."""
-    return subjects.insert(subjects.prepare(project.id, text))
+    """Make a subject of that id, without validating the id."""
+    return subjects.insert_subject(subjects.prepare_subject(project.id, text))

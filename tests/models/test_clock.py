@@ -15,7 +15,7 @@ from memoryhub.models.server.clock import (
     TOLERANCE_NS,
     Clock,
     clock,
-    ticks_ns,
+    read_ticks_ns,
 )
 
 ROOT = Path(__file__).resolve().parent.parent.parent
@@ -31,7 +31,7 @@ WALL = {
 
 
 class Machine:
-    """A wall clock that anybody may set, and the count that nobody can."""
+    """Wall clock that anybody may set, and a tick count that nobody can."""
 
     def __init__(self) -> None:
         self.wall_ns, self.ticks = NOON_NS, 5 * SECOND_NS
@@ -40,7 +40,7 @@ class Machine:
         return Clock(wall_ns=lambda: self.wall_ns, ticks=lambda: self.ticks)
 
 
-def test_time_passes_with_the_count_whatever_the_wall_says() -> None:
+def test_clock_follows_the_tick_count_not_the_wall_clock() -> None:
     machine = Machine()
     clock = machine.clock()
     assert clock.now() == NOON
@@ -53,19 +53,19 @@ def test_time_passes_with_the_count_whatever_the_wall_says() -> None:
 
 
 @pytest.mark.parametrize("behind_ns", [0, 1_000_000, TOLERANCE_NS, -TOLERANCE_NS])
-def test_a_little_is_caught_up_with(behind_ns: int) -> None:
+def test_small_clock_skew_is_corrected(behind_ns: int) -> None:
     clock = Machine().clock()
     clock.compare(behind_ns)
     clock.require_true()
     assert clock.time_ns() == NOON_NS + behind_ns
-    assert not clock.skewed
+    assert not clock.is_skewed
 
 
 @pytest.mark.parametrize("behind_ns", [TOLERANCE_NS + 1, -TOLERANCE_NS - 1])
-def test_much_is_not_followed_but_said(behind_ns: int) -> None:
+def test_large_clock_skew_is_reported_and_not_corrected(behind_ns: int) -> None:
     clock = Machine().clock()
     clock.compare(behind_ns)
-    assert clock.skewed
+    assert clock.is_skewed
     with pytest.raises(ClockSkewError):
         clock.require_true()
     assert clock.now() == NOON
@@ -74,26 +74,26 @@ def test_much_is_not_followed_but_said(behind_ns: int) -> None:
     clock.require_true()
 
 
-def test_the_real_one_goes_as_the_wall_does() -> None:
+def test_real_clock_follows_the_wall_clock() -> None:
     real, wall = Clock(), time.time()
     assert abs(real.time() - wall) < 1
-    before = ticks_ns()
-    assert ticks_ns() >= before > 0
+    before = read_ticks_ns()
+    assert read_ticks_ns() >= before > 0
 
 
-def test_a_test_may_change_the_time() -> None:
+def test_clock_hook_sets_the_time_in_tests() -> None:
     with time_machine.travel(NOON, tick=False):
         assert clock.now() == NOON
 
 
-def test_nobody_else_may(settings: Settings) -> None:
+def test_clock_hook_is_ignored_outside_tests(settings: Settings) -> None:
     settings.TESTING = False
     clock = Machine().clock()
-    clock.hook(lambda: 0)
+    clock.use_source(lambda: 0)
     assert clock.now() == NOON
 
 
-def test_only_the_clock_asks_the_machine_for_the_time() -> None:
+def test_machine_time_is_read_by_the_clock_only() -> None:
     sources = [
         path
         for folder in ("memoryhub", "inspector")

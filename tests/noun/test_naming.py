@@ -1,4 +1,4 @@
-"""A noun is named in files of its own and in the lists, and elsewhere for a reason."""
+"""Naming of a noun: in its own files and the lists, elsewhere only for a reason."""
 
 from __future__ import annotations
 

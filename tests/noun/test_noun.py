@@ -1,7 +1,7 @@
-"""A noun is its own files, and its lines in each layer's list.
+"""Nouns consist of their own files, and their lines in each layer's list.
 
-Bookmarks are put into a copy of the project: what lies below `files`, and LINES. What
-follows from that is tried there, by `files/tests/noun/test_bookmarks.py`.
+Bookmarks are put into a copy of the project: the files below `files`, and LINES.
+`files/tests/noun/test_bookmarks.py` tests the result there.
 """
 
 from __future__ import annotations
@@ -69,7 +69,7 @@ LINES: dict[str, dict[str, str]] = {
 
 @pytest.fixture(scope="module")
 def copy(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """The project with bookmarks in it."""
+    """Copy the project and put bookmarks into the copy."""
     folder = tmp_path_factory.mktemp("noun")
     unwanted = shutil.ignore_patterns("__pycache__", "files", "test_noun.py")
     for name in COPIED:
@@ -105,17 +105,17 @@ def run(copy: Path, *arguments: str) -> None:
     assert done.returncode == 0, done.stdout[-4_000:] + done.stderr[-2_000:]
 
 
-def test_a_noun_is_its_own_files_and_a_line_in_each_list(copy: Path) -> None:
+def test_noun_is_its_own_files_and_a_line_in_each_list(copy: Path) -> None:
     run(copy, "-m", "pytest", "-q", "-p", "no:cacheprovider", "tests/noun")
 
 
 @pytest.mark.usefixtures("sqlite")
-def test_histories_from_before_it_are_read_as_ever(copy: Path) -> None:
+def test_golden_histories_replay_with_a_new_noun(copy: Path) -> None:
     replay = "tests/kernel/threads/test_replay.py"
     run(copy, "-m", "pytest", "-q", "-p", "no:cacheprovider", replay, "-k", "golden")
 
 
-def test_its_routes_and_events_are_documented(copy: Path) -> None:
+def test_noun_routes_and_events_are_documented(copy: Path) -> None:
     run(copy, "-m", "tools.docs")
     assert "`bookmark.added`" in (copy / "docs/events.md").read_text()
     schema = "tests/api/document/test_schema.py"

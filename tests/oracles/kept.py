@@ -1,6 +1,6 @@
-"""What triggers keep for good, taken away after a test that committed it.
+"""Removal of permanent rows, which triggers keep, after a test that committed them.
 
-The lawful way does not exist, so the triggers are put aside and back again.
+No lawful way to delete the rows exists, so the triggers are put aside and back again.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ def sweep() -> None:
 
 @contextmanager
 def unguarded(model: type[Model]) -> Iterator[None]:
-    """As for somebody who may alter tables: no triggers meanwhile."""
+    """Put the triggers of a table aside, as somebody may who can alter tables."""
     table = model._meta.db_table
     with connection.cursor() as cursor:
         triggers = _put_aside(cursor, table)

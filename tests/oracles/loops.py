@@ -1,15 +1,15 @@
-"""A thread with its texts and no database: what its next request would say."""
+"""Thread with its texts and no database, and its next request."""
 
 from __future__ import annotations
 
 import json
 from typing import Any
 
-from memoryhub.kernel.commands import AppendSlots, Draft, NewSlot
+from memoryhub.kernel.commands import AppendSlots, EventDraft, NewSlot
 from memoryhub.kernel.levels import making
-from memoryhub.kernel.levels.contexts import Record
-from memoryhub.kernel.levels.opened import Opened, slot_modality
-from memoryhub.kernel.levels.tokens import estimate
+from memoryhub.kernel.levels.contexts import ContextRecord
+from memoryhub.kernel.levels.opened import OpenedPage, get_slot_modality
+from memoryhub.kernel.levels.tokens import estimate_tokens
 from memoryhub.kernel.packing import packing, ranges, selection
 from memoryhub.kernel.packing.packing import Packed
 from memoryhub.kernel.paging.page_commands import (
@@ -20,7 +20,7 @@ from memoryhub.kernel.paging.page_commands import (
 )
 from memoryhub.kernel.state.events import SlotAppended
 from memoryhub.kernel.state.page_events import PageCompressed
-from memoryhub.kernel.state.pages import Entry, Location, slot_page_id
+from memoryhub.kernel.state.pages import Location, PageEntry, build_slot_page_id
 from memoryhub.kernel.state.tool_events import ToolsSet
 from memoryhub.kernel.threads import measuring
 from tests.kernel.packs import as_journaled
@@ -29,39 +29,39 @@ from tests.validators import require_request
 
 
 class Loop(Bench):
-    """Commands go in with real texts and true costs; requests come out."""
+    """Loop of commands with real texts and true costs, and of requests."""
 
     def __init__(self, **config: Any) -> None:
-        self.texts: dict[Location, Opened] = {}
-        self.last: Record | None = None
+        self.texts: dict[Location, OpenedPage] = {}
+        self.last: ContextRecord | None = None
         super().__init__(**config)
 
-    def _record(self, draft: Draft) -> Any:
+    def _record(self, draft: EventDraft) -> Any:
         event = super()._record(draft)
         place = Location(self.state.id, self.state.seq, 0)
         self.texts |= opened_texts(event, draft.payload, place)
         return event
 
     def give(self, *names: str, words: int) -> Any:
-        """The agent's own tools, each described in so many words."""
+        """Set the agent's own tools, each described in so many words."""
         about = "word " * words
         tools = [
             {"type": "function", "function": {"name": name, "description": about}}
             for name in names
         ]
         definitions = json.dumps(tools).encode()
-        tokens = estimate(definitions.decode())
+        tokens = estimate_tokens(definitions.decode())
         return self.do(SetTools(definitions=definitions, names=names, tokens=tokens))
 
     def say(self, role: str | None, content: Any) -> list[Any]:
         return self.do(AppendSlots(slots=(slot_of(role, content),)))
 
     def keep(self, page_id: str, text: str) -> None:
-        """A page that is not mapped."""
-        opened = Opened(
+        """Make a page that is not mapped."""
+        opened = OpenedPage(
             page_id=page_id, type="artifact", modality="text", content={"text": text}
         )
-        found = measuring.of_page(opened, sent=None)
+        found = measuring.measure_page(opened, sent=None)
         page = NewPage(
             page_id=page_id,
             type="artifact",
@@ -77,7 +77,7 @@ class Loop(Bench):
     def fault(self, page_id: str, level: int = 0, call_id: str | None = None) -> Any:
         entry = self.rows.live[page_id]
         full = self.texts[entry.full.location]
-        made = making.made_of(full, version=entry.version)
+        made = making.make_levels(full, version=entry.version)
         command = FaultPage(
             page_id=page_id, level=level, made=made, by="model", call_id=call_id
         )
@@ -85,7 +85,7 @@ class Loop(Bench):
 
     def part(self, page_id: str, offset: int, limit: int) -> Any:
         entry = self.rows.live[page_id]
-        found = ranges.cut(
+        found = ranges.cut_range(
             self.texts[entry.full.location],
             version=entry.version,
             offset=offset,
@@ -94,29 +94,31 @@ class Loop(Bench):
         return self.do(FaultPage(page_id=page_id, level=0, range=found, by="model"))[-1]
 
     def request(self, **fields: Any) -> Packed:
-        """The next turn's; those before it in an exchange have told of pages."""
-        asking = selection.Options(name="talk", turn=self.state.turn_count, **fields)
-        wanted = selection.wanted(self.state, asking, home=self.home())
-        wanted = selection.continued(wanted, self.last)
-        wanted = selection.placed(wanted, self.texts, lambda _: estimate)
+        """Return the next turn's request; earlier ones have told of pages."""
+        asking = selection.PackingOptions(
+            name="talk", turn=self.state.turn_count, **fields
+        )
+        wanted = selection.build_packing_input(self.state, asking, home=self.home())
+        wanted = selection.continue_exchange(wanted, self.last)
+        wanted = selection.place_parts(wanted, self.texts, lambda _: estimate_tokens)
         packed = packing.pack(wanted, self.texts)
         require_request(wanted.format, json.loads(packed.request))
         assert as_journaled(packed.record, own=self.state.id) == packed.record
         self.last = packed.record
         return packed
 
-    def home(self) -> list[Entry]:
-        """Pages that are neither mapped nor hot, newest first."""
+    def home(self) -> list[PageEntry]:
+        """Return pages that are neither mapped nor hot, newest first."""
         paging = self.state.paging
         live = self.rows.live.values()
-        away = [each for each in live if not paging.tier(each.page_id)]
+        away = [each for each in live if not paging.find_tier(each.page_id)]
         return sorted(away, key=lambda each: -each.created_seq)[:50]
 
 
 def opened_texts(
     event: Any, payload: bytes | None, place: Location
-) -> dict[Location, Opened]:
-    """What an event's payload holds, as it is read at `place`."""
+) -> dict[Location, OpenedPage]:
+    """Return the texts in an event's payload, as read at `place`."""
     held = json.loads(payload) if payload else {}
     if isinstance(event, SlotAppended):
         return {place: _opened_slot(event, held["content"])} if event.page else {}
@@ -128,7 +130,7 @@ def opened_texts(
             for level, text in held["levels"].items()
         }
     if isinstance(event, ToolsSet):
-        tools = Opened(
+        tools = OpenedPage(
             page_id="tools",
             type="procedure",
             modality="structured",
@@ -138,8 +140,8 @@ def opened_texts(
     return {place: _opened_page(event, held["content"])} if "content" in held else {}
 
 
-def _opened_page(event: Any, content: Any, **fields: Any) -> Opened:
-    return Opened(
+def _opened_page(event: Any, content: Any, **fields: Any) -> OpenedPage:
+    return OpenedPage(
         page_id=event.page_id,
         type=event.type,
         modality=event.modality,
@@ -148,9 +150,9 @@ def _opened_page(event: Any, content: Any, **fields: Any) -> Opened:
     )
 
 
-def _opened_slot(event: Any, content: Any) -> Opened:
-    return Opened(
-        page_id=slot_page_id(event.index),
+def _opened_slot(event: Any, content: Any) -> OpenedPage:
+    return OpenedPage(
+        page_id=build_slot_page_id(event.index),
         type=event.page.type,
         modality=event.page.modality,
         content=content,
@@ -160,20 +162,20 @@ def _opened_slot(event: Any, content: Any) -> Opened:
 
 
 def slot_of(role: str | None, content: Any) -> NewSlot:
-    """A slot as the services would send it."""
+    """Build a slot as the services would send it."""
     slot = NewSlot(
         from_name=role or "agent",
         to_name="memory",
         type=f"chat.{role}" if role else "chat.message",
         content=json.dumps(content, ensure_ascii=False).encode(),
-        tokens=measuring.content_tokens(content, estimate),
-        modality=slot_modality(content),
+        tokens=measuring.count_content_tokens(content, estimate_tokens),
+        modality=get_slot_modality(content),
     )
-    return measuring.of_slot(slot, content)
+    return measuring.measure_slot(slot, content)
 
 
 def asks(call_id: str, page_id: str) -> dict[str, Any]:
-    """The message of a model that fetches a page."""
+    """Build the message of a model that fetches a page."""
     arguments = json.dumps({"page_id": page_id, "target_level": 0})
     function = {"name": "page_fault", "arguments": arguments}
     call = {"id": call_id, "type": "function", "function": function}
@@ -181,11 +183,11 @@ def asks(call_id: str, page_id: str) -> dict[str, Any]:
 
 
 def brings(call_id: str, text: str) -> dict[str, Any]:
-    """The message that hands back what a call has brought."""
+    """Build the message that hands back a call's result."""
     return {"role": "tool", "tool_call_id": call_id, "content": text}
 
 
 def shown(request: bytes) -> str:
-    """All that the messages of a request say, decoded."""
+    """Return all texts of the messages of a request, decoded."""
     texts = [message.get("content") for message in json.loads(request)["messages"]]
     return "\n".join(text for text in texts if isinstance(text, str))

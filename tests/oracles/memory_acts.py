@@ -1,4 +1,4 @@
-"""What is done to working memory: commands for the journal, and what became of them."""
+"""Acts on working memory: commands for the journal, and their outcomes."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from typing import Any
 
 import time_machine
 
-from memoryhub.journal import Receipt
+from memoryhub.journal import OrderReceipt
 from memoryhub.kernel.memory.checkpoints import (
     DeleteCheckpoint,
     RestoreCheckpoint,
@@ -43,7 +43,7 @@ NEVER, UNSAID = Expiry(given=True), Expiry()
 
 @contextmanager
 def at(moment: datetime) -> Iterator[None]:
-    """Whatever is done in here is done at that instant."""
+    """Do the block's acts at that instant."""
     with time_machine.travel(moment, tick=False):
         yield
 
@@ -53,7 +53,7 @@ def lasting(ttl: timedelta | None) -> Expiry:
 
 
 def new_key(key: str, value: Any = "v", expiry: Expiry = UNSAID) -> SetKey:
-    text = strict_json.as_sent(value)
+    text = strict_json.dump_stored(value)
     return SetKey(key=key, value=text, bytes=len(text), expiry=expiry)
 
 
@@ -64,35 +64,35 @@ def set_key(
     *,
     ttl: timedelta | None = None,
     thread: str = "t-1",
-) -> Receipt:
+) -> OrderReceipt:
     return set_keys(agent, new_key(key, value, lasting(ttl)), thread=thread)
 
 
-def set_keys(agent: Agent, *changes: SetKey, thread: str = "t-1") -> Receipt:
+def set_keys(agent: Agent, *changes: SetKey, thread: str = "t-1") -> OrderReceipt:
     return act(agent, ChangeKeys(changes=changes), thread)
 
 
-def delete_key(agent: Agent, key: str, thread: str = "t-1") -> Receipt:
+def delete_key(agent: Agent, key: str, thread: str = "t-1") -> OrderReceipt:
     change = DeleteKey(key=key)
     return act(agent, ChangeKeys(changes=(change,)), thread)
 
 
 def retime(
     agent: Agent, key: str, expiry: Expiry | timedelta, thread: str = "t-1"
-) -> Receipt:
+) -> OrderReceipt:
     if isinstance(expiry, timedelta):
         expiry = lasting(expiry)
     row = get_thread(agent, thread)
-    return act(agent, keys.retiming(row, key, expiry, Expected()), thread)
+    return act(agent, keys.build_retiming(row, key, expiry, Expected()), thread)
 
 
-def clear(agent: Agent, thread: str = "t-1") -> Receipt:
+def clear(agent: Agent, thread: str = "t-1") -> OrderReceipt:
     return act(agent, ClearKeys(), thread)
 
 
-def add_notes(agent: Agent, *texts: str, thread: str = "t-1") -> Receipt:
+def add_notes(agent: Agent, *texts: str, thread: str = "t-1") -> OrderReceipt:
     notes = tuple(
-        NewNote(text=strict_json.as_sent(text), bytes=len(text)) for text in texts
+        NewNote(text=strict_json.dump_stored(text), bytes=len(text)) for text in texts
     )
     return act(agent, AddNotes(notes=notes), thread)
 
@@ -103,12 +103,12 @@ def set_task(
     *,
     status: TaskStatus = "pending",
     fields: Mapping[TaskField, bytes] | None = None,
-) -> Receipt:
+) -> OrderReceipt:
     command = SetTask(status=status, fields=dict(fields or {}))
     return act(agent, command, thread)
 
 
-def take(agent: Agent, name: str | None = None, thread: str = "t-1") -> Receipt:
+def take(agent: Agent, name: str | None = None, thread: str = "t-1") -> OrderReceipt:
     return act(agent, TakeCheckpoint(name=name), thread)
 
 
@@ -117,15 +117,17 @@ def restore(
     target: int | str,
     parts: tuple[str, ...] = RESTORED,
     thread: str = "t-1",
-) -> Receipt:
+) -> OrderReceipt:
     return act(agent, RestoreCheckpoint(target=target, parts=parts), thread)
 
 
-def forget_checkpoint(agent: Agent, target: int | str, thread: str = "t-1") -> Receipt:
+def forget_checkpoint(
+    agent: Agent, target: int | str, thread: str = "t-1"
+) -> OrderReceipt:
     return act(agent, DeleteCheckpoint(target=target), thread)
 
 
-def kinds(receipt: Receipt) -> list[str]:
+def kinds(receipt: OrderReceipt) -> list[str]:
     return [each.event.event_type for each in receipt.events]
 
 
@@ -144,12 +146,12 @@ def dues(thread: Thread) -> dict[int, datetime]:
 
 
 def held(thread: Thread) -> list[int]:
-    """Seqs of the values that the journal still has."""
+    """Return seqs of the values that the journal still has."""
     rows = Event.objects.filter(thread=thread, type="key.set", payload__isnull=False)
     return [*rows.order_by("seq").values_list("seq", flat=True)]
 
 
 def fork_of(agent: Agent, parent: str, name: str, *, seq: int) -> Thread:
-    """A fork as of then, with its subject."""
+    """Make a fork as of then and return it with its subject."""
     fork(agent, parent, name, seq=seq)
     return get_thread(agent, name)

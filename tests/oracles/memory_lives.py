@@ -1,6 +1,6 @@
-"""A life of working memory for state machines: every command, beside the plain model.
+"""Life of working memory for state machines: every command, beside the plain model.
 
-Who carries commands out is for a subclass to say: the kernel, or processes of a hub.
+A subclass says who carries commands out: the kernel, or processes of a hub.
 """
 
 from __future__ import annotations
@@ -80,12 +80,12 @@ LIMITS: dict[str, st.SearchStrategy[Any]] = {
 
 
 class Lives(RuleBasedStateMachine):
-    """One thread's working memory, beside the model of it."""
+    """Working memory of one thread, beside its model."""
 
     model: Model
 
     def carry_out(self, command: Any) -> Sequence[Any]:
-        """The events that it led to. Raises a Refusal."""
+        """Carry out a command and return its events. Raises a Refusal."""
         raise NotImplementedError
 
     def now(self) -> datetime:
@@ -96,7 +96,7 @@ class Lives(RuleBasedStateMachine):
         raise NotImplementedError
 
     def both(self, command: Any) -> Sequence[Any]:
-        """The command to the thread, what it led to to the model: they must agree."""
+        """Give a command to the thread and its events to the model; compare both."""
         at, code, expected = self.now(), "", ""
         events: Sequence[Any] = ()
         try:
@@ -136,7 +136,7 @@ class Lives(RuleBasedStateMachine):
         )
 
     def point(self, pick: int) -> int | str:
-        """A checkpoint that is there, by number or name, or one that is not."""
+        """Draw a checkpoint that exists, by number or name, or one that does not."""
         named = [each.name for each in self.model.points.values() if each.name]
         known: list[int | str] = [*self.model.points, *named, "nothing", -5]
         return known[pick % len(known)]
@@ -148,7 +148,7 @@ class Lives(RuleBasedStateMachine):
 
     @rule(key=KEYS, text=TEXTS, seconds=st.sampled_from([-1, 0, 1, 9]))
     def set_until(self, key: str, text: bytes, seconds: int) -> None:
-        """An instant, which may be over already; where none is said, the project's."""
+        """Set a key until an instant, perhaps past, or for the project's default."""
         until = Expiry(given=True, at=self.now() + timedelta(seconds=seconds))
         default = timedelta(seconds=7)
         for expiry in (until, Expiry()):
@@ -200,7 +200,7 @@ class Lives(RuleBasedStateMachine):
 
     @rule(stale=st.booleans())
     def expire_keys(self, stale: bool) -> None:
-        """As the worker asks, which may have looked a while ago, or twice."""
+        """Expire keys as the worker does, which may have looked earlier, or twice."""
         held = self.model.things.keys.items()
         keys = [(name, each.version - stale) for name, each in held]
         self.both(ExpireKeys(keys=(*keys, *keys[:1], ("nothing", 1))))
@@ -275,7 +275,7 @@ class Lives(RuleBasedStateMachine):
         self.limit(chosen)
 
     def limit(self, chosen: dict[str, Any]) -> None:
-        """What the model has to go by from now on."""
+        """Set the limits that the model follows from now on."""
         known = self.model
         known.max_keys = chosen.get("max_keys", known.max_keys) or 10_000
         known.max_notes = chosen.get("max_notes", known.max_notes) or 1_000

@@ -1,8 +1,8 @@
-"""A plain model of working memory, after its document: dictionaries, copied whole.
+"""Plain model of working memory, after its document: dictionaries, copied whole.
 
-It decides nothing as the kernel does: a checkpoint is a copy, a restore a comparison of
-all there is, and what has expired is looked for among everything. When the thread
-sweeps is its own affair, as long as it sweeps what has expired.
+The model decides nothing as the kernel does: a checkpoint is a copy, a restore a
+comparison of everything, and expired keys are searched in full. The thread may sweep
+when it likes, as long as it sweeps only expired keys.
 """
 
 from __future__ import annotations
@@ -31,18 +31,18 @@ from memoryhub.kernel.memory.keys import (
 from memoryhub.kernel.memory.memory_commands import Expected
 from memoryhub.kernel.memory.notes import AddNotes, ClearNotes
 from memoryhub.kernel.memory.tasks import TASK_FIELDS, ClearTask, SetTask, UpdateTask
-from memoryhub.kernel.text.padding import padded
+from memoryhub.kernel.text.padding import pad_size
 
 AUTOMATIC_KEPT = 20
 
 
 class No(Exception):
-    """What the thread has to refuse, by its code."""
+    """Refusal that the thread owes, by its code."""
 
 
 @dataclass(slots=True, kw_only=True)
 class Held:
-    """A key's value, and until when it counts."""
+    """Value of a key, and the instant of its expiry."""
 
     value: int
     version: int
@@ -54,7 +54,7 @@ class Held:
 
 @dataclass(slots=True, kw_only=True)
 class Things:
-    """All that a checkpoint copies."""
+    """Contents that a checkpoint copies."""
 
     keys: dict[str, Held] = field(default_factory=dict)
     #: Its texts are (clock, JSON text), like the notes.
@@ -71,7 +71,7 @@ class Point:
 
 
 class Model:
-    """One thread's working memory. `act` holds what a command led to against it."""
+    """Working memory of one thread. `act` compares a command's outcome with it."""
 
     def __init__(
         self,
@@ -89,16 +89,16 @@ class Model:
         self.inherited = 0
         self.things = Things()
         self.points: dict[int, Point] = {}
-        #: By clock of a value: each expiry it was ever given.
+        #: Expiries ever given to each value, by its clock.
         self.given: dict[int, list[datetime | None]] = {}
         self.erased: set[int] = set()
         self.at = datetime(2026, 1, 1, tzinfo=UTC)
         self.heard: list[Any] | None = None
 
     def act(self, command: Any, *, at: datetime, heard: Sequence[Any] | None) -> None:
-        """What the command must have led to; None, where it was refused.
+        """Assert the outcome of a command; `heard` is None where it was refused.
 
-        Raises No, and leaves all as it was, when it has to be refused.
+        Raises No, and leaves the model unchanged, when the command has to be refused.
         """
         before = deepcopy(self.__dict__)
         self.at, self.heard = at, None if heard is None else [*heard]
@@ -117,7 +117,7 @@ class Model:
         return {n: k for n, k in keys.items() if k.until is None or self.at < k.until}
 
     def _tell(self, kind: str, **fields: Any) -> int:
-        """The next event must say so, after sweeps. Returns its clock."""
+        """Require the next event, after sweeps, and return its clock."""
         if self.heard is not None:
             while (event := self.heard.pop(0)).event_type == "keys.expired":
                 self.swept(event)
@@ -127,7 +127,7 @@ class Model:
         return self.clock
 
     def swept(self, event: Any) -> None:
-        """Only what has expired may go so, each once."""
+        """Sweep: only expired keys may go, each once."""
         self.clock += 1
         gone = [each.key for each in event.keys]
         assert 1 <= len({*gone}) == len(gone) <= 200
@@ -157,7 +157,7 @@ class Model:
         others.pop(change.key, None)
         if held is None and len(others) >= self.max_keys:
             raise No("keys_full")
-        added = padded(change.bytes)
+        added = pad_size(change.bytes)
         size = sum(each.size for each in others.values()) + added
         if size > self.max_key_bytes and added > (held.size if held else -1):
             raise No("keys_full")
@@ -222,7 +222,7 @@ class Model:
             self.swept(self.heard.pop(0))
 
     def due(self, seqs: Sequence[int], grace: timedelta) -> list[int]:
-        """Which of these values may leave the journal."""
+        """Return the seqs of the values that may leave the journal."""
         found = []
         for seq in sorted({*seqs}):
             given = self.given.get(seq + self.inherited, [None])
@@ -237,7 +237,7 @@ class Model:
             self.erased |= {seq + self.inherited for seq in seqs}
 
     def erase(self, seqs: Sequence[int]) -> None:
-        """Values that the thread erased by itself."""
+        """Erase values that the thread erased by itself."""
         self.clock += 1
         self.erased |= {seq + self.inherited for seq in seqs}
 
@@ -284,7 +284,9 @@ class Model:
         for note in command.notes:
             notes = self.things.notes
             trimmed = max(0, len(notes) + 1 - self.max_notes)
-            clock = self._tell("note.added", bytes=padded(note.bytes), trimmed=trimmed)
+            clock = self._tell(
+                "note.added", bytes=pad_size(note.bytes), trimmed=trimmed
+            )
             self.things.notes = [*notes[trimmed:], (clock, note.text)]
 
     def _clear_notes(self, command: ClearNotes) -> None:
@@ -334,9 +336,9 @@ class Model:
             del self.points[clock]
 
     def _before(self) -> int:
-        """The checkpoint that holds what is now: one that does already, or a new one.
+        """Find the checkpoint that equals the present contents, or make one.
 
-        A thread looks no further than the one it stands on.
+        A thread looks no further than its current checkpoint.
         """
         if self.heard and self.heard[0].event_type == "checkpoint.restored":
             before: int = self.heard[0].before
@@ -349,7 +351,7 @@ class Model:
         return sorted(clock for clock, point in self.points.items() if point.auto)
 
     def same(self, clock: int) -> bool:
-        """Whether that checkpoint holds just what is now, as far as it counts."""
+        """Tell whether that checkpoint holds just the present visible contents."""
         point = self.points.get(clock)
         if point is None:
             return False

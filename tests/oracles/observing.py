@@ -1,6 +1,6 @@
-"""What stands for each slot of a thread, by its events, and what holds of it then.
+"""Observations of each slot of a thread, from its events, and their invariants.
 
-None of it by the kernel's folding.
+The oracle does not use the kernel's folding.
 """
 
 from __future__ import annotations
@@ -19,12 +19,12 @@ Live = Collection[str]
 
 @dataclass
 class Standing:
-    """What stands for the slots of a thread: an id, or nothing since an erasure."""
+    """Observations of a thread's slots: by slot an id, or None once erased."""
 
     by: list[str | None] = field(default_factory=list)
     #: Slots that lie in each group of calls and results; the last may be open.
     groups: list[range] = field(default_factory=list)
-    #: By id: what a reflection covers.
+    #: Ids that a reflection covers, by its id.
     covers: dict[str, list[str]] = field(default_factory=dict)
     clocks: dict[str, int] = field(default_factory=dict)
     ranges: dict[str, range] = field(default_factory=dict)
@@ -75,7 +75,7 @@ class Standing:
         assert all(self.by[n] is None for n in span)
         for group in self.groups:
             if f"slot-{body.end}" not in live and body.end < len(self.by):
-                # What is erased is of no group any more.
+                # Erased slots belong to no group.
                 continue
             assert not group.start < body.end < group.stop
             is_open = group.stop == len(self.by)
@@ -83,13 +83,13 @@ class Standing:
         for n in span:
             self.by[n] = event.page_id
 
-    # What is made of what
+    # Sources and derivations
 
     def made_of(self, slots: set[int]) -> set[str]:
         return {name for name, span in self.ranges.items() if slots & {*span}}
 
     def made_with(self, names: set[str]) -> set[str]:
-        """These and the reflections that cover one of them, at any depth."""
+        """Return these ids and the reflections that cover one of them, at any depth."""
         gone = {*names}
         for name, covers in self.covers.items():
             # In the order they were made.
@@ -97,7 +97,7 @@ class Standing:
         return gone
 
     def lose(self, gone: set[str]) -> None:
-        """These are erased: what they stood for is in their place, or nothing."""
+        """Erase observations: what each replaced takes its place, or nothing."""
         for name in gone:
             self._lose(name, gone)
 
@@ -113,10 +113,10 @@ class Standing:
             if inner in gone:
                 self._lose(inner, gone)
 
-    # What holds
+    # Invariants
 
     def check(self, state: ThreadState, before: Observing, live: Live) -> None:
-        """Compare the state with it; `before` is that of the step before."""
+        """Compare the state with the oracle; `before` is the step before's state."""
         seen = state.observing
         assert 0 <= seen.cursor <= seen.watermark <= state.slot_count
         assert seen.cursor >= self.cursor, "a cursor moved back"
@@ -129,7 +129,7 @@ class Standing:
                 assert stands[n] is None
                 stands[n] = each.page_id
         assert stands == self.by
-        gaps = {n for a, b in seen.gaps() for n in range(a, b)}
+        gaps = {n for a, b in seen.list_gaps() for n in range(a, b)}
         assert gaps == {n for n in range(seen.watermark) if stands[n] is None}
         assert all(each.page_id[:3] == "obs" for each in seen.log[1:])
         chunks = {each.page_id for each in before.chunks}
@@ -140,7 +140,7 @@ class Standing:
         assert chunks <= logged | covered | waiting | gone
 
     def missing(self, state: ThreadState, live: Live) -> list[str]:
-        """List messages that no entry of the log stands for, and that are no frame."""
+        """List messages that no entry of the log covers, and that are no frame."""
         stood = {n for each in state.observing.log for n in range(each.begin, each.end)}
         raw = [f"slot-{n}" for n in range(state.slot_count) if n not in stood]
         there = state.paging.frames

@@ -1,4 +1,4 @@
-"""What is done to pages: commands for the journal, with texts that can be opened."""
+"""Acts on pages: commands for the journal, with texts that can be opened."""
 
 from __future__ import annotations
 
@@ -6,11 +6,11 @@ from collections.abc import Mapping
 from typing import Any
 
 from memoryhub import journal
-from memoryhub.journal import Order, Receipt
-from memoryhub.journal.rows.projections import Rows
-from memoryhub.journal.writing.page_table import PageTable
+from memoryhub.journal import Order, OrderReceipt
+from memoryhub.journal.rows.projections import ProjectedRows
+from memoryhub.journal.writing.page_table import StoredPageTable
 from memoryhub.kernel.commands import Command, MadeLevels
-from memoryhub.kernel.levels.opened import Opened
+from memoryhub.kernel.levels.opened import OpenedPage
 from memoryhub.kernel.paging.page_commands import (
     CreatePages,
     FlushTlb,
@@ -18,7 +18,7 @@ from memoryhub.kernel.paging.page_commands import (
     UpdatePage,
 )
 from memoryhub.kernel.state.page_events import LevelMade
-from memoryhub.kernel.state.pages import Entry
+from memoryhub.kernel.state.pages import PageEntry
 from memoryhub.kernel.text import strict_json
 from memoryhub.kernel.threads import measuring
 from memoryhub.models.threads import Thread
@@ -27,11 +27,11 @@ from tests.services.acts import state_of
 
 
 def order(agent: Agent, command: Command, thread: str = "t-1") -> Order:
-    address = agent.address(thread, birth=agent.birth())
+    address = agent.address(thread, birth=agent.build_birth())
     return Order(address=address, command=command, actor=agent.actor)
 
 
-def act(agent: Agent, command: Command, thread: str = "t-1") -> Receipt:
+def act(agent: Agent, command: Command, thread: str = "t-1") -> OrderReceipt:
     return journal.perform(order(agent, command, thread))
 
 
@@ -39,16 +39,16 @@ def new_page(page_id: str, text: str = "a claim", **fields: Any) -> NewPage:
     given: dict[str, Any] = {"type": "artifact", "modality": "text", **fields}
     hint = given.pop("hint", None)
     content = {"text": text}
-    opened = Opened(
+    opened = OpenedPage(
         page_id=page_id, type=given["type"], modality="text", content=content
     )
-    measured = measuring.of_page(opened, sent=None)
+    measured = measuring.measure_page(opened, sent=None)
     payload: dict[str, Any] = {"content": content, "meta": {}}
     if hint is not None:
         payload["hint"] = hint
     return NewPage(
         page_id=page_id,
-        payload=strict_json.as_sent(payload),
+        payload=strict_json.dump_stored(payload),
         tokens=measured.tokens,
         cost=measured.cost,
         bytes=len(text),
@@ -57,7 +57,7 @@ def new_page(page_id: str, text: str = "a claim", **fields: Any) -> NewPage:
     )
 
 
-def make_pages(agent: Agent, *pages: NewPage, thread: str = "t-1") -> Receipt:
+def make_pages(agent: Agent, *pages: NewPage, thread: str = "t-1") -> OrderReceipt:
     return act(agent, CreatePages(pages=pages), thread)
 
 
@@ -83,19 +83,19 @@ def levels_of(
             LevelMade(level=level, tokens=4 - level, cost=8 - level)  # type: ignore[arg-type]  # 1 to 3
             for level in texts
         ),
-        payload=strict_json.as_sent(
+        payload=strict_json.dump_stored(
             {"levels": {str(level): text for level, text in texts.items()}}
         ),
     )
 
 
-def entry(thread: Thread, page_id: str) -> Entry | None:
-    """What the rows say of a page, whatever the TLB holds."""
-    return table(thread).entry(page_id)
+def entry(thread: Thread, page_id: str) -> PageEntry | None:
+    """Return a page's entry from the rows, whatever the TLB holds."""
+    return table(thread).find_entry(page_id)
 
 
-def table(thread: Thread) -> PageTable:
-    return PageTable(state_of(thread), Rows())
+def table(thread: Thread) -> StoredPageTable:
+    return StoredPageTable(state_of(thread), ProjectedRows())
 
 
 def forget(agent: Agent, thread: str = "t-1") -> None:

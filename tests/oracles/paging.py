@@ -1,7 +1,6 @@
-"""A thread without a database: commands in, events out, the page table in a dict.
+"""Thread without a database: commands in, events out, the page table in a dict.
 
-`Rows` keeps the table by rules of its own, so that what a TLB entry says can be held
-against something.
+`Rows` keeps the table by rules of its own, so that a TLB entry can be compared.
 """
 
 from __future__ import annotations
@@ -16,12 +15,12 @@ from uuid import UUID
 from memoryhub.kernel import replay, state_json
 from memoryhub.kernel.commands import (
     CreateThread,
-    Draft,
+    EventDraft,
     ForkThread,
     MadeLevels,
     NewSlot,
 )
-from memoryhub.kernel.levels.tokens import estimate
+from memoryhub.kernel.levels.tokens import estimate_tokens
 from memoryhub.kernel.paging import weights
 from memoryhub.kernel.paging.page_commands import (
     CreatePages,
@@ -29,16 +28,16 @@ from memoryhub.kernel.paging.page_commands import (
     UpdatePage,
 )
 from memoryhub.kernel.registry import TYPES
-from memoryhub.kernel.state.bodies import Event
+from memoryhub.kernel.state.bodies import EventBody
 from memoryhub.kernel.state.erase_events import Range
 from memoryhub.kernel.state.events import (
-    Limits,
+    ThreadConfig,
 )
 from memoryhub.kernel.state.page_events import LevelMade, split_event
-from memoryhub.kernel.state.pages import HINT, Entry, LevelEntry, Location
+from memoryhub.kernel.state.pages import HINT, LevelEntry, Location, PageEntry
 from memoryhub.kernel.state.paging import Frame, Hot, Paging
 from memoryhub.kernel.state.state import ThreadState
-from memoryhub.kernel.threads.threads import inherit
+from memoryhub.kernel.threads.threads import inherit_state
 
 BEGAN = datetime(2026, 1, 1, tzinfo=UTC)
 #: 1,600 tokens are usable: a page of up to 640 can be mapped, pins may hold 960.
@@ -52,43 +51,43 @@ LOOSE: dict[str, Any] = {
     "auto_pin_turns": 0,
     "auto_pin_claims": False,
 }
-EventType = TypeVar("EventType", bound=Event)
+EventType = TypeVar("EventType", bound=EventBody)
 
 
 class Rows:
-    """The page table of one thread; none of it by the kernel's folding."""
+    """Page table of one thread, kept without the kernel's folding."""
 
     def __init__(self) -> None:
-        self.live: dict[str, Entry] = {}
+        self.live: dict[str, PageEntry] = {}
         self.gone: set[str] = set()
         #: Page ids that were read.
         self.read: list[str] = []
-        #: By seq of each value: the expiries it was given, None for never.
+        #: Expiries given to each value, by its seq; None for never.
         self.given: dict[int, list[datetime | None]] = {}
         #: Where payloads stand, and of what the texts at a place were made.
         self.payloads: set[tuple[UUID, int]] = set()
         self.made_of: dict[tuple[UUID, int], list[Location]] = {}
 
-    def entry(self, page_id: str) -> Entry | None:
+    def find_entry(self, page_id: str) -> PageEntry | None:
         self.read.append(page_id)
         return self.live.get(page_id)
 
-    def deleted(self, page_id: str) -> bool:
+    def is_deleted(self, page_id: str) -> bool:
         return page_id in self.gone
 
-    def count(self) -> int:
+    def count_pages(self) -> int:
         return len(self.live)
 
     def digest(self, text: str) -> str:
         return hashlib.sha256(text.encode()).hexdigest()[:32]
 
-    def entries(self, page_ids: Collection[str]) -> dict[str, Entry]:
+    def list_entries(self, page_ids: Collection[str]) -> dict[str, PageEntry]:
         return {each: self.live[each] for each in page_ids if each in self.live}
 
-    def sources(self, place: Location) -> list[Location]:
+    def list_sources(self, place: Location) -> list[Location]:
         return self.made_of.get(place[:2], [])
 
-    def within(self, ranges: Sequence[Range]) -> list[Entry]:
+    def list_within(self, ranges: Sequence[Range]) -> list[PageEntry]:
         return [
             entry
             for entry in self.live.values()
@@ -99,18 +98,18 @@ class Rows:
             )
         ]
 
-    def kept(self, ranges: Sequence[Range]) -> bool:
+    def has_payload(self, ranges: Sequence[Range]) -> bool:
         held = self.payloads
         return any(
             a <= seq <= b and t == here for here, seq in held for t, a, b in ranges
         )
 
-    def asserted(
+    def count_assertions(
         self, timelines: Collection[tuple[str, str]]
     ) -> dict[tuple[str, str], int]:
         return dict.fromkeys(timelines, 0)
 
-    def dues(self, seqs: Collection[int]) -> dict[int, datetime]:
+    def list_dues(self, seqs: Collection[int]) -> dict[int, datetime]:
         found = {}
         for seq in seqs:
             given = [at for at in self.given.get(seq, [None]) if at is not None]
@@ -135,7 +134,7 @@ class Rows:
         page = event.page
         if page is None:
             return
-        self.live[f"slot-{event.index}"] = Entry(
+        self.live[f"slot-{event.index}"] = PageEntry(
             page_id=f"slot-{event.index}",
             version=1,
             type=page.type,
@@ -153,7 +152,7 @@ class Rows:
     ) -> None:
         assert event.page_id not in self.live
         assert event.page_id not in self.gone
-        self.live[event.page_id] = Entry(
+        self.live[event.page_id] = PageEntry(
             page_id=event.page_id,
             version=1,
             type=event.type,
@@ -239,39 +238,39 @@ class Rows:
             self.live[page_id] = entry._replace(levels=tuple(levels), hint=hint)
 
 
-def places(entry: Entry) -> list[Location]:
-    """Where the texts of a page lie."""
+def places(entry: PageEntry) -> list[Location]:
+    """Return the locations of a page's texts."""
     found = [level.location for level in entry.levels if level is not None]
     return [*found, entry.hint] if entry.hint else found
 
 
 class Bench:
-    """One thread: its state, its rows, and all that was recorded of it."""
+    """Thread with its state, its rows, and all of its events."""
 
     def __init__(self, *, thread: int = 1, **config: Any) -> None:
         origin = ThreadState(
             id=UUID(int=thread), project=UUID(int=2), subject=UUID(int=3)
         )
         self._begin(origin, Rows())
-        self.do(CreateThread(config=Limits(**config)))
+        self.do(CreateThread(config=ThreadConfig(**config)))
 
     def _begin(self, origin: ThreadState, rows: Rows) -> None:
         self.origin = self.state = origin
         self.rows = rows
-        self.log: list[replay.Recorded] = []
+        self.log: list[replay.RecordedEvent] = []
         #: The instant of the next command; each takes a second.
         self.at = BEGAN
         #: Called with the state after each event.
         self.watch: Callable[[ThreadState], None] = lambda state: None
 
     def do(self, command: Any) -> list[Any]:
-        """What the command led to. After a refusal nothing has changed."""
+        """Run a command and return its events. A refusal leaves the bench unchanged."""
         drafts = replay.decide(self.state, command, self.rows, at=self.at)
         events = [self._record(draft) for draft in drafts]
         self.at += timedelta(seconds=1)
         return events
 
-    def _record(self, draft: Draft) -> Any:
+    def _record(self, draft: EventDraft) -> Any:
         assert (draft.payload is not None) == draft.event.sealed
         if draft.payload is not None:
             json.loads(draft.payload)
@@ -279,7 +278,9 @@ class Bench:
         event = TYPES[draft.event.event_type].model_validate_json(text)
         assert event == draft.event
         seq = self.state.seq + 1
-        recorded = replay.Recorded(seq=seq, at=self.at, actor="agent:k", event=event)
+        recorded = replay.RecordedEvent(
+            seq=seq, at=self.at, actor="agent:k", event=event
+        )
         self.rows.apply(self.state, event, self.state.clock - self.state.seq)
         self.state = replay.evolve(self.state, recorded)
         self.log.append(recorded)
@@ -287,7 +288,7 @@ class Bench:
         return event
 
     def fork(self, *, thread: int, **config: Any) -> Bench:
-        """A child at the head, with the page table as its parent left it."""
+        """Fork a child at the head, with the page table as its parent left it."""
         child = Bench.__new__(Bench)
         blank = ThreadState(
             id=UUID(int=thread), project=self.state.project, subject=self.state.subject
@@ -295,15 +296,15 @@ class Bench:
         rows = Rows()
         rows.live, rows.gone = dict(self.rows.live), set(self.rows.gone)
         rows.made_of = dict(self.rows.made_of)
-        child._begin(inherit(self.state, blank), rows)
+        child._begin(inherit_state(self.state, blank), rows)
         command = ForkThread(
-            parent=self.state, parent_chain="00", config=Limits(**config)
+            parent=self.state, parent_chain="00", config=ThreadConfig(**config)
         )
         child.do(command)
         return child
 
     def refolded(self) -> ThreadState:
-        """The state from the first event on."""
+        """Fold the state from the first event on."""
         state = self.origin
         for recorded in self.log:
             state = replay.evolve(state, recorded)
@@ -328,7 +329,7 @@ class Bench:
     @property
     def mapped(self) -> list[str]:
         """Ids as they stand in the context."""
-        return [frame.page_id for frame in self.paging.in_order()]
+        return [frame.page_id for frame in self.paging.list_in_context_order()]
 
 
 def only(events: list[Any], kind: type[EventType]) -> list[EventType]:
@@ -336,18 +337,18 @@ def only(events: list[Any], kind: type[EventType]) -> list[EventType]:
 
 
 def split_events(events: Iterable[Any]) -> list[Any]:
-    """The events, with each page that left by itself."""
+    """Split events, so that each page that left has its own."""
     return [one for event in events for one in split_event(event)]
 
 
 def prose(tokens: int, word: str = "abcdefg") -> str:
-    """A text of about that many tokens, in sentences."""
+    """Build a text of about that many tokens, in sentences."""
     sentence = " ".join([word] * 6).capitalize() + ". "
-    return (sentence * (tokens // estimate(sentence) + 1))[: tokens * 16 // 5]
+    return (sentence * (tokens // estimate_tokens(sentence) + 1))[: tokens * 16 // 5]
 
 
 def slot(tokens: int, role: str = "user", cost: int | None = None) -> NewSlot:
-    """A message of exactly so many tokens; costs them too, unless told otherwise."""
+    """Build a message of exactly so many tokens, at that cost unless told otherwise."""
     return NewSlot(
         from_name="a",
         to_name="b",
@@ -359,14 +360,14 @@ def slot(tokens: int, role: str = "user", cost: int | None = None) -> NewSlot:
 
 
 def bare(page_id: str, tokens: int, level: int = 0) -> int:
-    """The cost of a text that takes so many tokens of a working set at most."""
+    """Return the cost of a text that takes at most so many tokens of a working set."""
     if page_id.startswith("slot-"):
         return tokens - (16 if level else 0)
-    return max(1, tokens - weights.fetching(page_id))
+    return max(1, tokens - weights.weigh_call(page_id))
 
 
 def page(page_id: str, tokens: int = 100, **fields: Any) -> NewPage:
-    """A page that takes exactly so many tokens of a working set."""
+    """Build a page that takes exactly so many tokens of a working set."""
     given: dict[str, Any] = {
         "type": "artifact",
         "modality": "text",
@@ -396,7 +397,7 @@ def rewrite(page_id: str, tokens: int) -> UpdatePage:
 def made(
     page_id: str, *tokens: int | None, version: int = 1, producer: str = "extract/1"
 ) -> MadeLevels:
-    """Levels 1, 2, 3 of so many tokens each; None for one that can't be made."""
+    """Build levels 1, 2, 3 of so many tokens each; None stands for one not made."""
     levels = [
         LevelMade(level=level, tokens=each, cost=bare(page_id, each, level))  # type: ignore[arg-type]  # 1 to 3
         for level, each in enumerate(tokens, start=1)

@@ -1,4 +1,4 @@
-"""Paging once more, on plain dictionaries: residency, pins, scores and eviction."""
+"""Paging on plain dictionaries: residency, pins, scores and eviction."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from typing import Any, Self
 
 #: Each a tuple: a word, a page id, then what that step has to say.
 Steps = list[tuple[Any, ...]]
-#: Where a page stands among those that need room; None for nowhere.
+#: Place of a page among those that need room; None for no place.
 Own = tuple[int, int] | None
 
 PRIORITY = {
@@ -30,11 +30,11 @@ WORDS = ["speculative", "referenced", "explicit"]
 
 
 class No(Exception):
-    """The command is refused by this word."""
+    """Refusal of a command, by its word."""
 
 
 class Memory:
-    """What is where, and what leaves for what comes."""
+    """Model of a working set: places of pages, and evictions for newcomers."""
 
     def __init__(self, settings: dict[str, Any]) -> None:
         self.set = settings
@@ -64,7 +64,7 @@ class Memory:
     def copy(self) -> Self:
         return copy.deepcopy(self)
 
-    # What follows from the settings
+    # Figures that follow from the settings
 
     @property
     def usable(self) -> int:
@@ -82,7 +82,7 @@ class Memory:
         return self.weigh(page_id, self.frames[page_id]["level"])
 
     def weigh(self, page_id: str, level: int, *, recalled: bool = False) -> int:
-        """What a level takes; `recalled` if it is mapped as what memory brings."""
+        """Return the tokens of a level; `recalled` if mapped as a recalled page."""
         cost = int(self.pages[page_id]["costs"][level])
         if page_id in self.frames:
             recalled = recalled or self.frames[page_id]["recalled"]
@@ -143,7 +143,7 @@ class Memory:
     # Precedence: what comes before what in a request
 
     def rank(self, page_id: str) -> tuple[int, int]:
-        """0 pin, 1 the question, 2 fetched just now, 3 fetched for it, 4 said since."""
+        """Return 0 pin, 1 question, 2 fetched now, 3 fetched for it, 4 said since."""
         if self.pinned().get(page_id) in ("explicit", "system"):
             return 0, 0
         if self.user and page_id == self.user[0]:
@@ -189,7 +189,7 @@ class Memory:
         return 0.5 * importance + 0.5 * (1 - PRIORITY[page["type"]])
 
     def windows(self, page_id: str) -> tuple[float, bool]:
-        """Penalty, and whether the page is protected."""
+        """Return the penalty, and whether the page is protected."""
         past, total, inside = self.past.get(page_id), 0.0, False
         if past is None:
             return 0.0, False
@@ -240,7 +240,7 @@ class Memory:
         self.clock += 1
 
     def look_up(self, page_id: str) -> str:
-        """Counted; the page, if there is one, is the newest then."""
+        """Look a page up, counted; a page found becomes the newest."""
         hit = page_id in self.lru
         self.hits, self.misses = self.hits + hit, self.misses + (not hit)
         if page_id in self.pages:
@@ -295,7 +295,7 @@ class Memory:
     def leave(
         self, page_id: str, lookup: str | None = None, *, scored: bool = False
     ) -> None:
-        """Evict a mapped page; together with the one before if both went alike."""
+        """Evict a mapped page, in one event with the one before if both went alike."""
         displaced = self.displaced()
         alike = (self.scored, None) == (scored, lookup)
         last = self.steps[-1] if self.steps and alike else ()
@@ -313,14 +313,14 @@ class Memory:
         self.pins.discard(page_id)
 
     def run(self, tokens: int, sparing: str | None = None) -> None:
-        """The eviction run that `tokens` more call for, if they do."""
+        """Run the eviction that `tokens` more call for, if they do."""
         if self.used + tokens <= self.set["evict_at"] * self.usable:
             return
         aim = int(self.set["evict_to"] * self.usable) - tokens
         growing = sparing is not None and self.counted(sparing)
         more = tokens if growing else 0
         moved = -1
-        # Who had a pin may have lost it to one that was lowered: look again.
+        # A lowered page may have taken another's pin: look again.
         while self.used > aim and len(self.steps) != moved:
             moved = len(self.steps)
             self.let_go(aim, more, sparing)
@@ -336,7 +336,7 @@ class Memory:
         for page_id in [each for each in order if not self.windows(each)[1]]:
             if self.used <= aim:
                 return
-            # Who is pinned may have changed with what was lowered before.
+            # Lowered pages may have changed the pins.
             if page_id in self.staying(more):
                 continue
             level = self.lower_level(page_id)
@@ -393,7 +393,7 @@ class Memory:
         return None
 
     def returns(self, page_id: str, own: Own) -> bool:
-        """Whether a message that is mapped for this comes out of memory."""
+        """Tell whether a message that is mapped for this comes out of memory."""
         return (
             own is None and page_id.startswith("slot-") and page_id not in self.frames
         )

@@ -1,7 +1,7 @@
-"""Paging once more, on plain dictionaries: what the kernel must agree with.
+"""Paging on plain dictionaries, which the kernel must agree with.
 
 Nothing is shared with the kernel but its commands and the words of its refusals. Each
-method takes what a command says and answers the steps that must follow from it.
+method takes a command's arguments and returns the steps that must follow.
 """
 
 from __future__ import annotations
@@ -14,10 +14,10 @@ __all__ = ["Memory", "Model", "No", "Steps"]
 
 
 class Model(Memory):
-    """The commands, as they come."""
+    """Model of paging, with a method for each command."""
 
     def append(self, slot: Any, made: Any) -> None:
-        """`made`: the levels of a slot that is too large, as they came out."""
+        """Append a slot; `made` are the levels of a slot that is too large."""
         page_id, role = f"slot-{self.slots}", slot.type.removeprefix("chat.")
         own = (1, 0) if role == "user" else (4, -self.slots)
         if self.slots and (role == "user" or not self.user):
@@ -49,7 +49,7 @@ class Model(Memory):
             raise No("no_room")
 
     def settle(self) -> None:
-        """What an exchange took beyond the share of a page is given back."""
+        """Release the tokens that an exchange took beyond the share of a page."""
         rules = self.pinned()
         for page_id in sorted(self.frames, key=lambda each: self.frames[each]["at"]):
             level, cost = self.frames[page_id]["level"], self.cost(page_id)
@@ -63,7 +63,7 @@ class Model(Memory):
                     self.frames[page_id]["level"] = fits
 
     def joined(self) -> None:
-        """The exchange is over: the last user slot, else the last one, and on."""
+        """Mark frames of the ended exchange as joined, from the last user slot on."""
         first = int(self.user[0].removeprefix("slot-")) if self.user else self.slots - 2
         for index in range(first, self.slots - 1):
             if f"slot-{index}" in self.frames:
@@ -345,5 +345,5 @@ class Model(Memory):
 
 
 def framing(page_id: str) -> int:
-    """What brings a page into a request, beside its text."""
+    """Return the tokens around a page's text in a request."""
     return 0 if page_id == "system-prompt" else 88 + len(page_id)

@@ -15,13 +15,13 @@ MAKE_KEY = "tests.promises.journal.appender:make_key"
 
 @pytest.fixture
 def key(instance: Instance) -> str:
-    """An API key that reads and writes in the instance's project acme."""
+    """Return an API key that reads and writes in the instance's project acme."""
     return instance.call(MAKE_KEY).strip()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Own:
-    """A test's own project and key, in an instance and server of many tests."""
+    """Project and key of one test, in an instance and server of many tests."""
 
     instance: Instance
     server: Server

@@ -22,7 +22,7 @@ HEAD = "| | promise | tried by | load |\n|---|---|---|---|"
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Tried:
-    """A test that carries a promise."""
+    """Test that carries a promise."""
 
     promise: str
     file: str
@@ -33,17 +33,17 @@ class Tried:
     load: str = ""
 
 
-# Which tests carry a promise
+# Tests that carry a promise
 
 
 def list_tried() -> list[Tried]:
-    """By file, and in each as they stand there."""
+    """Return all tests of promises, by file and in the order of the file."""
     paths = sorted((ROOT / "tests").rglob("test_*.py"))
     return [each for path in paths for each in tried_in(path)]
 
 
 def tried_in(path: Path) -> Iterator[Tried]:
-    """The tests of one file, by each promise that they or their module carry."""
+    """Yield the tests of one file, by each promise that they or their module carry."""
     file = str(path.relative_to(ROOT))
     module = ast.parse(path.read_text(encoding="utf-8"))
     of_all = list(_module_marks(module))
@@ -92,7 +92,7 @@ def _promises(marks: Iterable[ast.expr]) -> Iterator[tuple[str, str]]:
 
 
 def _load(named: ast.expr | None) -> str:
-    """The text, whether of a run's parameters or of the module's constants."""
+    """Return a load's text, taken from a run's parameters or the module's constants."""
     if named is None:
         return ""
     parts = named.values if isinstance(named, ast.JoinedStr) else [named]
@@ -114,7 +114,7 @@ def table() -> str:
 
 
 def files(tests: list[Tried]) -> str:
-    """Where they stand, by the first command that runs any of them there."""
+    """Render the files of the tests, by the first command that runs any of them."""
     said = []
     for command in COMMANDS:
         found = sorted({each.file for each in tests if each.command == command})
@@ -124,5 +124,5 @@ def files(tests: list[Tried]) -> str:
 
 
 def loads(tests: list[Tried]) -> str:
-    """Those that are named, each once."""
+    """Return the loads that are named, each once."""
     return "; ".join(dict.fromkeys(each.load for each in tests if each.load))

@@ -16,7 +16,7 @@ from memoryhub.management.serving import server as serving
 
 ROOT = Path(__file__).parent.parent.parent
 PICTURES = ROOT / "docs"
-#: What a page may weigh, per picture.
+#: Largest size of a picture in bytes.
 MOST_BYTES = 150_000
 
 pytestmark = [pytest.mark.screenshots, pytest.mark.timeout(360)]
@@ -24,7 +24,7 @@ pytestmark = [pytest.mark.screenshots, pytest.mark.timeout(360)]
 
 @pytest.fixture
 def link() -> Iterator[str]:
-    """The sign-in link of a demo that has been running for a little while."""
+    """Run a demo for a little while; yield its sign-in link."""
     bound = serving.bind("127.0.0.1", 0)
     port = bound.getsockname()[1]
     bound.close()
@@ -42,7 +42,7 @@ def link() -> Iterator[str]:
         demo.terminate()
 
 
-def taken(page: Page, name: str, *, dark: bool = False) -> None:
+def take_picture(page: Page, name: str, *, dark: bool = False) -> None:
     page.emulate_media(color_scheme="dark" if dark else "light")
     where = PICTURES / f"{name}-{'dark' if dark else 'light'}.jpg"
     page.wait_for_timeout(1_500)
@@ -51,21 +51,21 @@ def taken(page: Page, name: str, *, dark: bool = False) -> None:
 
 
 def taken_twice(page: Page, name: str) -> None:
-    """In both themes; charts ask for their colours when the page is loaded."""
+    """Take pictures in both themes; reload, since charts read their colours on load."""
     for dark in (False, True):
         page.emulate_media(color_scheme="dark" if dark else "light")
         page.reload()
-        taken(page, name, dark=dark)
+        take_picture(page, name, dark=dark)
 
 
 def lively(page: Page) -> Locator:
-    """A page of the working set that lately came back, else any."""
+    """Return a page of the working set that was fetched lately, else any."""
     back = page.locator(".tile[id]:has(.chip.fault)")
     return (back if back.count() else page.locator(".tile[id]")).first
 
 
 def first(page: Page, where: str) -> Locator:
-    """The first line of a list."""
+    """Return the first row of a list."""
     page.goto(where)
     line = page.locator("a[data-row]").first
     line.wait_for()
@@ -73,7 +73,7 @@ def first(page: Page, where: str) -> Locator:
 
 
 def of_a_thread(page: Page, threads: str) -> None:
-    """Of a promise that has left the context by the turn that denies it."""
+    """Take pictures of a promise that was evicted before the turn that denies it."""
     base = f"{threads}/rebook-lisbon-storm"
     for _ in range(60):
         answer = page.goto(f"{base}/turns/32")
@@ -86,15 +86,15 @@ def of_a_thread(page: Page, threads: str) -> None:
     page.locator(".whyout").wait_for()
     taken_twice(page, "timeline")
     page.goto(f"{base}/slots")
-    taken(page, "conversation")
+    take_picture(page, "conversation")
 
 
 def of_paging(page: Page, threads: str) -> None:
-    """Of the thread that toggles two topics, each too large for both to stay."""
+    """Take pictures of a thread with two topics too large for both to stay."""
     thread = first(page, f"{threads}?q=agent_type:researcher").get_attribute("href")
     base = f"{threads.split('/p/', maxsplit=1)[0]}{thread}"
     newest = first(page, f"{base}/turns").inner_text()
-    # The one before the newest: what it fetched back is told whole.
+    # The turn before the newest tells all that it fetched back.
     n = int(newest.replace(",", "")) - 1
     for name, path in (
         ("working-set", f"?at_turn={n}"),
@@ -113,7 +113,7 @@ def of_paging(page: Page, threads: str) -> None:
 
 
 def of_memory(page: Page, threads: str) -> None:
-    """Of the concierge, whose guest's mind changes, back to older plans, too."""
+    """Take pictures of the concierge, whose guest changes plans back and forth."""
     base = f"{threads}/concierge-bea"
     for _ in range(60):
         page.goto(f"{base}/checkpoints?auto=1")
@@ -131,7 +131,7 @@ def of_memory(page: Page, threads: str) -> None:
 
 
 def of_privacy(page: Page, threads: str) -> None:
-    """Of the concierge's first guest, who was forgotten meanwhile."""
+    """Take pictures of the concierge's first guest, who was forgotten meanwhile."""
     hub = threads.removesuffix("/threads")
     first(page, f"{hub}/receipts").click()
     page.locator("h1").wait_for()
@@ -141,7 +141,7 @@ def of_privacy(page: Page, threads: str) -> None:
     taken_twice(page, "erasure")
 
 
-def test_the_readmes_pictures(link: str) -> None:
+def test_readme_and_docs_pictures_are_taken(link: str) -> None:
     PICTURES.mkdir(exist_ok=True)
     chromium = shutil.which("chromium")
     assert chromium, "no chromium on PATH"
@@ -157,7 +157,7 @@ def test_the_readmes_pictures(link: str) -> None:
         first(page, f"{threads}?sort=slots")
         page.wait_for_timeout(20_000)
         page.reload()
-        taken(page, "threads")
+        take_picture(page, "threads")
         of_a_thread(page, threads)
         of_paging(page, threads)
         page.goto(f"{hub}/?range=15m")

@@ -21,14 +21,14 @@ QUESTION = [{"role": "user", "content": f"What is {CANARY}?"}]
 def asking(
     *script: Reply, seconds: float = 5.0
 ) -> Iterator[tuple[ModelClient, ScriptedModel, list[float]]]:
-    """A client of a model, and how long it waits between tries: not at all."""
+    """Yield a model's client, the model, and the list of waits, which take no time."""
     waits: list[float] = []
     with running(*script) as model:
         client = ModelClient(model.settings, wait=waits.append, seconds=seconds)
         yield client, model, waits
 
 
-def test_an_answer_comes_with_what_it_took() -> None:
+def test_answer_has_its_token_counts() -> None:
     with asking(saying("[]", prompt_tokens=7, completion_tokens=1)) as (client, on, _):
         found = client.ask(QUESTION)
     assert (found.text, found.tokens_in, found.tokens_out) == ("[]", 7, 1)
@@ -36,14 +36,14 @@ def test_an_answer_comes_with_what_it_took() -> None:
     assert on.headers[0]["authorization"] == f"Bearer {KEY}"
 
 
-def test_what_nobody_counted_is_estimated() -> None:
+def test_missing_token_counts_are_estimated() -> None:
     with asking(saying("yes", prompt_tokens=-1)) as (client, *_):
         found = client.ask(QUESTION)
     assert found.tokens_in > 1
     assert found.tokens_out >= 1
 
 
-def test_who_is_busy_is_asked_again_when_it_says() -> None:
+def test_busy_server_is_asked_again_after_its_retry_time() -> None:
     busy = Reply(b"busy", 429, ("Retry-After: 7",))
     with asking(busy, Reply(b"oh", 503), saying("yes")) as (client, on, waits):
         assert client.ask(QUESTION).text == "yes"
@@ -73,7 +73,7 @@ BROKEN: dict[str, tuple[Reply, str]] = {
 
 
 @pytest.mark.parametrize("name", BROKEN)
-def test_what_is_no_answer_is_named_and_no_more(
+def test_failed_answer_raises_a_reason_without_secrets(
     name: str, caplog: pytest.LogCaptureFixture
 ) -> None:
     reply, reason = BROKEN[name]
@@ -90,7 +90,7 @@ def test_what_is_no_answer_is_named_and_no_more(
         assert KEY not in text
 
 
-def test_nobody_there_is_unreachable() -> None:
+def test_absent_server_is_unreachable() -> None:
     with running() as model:
         gone = model.settings
     with pytest.raises(ModelError) as failure:
@@ -98,8 +98,8 @@ def test_nobody_there_is_unreachable() -> None:
     assert failure.value.reason == "unreachable"
 
 
-def test_key_stays_at_its_origin(monkeypatch: Any) -> None:
-    """No redirect, no proxy and no .netrc takes it elsewhere."""
+def test_model_key_is_sent_to_its_origin_alone(monkeypatch: Any) -> None:
+    """Send the key along no redirect, proxy or .netrc."""
     with (
         running() as other,
         asking(Reply(b"", 307, (f"Location: http://127.0.0.1:{other.port}/v1",))) as (

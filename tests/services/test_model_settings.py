@@ -17,7 +17,9 @@ WHOLE: dict[str, Any] = {
 }
 
 
-def test_a_whole_one_is_read_and_none_is_none(tmp_path: Path) -> None:
+def test_complete_model_settings_are_read_and_empty_ones_are_none(
+    tmp_path: Path,
+) -> None:
     found = model_settings.read(**WHOLE)
     assert found is not None
     assert (found.url, found.host) == ("https://models.example/v1", "models.example")
@@ -43,12 +45,14 @@ def test_a_whole_one_is_read_and_none_is_none(tmp_path: Path) -> None:
         ({"key": "sk-\n4711"}, "is no key"),
     ],
 )
-def test_half_of_it_is_refused(changes: dict[str, Any], says: str) -> None:
+def test_incomplete_model_settings_are_refused(
+    changes: dict[str, Any], says: str
+) -> None:
     with pytest.raises(ValueError, match=says) as refused:
         model_settings.read(**{**WHOLE, **changes})
     assert "4711" not in str(refused.value)
 
 
 @pytest.mark.parametrize("host", ["127.0.0.1:8080", "localhost"])
-def test_loopback_needs_no_tls(host: str) -> None:
+def test_loopback_model_needs_no_tls(host: str) -> None:
     assert model_settings.read(**{**WHOLE, "url": f"http://{host}/v1"})

@@ -6,9 +6,9 @@ from typing import Any
 import pytest
 
 from memoryhub import journal
-from memoryhub.kernel.commands import Imported, ImportMessages
-from memoryhub.kernel.state.events import Limits, RunRecorded
-from memoryhub.kernel.state.state import Scope
+from memoryhub.kernel.commands import ImportMessages, RunMessage
+from memoryhub.kernel.state.events import RunRecorded, ThreadConfig
+from memoryhub.kernel.state.state import ScopeLabels
 from memoryhub.models.events import Event, Snapshot
 from memoryhub.models.slots import Slot, Turn
 from memoryhub.models.threads import Thread, ThreadLabel
@@ -24,7 +24,7 @@ PROJECTIONS = (Slot, Turn, ThreadLabel)
 
 
 def rows(thread: Thread) -> dict[str, list[Any]]:
-    """Everything that repeats the fold, as it is stored."""
+    """Return everything stored that repeats the fold."""
     found: dict[str, list[Any]] = {
         model.__name__: list(
             model._default_manager.filter(thread=thread).order_by("pk").values()
@@ -35,10 +35,10 @@ def rows(thread: Thread) -> dict[str, list[Any]]:
 
 
 def make_run(agent: Agent, name: str = "run") -> Thread:
-    """A thread with turns, slots and labels."""
+    """Make a thread with turns, slots and labels."""
     make_thread(agent, name, labels={"a": "x", "b": 1.5})
     messages = tuple(
-        Imported(slot=make_slot(number), turn=number % 3 == 1) for number in range(20)
+        RunMessage(slot=make_slot(number), turn=number % 3 == 1) for number in range(20)
     )
     run_recorded = RunRecorded(format="runs", messages=20)
     journal.perform(
@@ -57,7 +57,7 @@ def make_run(agent: Agent, name: str = "run") -> Thread:
     return get_thread(agent, name)
 
 
-def test_what_is_lost_or_wrong_is_written_again(agent: Agent) -> None:
+def test_rebuild_restores_lost_and_wrong_rows(agent: Agent) -> None:
     thread = make_run(agent)
     before = rows(thread)
     Slot.objects.filter(index__lt=5).delete()
@@ -72,7 +72,7 @@ def test_what_is_lost_or_wrong_is_written_again(agent: Agent) -> None:
     assert verify(get_thread(agent, "run")) is None
 
 
-def test_what_was_right_stays_as_it_was(agent: Agent) -> None:
+def test_rebuild_leaves_correct_rows_unchanged(agent: Agent) -> None:
     thread = make_run(agent)
     before = rows(thread)
     rebuild(thread)
@@ -80,14 +80,14 @@ def test_what_was_right_stays_as_it_was(agent: Agent) -> None:
     assert rows(thread) == before
 
 
-def test_the_journal_is_not_touched(agent: Agent) -> None:
+def test_rebuild_does_not_touch_the_journal(agent: Agent) -> None:
     thread = make_run(agent)
     before = list(Event.objects.order_by("seq").values())
     rebuild(thread)
     assert list(Event.objects.order_by("seq").values()) == before
 
 
-def test_a_thread_goes_on_after_it_was_rebuilt(agent: Agent) -> None:
+def test_thread_goes_on_after_it_was_rebuilt(agent: Agent) -> None:
     append(agent, "t-1", "a", "b")
     Slot.objects.all().delete()
     rebuild(get_thread(agent))
@@ -95,11 +95,11 @@ def test_a_thread_goes_on_after_it_was_rebuilt(agent: Agent) -> None:
     assert (receipt.seq, get_thread(agent).slot_count) == (4, 3)
 
 
-def test_a_fork_is_rebuilt_from_its_parent(agent: Agent) -> None:
+def test_fork_is_rebuilt_from_its_parent(agent: Agent) -> None:
     append(agent, "t-1", "a", "b", "c")
     parent = get_thread(agent)
-    command = threads.fork_command(
-        parent, 3, scope=Scope(), labels={"x": True}, config=Limits()
+    command = threads.build_fork(
+        parent, 3, scope=ScopeLabels(), labels={"x": True}, config=ThreadConfig()
     )
     run(threads.fork(agent=agent, name="child", command=command))
     append(agent, "child", "C")
@@ -111,13 +111,13 @@ def test_a_fork_is_rebuilt_from_its_parent(agent: Agent) -> None:
     assert rows(child) == before
 
 
-def test_a_long_thread_is_rebuilt_in_pieces_and_its_snapshots_come_back(
+def test_long_thread_is_rebuilt_in_pieces_and_its_snapshots_come_back(
     agent: Agent,
 ) -> None:
     for _ in range(6):
         append(agent, "t-1", *range(200))
     thread = get_thread(agent)
-    assert Snapshot.objects.filter(thread=thread).count() == 1
+    assert Snapshot.objects.filter(thread=thread).count() == 2
     steps: list[int] = []
     before = rows(thread)
     Slot.objects.filter(index__gte=100).delete()
@@ -128,11 +128,11 @@ def test_a_long_thread_is_rebuilt_in_pieces_and_its_snapshots_come_back(
     assert verify(get_thread(agent)) is None
     for _ in range(5):
         append(agent, "t-1", *range(200))
-    assert Snapshot.objects.filter(thread=thread).count() == 1
+    assert Snapshot.objects.filter(thread=thread).count() == 2
 
 
-def test_a_writer_that_knows_the_thread_goes_on_with_it(agent: Agent) -> None:
-    """Its state is that of the journal, so a rebuild can't make it wrong."""
+def test_writer_keeps_its_state_after_a_rebuild(agent: Agent) -> None:
+    """Keep the writer's state, which is the journal's and outlasts a rebuild."""
     append(agent, "t-1", "a")
     rebuild(get_thread(agent))
     append(agent, "t-1", "b")

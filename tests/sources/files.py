@@ -10,7 +10,7 @@ ROOT = Path(__file__).resolve().parent.parent.parent
 
 
 def modules(*folders: str) -> list[Path]:
-    """The Python sources under these folders, but for generated migrations."""
+    """Return the Python sources under these folders, without generated migrations."""
     found = (path for folder in folders for path in (ROOT / folder).rglob("*.py"))
     return sorted(path for path in found if "migrations" not in path.parts)
 
@@ -28,7 +28,7 @@ def calls(module: ast.AST) -> Iterator[ast.Call]:
 
 
 def related_names() -> set[str]:
-    """The attributes by which a row reaches the rows that refer to it."""
+    """Return the attributes by which a row reaches the rows that refer to it."""
     return {
         keyword.value.value
         for path in modules("memoryhub/models")

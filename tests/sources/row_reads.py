@@ -1,4 +1,4 @@
-"""Which lines of a source read rows, judged by their form alone."""
+"""Search for lines of a source that read rows, by syntax alone."""
 
 import ast
 from collections.abc import Iterator
@@ -18,7 +18,7 @@ READERS = {
 }
 #: What the manager of related rows is asked, and plain values as well.
 RELATED_READERS = {"all", "count", "exists", "first", "get", "iterator", "last"}
-#: By which a query is made beside managers.
+#: Modules that make a query without a manager.
 IMPORTS = {
     "django.db.connection",
     "django.db.models",
@@ -28,7 +28,7 @@ IMPORTS = {
 
 
 def reads_row(call: ast.Call, related: set[str]) -> bool:
-    """Whether this call, by its form, reads rows through Django's ORM."""
+    """Tell whether this call, by its form, reads rows through Django's ORM."""
     if not isinstance(call.func, ast.Attribute):
         return False
     name, receiver = call.func.attr, call.func.value
@@ -56,7 +56,7 @@ def imports_queries(node: ast.AST) -> bool:
 
 
 def row_reads(module: ast.Module, related: set[str]) -> Iterator[int]:
-    """The lines that read rows. `related`: attributes that lead to other rows."""
+    """Yield the lines that read rows. `related`: attributes that lead to other rows."""
     for node in ast.walk(module):
         if isinstance(node, ast.Attribute) and node.attr in MANAGERS:
             yield node.lineno

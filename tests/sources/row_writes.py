@@ -1,4 +1,4 @@
-"""Which lines of a source write rows, judged by their form alone."""
+"""Search for lines of a source that write rows, by syntax alone."""
 
 import ast
 import re
@@ -23,7 +23,7 @@ PROJECTED = {
     *("Checkpoint", "Derivation", "DueValue", "EvictedPage", "Key", "Page"),
     *("PageLevel", "Slot", "ThreadLabel", "Total", "Turn", "PROJECTIONS"),
 }
-#: By module of `journal/rows`, what writes them.
+#: Writing functions by module of `journal/rows`.
 PROJECTION_WRITERS = {
     "projections": {"clear", "write", "write_labels"},
     "totals": {"arrive", "recount"},
@@ -40,7 +40,7 @@ WRITING_SQL = re.compile(
 
 
 def writes_row(call: ast.Call, related: set[str]) -> bool:
-    """Whether this call, by its form, writes rows through Django's ORM."""
+    """Tell whether this call, by its form, writes rows through Django's ORM."""
     if not isinstance(call.func, ast.Attribute) or spared(call.func.value):
         return False
     name, receiver = call.func.attr, call.func.value
@@ -52,7 +52,7 @@ def writes_row(call: ast.Call, related: set[str]) -> bool:
 
 
 def spared(receiver: ast.expr) -> bool:
-    """The browser's session, and modules: `services.slots`, not `thread.slots`."""
+    """Tell whether a call is of the browser's session or of a module, not of rows."""
     if not isinstance(receiver, ast.Attribute):
         return False
     owner = receiver.value
@@ -67,7 +67,7 @@ def leads_to_rows(receiver: ast.expr, related: set[str]) -> bool:
 
 
 def by_its_arguments(name: str, call: ast.Call) -> bool:
-    """`row.delete()` and `rows.update(seen=True)`, whatever the variable is called."""
+    """Tell whether a call writes rows by its arguments, whatever its variable is."""
     if name.endswith("delete"):
         return not call.args and not call.keywords
     return name.endswith("update") and not call.args and bool(call.keywords)
@@ -82,7 +82,7 @@ def writes_sql(node: ast.AST) -> bool:
 
 
 def row_writes(module: ast.Module, related: set[str]) -> Iterator[int]:
-    """The lines that write rows. `related`: attributes that lead to other rows."""
+    """Yield the lines that write rows. `related`: attributes that lead to rows."""
     yield from (call.lineno for call in calls(module) if writes_row(call, related))
     for node in ast.walk(module):
         if writes_sql(node):

@@ -1,4 +1,4 @@
-"""Who touches rows, read from the sources."""
+"""Access to rows, read from the sources."""
 
 from __future__ import annotations
 
@@ -10,9 +10,9 @@ from tests.sources.files import ROOT, modules, related_names, short, tree
 from tests.sources.row_reads import row_reads
 from tests.sources.row_writes import projection_writes, row_writes
 
-#: Where rows are written, besides migrations.
+#: Modules that may write rows, besides migrations.
 WRITING = ("services", "workers", "journal", "vault", "migrations")
-#: Where projections are written: from events, and where they are erased.
+#: Modules that may write projections from events, or erase them.
 PROJECTING = ("memoryhub/journal/rows", "memoryhub/journal/forget")
 #: Besides these, who has them written, and why.
 HAS_THEM_WRITTEN = {
@@ -52,7 +52,7 @@ def test_rows_are_written_only_where_writing_is_the_job() -> None:
         "cursor.execute(' insert into memoryhub_slot values (1)')",
     ],
 )
-def test_a_row_write_is_seen(line: str) -> None:
+def test_row_write_check_finds_a_write(line: str) -> None:
     assert list(row_writes(ast.parse(line), {"slots"})) == [1]
 
 
@@ -70,7 +70,7 @@ def test_a_row_write_is_seen(line: str) -> None:
         "client.delete('/v1/threads/a')",
     ],
 )
-def test_what_only_looks_like_a_row_write_is_let_by(line: str) -> None:
+def test_row_write_check_accepts_lookalikes(line: str) -> None:
     assert list(row_writes(ast.parse(line), {"slots"})) == []
 
 
@@ -102,15 +102,15 @@ def test_projections_are_written_from_events_or_erased() -> None:
 @pytest.mark.parametrize(
     "module", ["memoryhub/services/threads/threads.py", "memoryhub/workers/listing.py"]
 )
-def test_a_write_of_projections_is_seen(module: str, lines: str) -> None:
-    """Planted at the end of a module that has none."""
+def test_projection_write_check_finds_a_write(module: str, lines: str) -> None:
+    """The write is planted at the end of a module that has none."""
     source = (ROOT / module).read_text(encoding="utf-8")
     assert not any(projection_writes(ast.parse(source), set()))
     assert any(projection_writes(ast.parse(f"{source}{lines}\n"), set()))
 
 
-def test_the_inspector_reaches_rows_through_queries_and_services_only() -> None:
-    """It names models for their words and as types; what it shows it is given."""
+def test_inspector_reaches_rows_through_queries_and_services_only() -> None:
+    """The inspector names models for their words and types; rows are handed to it."""
     related = related_names()
     found = [
         f"{short(path)}:{line}"
@@ -139,8 +139,8 @@ def test_the_inspector_reaches_rows_through_queries_and_services_only() -> None:
         "from django.shortcuts import get_object_or_404",
     ],
 )
-def test_a_row_read_is_seen(line: str) -> None:
-    """Planted at the end of a page that shows rows."""
+def test_row_read_check_finds_a_read(line: str) -> None:
+    """The read is planted at the end of a page that shows rows."""
     page = ROOT / "inspector/access/members.py"
     source, related = page.read_text(encoding="utf-8"), {"slots", "threads"}
     assert not [*row_reads(ast.parse(source), related)]
@@ -161,5 +161,5 @@ def test_a_row_read_is_seen(line: str) -> None:
         "worst = figures.get('threads')",
     ],
 )
-def test_what_only_looks_like_a_row_read_is_let_by(line: str) -> None:
+def test_row_read_check_accepts_lookalikes(line: str) -> None:
     assert list(row_reads(ast.parse(line), {"slots", "threads"})) == []

@@ -18,7 +18,7 @@ Born = Callable[[], SubjectKeys]
 
 @pytest.fixture
 def kek_file(tmp_path: Path, settings: Settings) -> Iterator[Path]:
-    """Where this test's ring would be; nothing is there yet."""
+    """Return the path of this test's ring, where no file is yet."""
     path = tmp_path / "data" / "kek.json"
     path.parent.mkdir()
     settings.KEK_FILE = path
@@ -32,7 +32,7 @@ def kek_file(tmp_path: Path, settings: Settings) -> Iterator[Path]:
 
 @pytest.fixture
 def first_start(kek_file: Path, db: None) -> Path:
-    """Where the ring would be, with two databases that were never used."""
+    """Return the ring's path, with two databases that were never used."""
     for table in (KekCheck, KeyMeta, Instance):
         table._default_manager.all().delete()
     return kek_file
@@ -40,7 +40,7 @@ def first_start(kek_file: Path, db: None) -> Path:
 
 @pytest.fixture
 def ring(first_start: Path) -> Ring:
-    """A ring in force over two empty databases, as after a first start."""
+    """Return a ring in force over two empty databases, as after a first start."""
     return keyring.prepare(empty=True)
 
 
@@ -51,12 +51,12 @@ def project() -> UUID:
 
 @pytest.fixture
 def born(ring: Ring, project: UUID) -> Born:
-    """Makes a new subject's keys and opens them."""
+    """Make a new subject's keys and open them."""
 
     def one() -> SubjectKeys:
         subject = uuid4()
         keys.create_subject_key(subject, project_id=project)
-        return keys.subject_keys(subject, epoch=1)
+        return keys.get_subject_keys(subject, epoch=1)
 
     return one
 

@@ -1,4 +1,4 @@
-"""Finds whatever can hold content and does not say so.
+"""Finders of code and models that can hold content without a declaration.
 
 Each function names what it found, so that a test can plant something for it.
 """
@@ -21,7 +21,7 @@ from memoryhub.models.subjects import Subject
 from memoryhub.models.threads import Thread
 from memoryhub.settings import Environment
 
-#: What a field of a type may hold. A field of no type named here is refused.
+#: Allowed contents by type of field. A field of no type named here is refused.
 ALLOWED: dict[type[models.Field[Any, Any]], Holds] = {
     models.FileField: Holds(0),
     models.BinaryField: Holds.SEALED | Holds.DIGEST | Holds.ID,
@@ -41,7 +41,7 @@ ALLOWED: dict[type[models.Field[Any, Any]], Holds] = {
 }
 #: What becomes of places whose rows stay, or whose bytes must be gone at once.
 _BY_NAME = (Fate.NULLED, Fate.BLANKED, Fate.DESTROYED)
-#: What classes that forget the oldest are made of.
+#: Base classes of caches that drop the oldest entry.
 _EVICTING = {"OrderedDict", "Lru"}
 _COLLECTIONS = {
     *("dict", "list", "set", "OrderedDict", "defaultdict", "deque", "Counter"),
@@ -59,7 +59,7 @@ Tables = Mapping[type[models.Model], Privacy]
 
 
 def misfits(tables: Tables) -> list[str]:
-    """Fields that declare what their type must not hold, or nothing."""
+    """Return fields that declare what their type must not hold, or nothing."""
     return [
         f"{model._meta.label}.{name} must not hold {holds}"
         for model, privacy in tables.items()
@@ -76,7 +76,7 @@ def _allowed(field: object) -> Holds:
 
 
 def unfindable(tables: Tables) -> list[str]:
-    """Models that refer to a subject or a thread without saying how it is found."""
+    """Return models that refer to a subject or thread but name no way to find it."""
     return sorted(
         model._meta.label
         for model, privacy in tables.items()
@@ -91,7 +91,7 @@ def unfindable(tables: Tables) -> list[str]:
 def unerased(
     tables: Tables, named: Collection[type[models.Model]]
 ) -> list[type[models.Model]]:
-    """Tables whose part of a subject goes by no eraser.
+    """Return tables whose part of a subject no eraser erases.
 
     Rows are deleted by a walk over all tables that have a thread's or a subject's own
     column; whatever else becomes of a place is `named`: somebody has written it.
@@ -110,12 +110,12 @@ def _walked(model: type[models.Model], privacy: Privacy) -> bool:
 
 
 def backends(*configured: Mapping[str, Mapping[str, Any]]) -> set[str]:
-    """The classes behind the aliases of CACHES, CHANNEL_LAYERS and their like."""
+    """Return the classes behind the aliases of CACHES, CHANNEL_LAYERS and the like."""
     return {str(each["BACKEND"]) for aliases in configured for each in aliases.values()}
 
 
 def log_handlers() -> set[str]:
-    """The classes of all handlers that are in force in this process."""
+    """Return the classes of all log handlers in this process."""
     loggers = [logging.root, *map(logging.getLogger, logging.root.manager.loggerDict)]
     handlers: list[object] = [each for logger in loggers for each in logger.handlers]
     handlers += [logging.lastResort, structlog.get_config()["logger_factory"]]
@@ -127,7 +127,7 @@ TYPES = {name: each.annotation for name, each in Environment.model_fields.items(
 
 
 def paths(settings: object) -> set[str]:
-    """The names of settings that are a file or folder."""
+    """Return the names of settings that are a file or folder."""
     values = {name: getattr(settings, name) for name in dir(settings) if name.isupper()}
     return {
         name
@@ -141,7 +141,7 @@ def paths(settings: object) -> set[str]:
 
 
 def sources(root: Path, *folders: str) -> dict[str, ast.Module]:
-    """Module name to syntax tree, without migrations."""
+    """Return syntax trees by module name, without migrations."""
     files = (path for folder in folders for path in (root / folder).rglob("*.py"))
     return {
         ".".join(path.relative_to(root).with_suffix("").parts): ast.parse(
@@ -153,7 +153,7 @@ def sources(root: Path, *folders: str) -> dict[str, ast.Module]:
 
 
 def process_state(modules: Mapping[str, ast.Module]) -> set[str]:
-    """`module.name` of whatever outlives a request, judged by its form.
+    """Return `module.name` of each object that outlives a request, by its form.
 
     Cached functions, LRU classes, names that a function rebinds, and what a module
     holds at its top: collections that are empty or changed, instances of our own
@@ -221,7 +221,7 @@ def _holds(value: ast.expr, changeable: set[str]) -> bool:
 
 
 def _changeable_names(module: str, tree: ast.Module, changeable: set[str]) -> set[str]:
-    """The changeable classes as this module spells them: `Hub`, `hubs.Hub`."""
+    """Return the changeable classes as this module spells them: `Hub`, `hubs.Hub`."""
     spelled = {
         alias.asname or alias.name: f"{node.module}.{alias.name}"
         for node in ast.walk(tree)
@@ -241,7 +241,7 @@ def _changeable_names(module: str, tree: ast.Module, changeable: set[str]) -> se
 
 
 def _changed(tree: ast.Module) -> Iterator[str]:
-    """Names whose items some function sets, deletes or changes by a method."""
+    """Yield names whose items some function sets, deletes or changes by a method."""
     functions = (
         node
         for node in ast.walk(tree)
@@ -264,7 +264,7 @@ def _changed(tree: ast.Module) -> Iterator[str]:
 
 
 def _changeable(tree: ast.Module) -> Iterator[str]:
-    """Classes of this module whose instances can change."""
+    """Yield classes of this module whose instances can change."""
     for node in ast.walk(tree):
         if isinstance(node, ast.ClassDef):
             decorators = [ast.unparse(decorator) for decorator in node.decorator_list]
@@ -274,7 +274,7 @@ def _changeable(tree: ast.Module) -> Iterator[str]:
 
 
 def _name(node: ast.AST) -> str:
-    """`lru_cache` of `functools.lru_cache(maxsize=2)`, and the like."""
+    """Return `lru_cache` for `functools.lru_cache(maxsize=2)`, and the like."""
     if isinstance(node, ast.Call):
         return _name(node.func)
     if isinstance(node, ast.Subscript):

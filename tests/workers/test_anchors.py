@@ -25,7 +25,7 @@ from memoryhub.models.threads import Thread
 from memoryhub.queries.verify import anchors as standings
 from memoryhub.services.access.api_keys import Agent
 from memoryhub.vault.proof import anchors, chained
-from memoryhub.workers.anchors import AnchorsDifferError, anchor, move
+from memoryhub.workers.anchors import AnchorsDifferError, anchor_heads, move
 from tests.cast.factories import append, get_thread, make_thread
 from tests.promises.tampering.test_tamper import undone
 
@@ -43,36 +43,38 @@ def thread(agent: Agent) -> Thread:
 
 def test_all_heads_are_anchored(agent: Agent, thread: Thread) -> None:
     make_thread(agent, "t-2")
-    assert anchor(NOW) == 2
+    assert anchor_heads(NOW) == 2
     for row in Thread.objects.all():
         assert row.anchored_seq == row.head_seq > 0
         assert bytes(row.anchored_hash) == bytes(row.head_hash)
-    (line,) = anchors.anchors()
+    (line,) = anchors.iter_anchors()
     assert (line.n, line.at, line.heads.threads) == (1, NOW, 2)
-    assert standings.get_standing().wrong == ""
+    assert standings.check_anchors().wrong == ""
 
 
-def test_only_what_moved_is_moved(agent: Agent, thread: Thread) -> None:
+def test_anchor_moves_only_for_threads_with_new_events(
+    agent: Agent, thread: Thread
+) -> None:
     make_thread(agent, "t-2")
-    anchor(NOW)
+    anchor_heads(NOW)
     append(agent, "t-2", "more")
-    assert anchor(NOW) == 1
-    assert anchor(NOW) == 0
-    assert [line.n for line in anchors.anchors()] == [1, 2, 3]
-    assert standings.get_standing().threads == 2
+    assert anchor_heads(NOW) == 1
+    assert anchor_heads(NOW) == 0
+    assert [line.n for line in anchors.iter_anchors()] == [1, 2, 3]
+    assert standings.check_anchors().threads == 2
 
 
-def test_nothing_to_anchor_is_a_line_too() -> None:
-    assert standings.get_standing() == standings.Standing()
-    assert anchor(NOW) == 0
-    assert standings.get_standing().n == 1
+def test_anchor_line_is_written_even_without_heads() -> None:
+    assert standings.check_anchors() == standings.AnchorState()
+    assert anchor_heads(NOW) == 0
+    assert standings.check_anchors().n == 1
 
 
-def test_what_is_being_imported_has_no_head_yet(thread: Thread) -> None:
+def test_thread_that_is_being_imported_is_not_anchored(thread: Thread) -> None:
     Thread.objects.update(status=Thread.Status.IMPORTING)
-    assert anchor(NOW) == 0
+    assert anchor_heads(NOW) == 0
     Thread.objects.update(status=Thread.Status.OPEN)
-    assert anchor(NOW) == 1
+    assert anchor_heads(NOW) == 1
 
 
 @pytest.mark.parametrize("size", [1, 12])
@@ -88,8 +90,8 @@ def test_moving_takes_one_statement_whatever_moved(agent: Agent, size: int) -> N
 
 @pytest.mark.grown
 @pytest.mark.django_db(transaction=True)
-def test_a_thread_that_a_writer_holds_is_passed_over(agent: Agent) -> None:
-    """Neither waits for the other; it has its anchor an hour later."""
+def test_thread_that_a_writer_holds_is_passed_over(agent: Agent) -> None:
+    """Neither waits for the other; the thread gets its anchor an hour later."""
     make_thread(agent, "held")
     make_thread(agent, "free")
     held, let_go = Event(), Event()
@@ -110,27 +112,25 @@ def test_a_thread_that_a_writer_holds_is_passed_over(agent: Agent) -> None:
         let_go.set()
         writing.result(30)
     assert Thread.objects.get(name="held").anchored_seq == 0
-    assert standings.get_standing().wrong == ""
+    assert standings.check_anchors().wrong == ""
     assert move(at=NOW) == 1
 
 
 @pytest.mark.no_replay
-def test_a_cut_head_is_not_blessed(agent: Agent, thread: Thread) -> None:
-    """Moved back behind its anchor, and written on beyond it."""
-    anchor(NOW)
+def test_cut_head_is_not_anchored(agent: Agent, thread: Thread) -> None:
+    """The head was moved back behind its anchor, and written on beyond it."""
+    anchor_heads(NOW)
     Thread.objects.update(anchored_hash=b"x" * 32)
     with pytest.raises(AnchorsDifferError) as differing:
         move(at=NOW)
     assert differing.value.standing.wrong == "anchors"
-    assert anchor(NOW) == 0
-    assert len(list(anchors.anchors())) == 1
+    assert anchor_heads(NOW) == 0
+    assert len(list(anchors.iter_anchors())) == 1
 
 
 @pytest.mark.no_replay
-def test_a_thread_that_left_its_anchor_is_not_moved(
-    agent: Agent, thread: Thread
-) -> None:
-    anchor(NOW)
+def test_thread_that_left_its_anchor_is_not_moved(agent: Agent, thread: Thread) -> None:
+    anchor_heads(NOW)
     Thread.objects.update(head_seq=thread.head_seq - 1)
     assert move(at=NOW) == 0
     Thread.objects.update(head_seq=thread.head_seq)
@@ -139,25 +139,25 @@ def test_a_thread_that_left_its_anchor_is_not_moved(
 
 
 @pytest.mark.no_replay
-def test_after_a_restore_it_begins_anew(agent: Agent, thread: Thread) -> None:
-    anchor(NOW)
+def test_anchors_begin_anew_after_a_restore(agent: Agent, thread: Thread) -> None:
+    anchor_heads(NOW)
     seq, digest = thread.head_seq, bytes(thread.head_hash)
     append(agent, "t-1", "more")
-    anchor(NOW)
+    anchor_heads(NOW)
     Thread.objects.update(anchored_seq=seq, anchored_hash=digest)
-    standing = standings.get_standing()
+    standing = standings.check_anchors()
     assert (standing.wrong, standing.n, standing.as_of) == ("anchors", 2, 1)
     assert move(at=NOW, anew=True) == 1
-    assert standings.get_standing().wrong == ""
+    assert standings.check_anchors().wrong == ""
     Thread.objects.update(anchored_seq=seq, anchored_hash=b"y" * 32)
     assert move(at=NOW, anew=True) == 1
-    assert standings.get_standing().wrong == ""
+    assert standings.check_anchors().wrong == ""
 
 
-def test_a_full_disk_moves_nothing(
+def test_full_disk_moves_no_anchor(
     thread: Thread, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    anchor(NOW)
+    anchor_heads(NOW)
     Thread.objects.update(anchored_seq=0, anchored_hash=b"")
 
     def full(_: int) -> None:
@@ -168,12 +168,12 @@ def test_a_full_disk_moves_nothing(
         with pytest.raises(LedgerUnwritableError):
             move(at=NOW, anew=True)
     assert Thread.objects.get().anchored_seq == 0
-    assert len(list(anchors.anchors())) == 1
+    assert len(list(anchors.iter_anchors())) == 1
 
 
 @contextmanager
-def unnoted() -> Iterator[None]:
-    """As when a process dies before the keys database knows of a line."""
+def forgetting_note() -> Iterator[None]:
+    """Take back a line's note, as when a process dies before the database has it."""
     rows = NewestLine.objects.using("keys").filter(file=anchors.path().name)
     known = list(rows.all())
     yield
@@ -182,98 +182,96 @@ def unnoted() -> Iterator[None]:
 
 
 def count_lines() -> int:
-    return len(list(anchors.anchors()))
+    return len(list(anchors.iter_anchors()))
 
 
 @pytest.mark.parametrize("first", [True, False])
-def test_a_line_whose_columns_were_never_committed_is_replaced(
+def test_line_whose_columns_were_never_committed_is_replaced(
     agent: Agent, thread: Thread, first: bool
 ) -> None:
-    """Killed between the file and the commit: what the line before it says holds."""
+    """The worker was killed between file and commit: the line before holds."""
     if not first:
-        anchor(NOW)
+        anchor_heads(NOW)
     append(agent, "t-1", "more")
     before = count_lines()
-    with unnoted(), undone():
-        anchor(NOW)
+    with forgetting_note(), undone():
+        anchor_heads(NOW)
     assert count_lines() == before + 1
-    standing = standings.get_standing()
+    standing = standings.check_anchors()
     assert (standing.wrong, standing.n) == ("", before)
-    assert anchor(NOW) == 1
+    assert anchor_heads(NOW) == 1
     assert count_lines() == before + 1
-    standing = standings.get_standing()
+    standing = standings.check_anchors()
     assert (standing.wrong, standing.n) == ("", before + 1)
 
 
-def test_a_line_whose_columns_were_committed_stays(
-    agent: Agent, thread: Thread
-) -> None:
-    """Killed between the commit and the keys database."""
-    anchor(NOW)
+def test_line_whose_columns_were_committed_stays(agent: Agent, thread: Thread) -> None:
+    """The worker was killed between the commit and the keys database."""
+    anchor_heads(NOW)
     append(agent, "t-1", "more")
-    with unnoted():
-        anchor(NOW)
-    standing = standings.get_standing()
+    with forgetting_note():
+        anchor_heads(NOW)
+    standing = standings.check_anchors()
     assert (standing.wrong, standing.n) == ("", 2)
     append(agent, "t-1", "and more")
-    assert anchor(NOW) == 1
+    assert anchor_heads(NOW) == 1
     assert count_lines() == 3
-    assert standings.get_standing().wrong == ""
+    assert standings.check_anchors().wrong == ""
 
 
-def test_a_restored_keys_database_is_named_until_it_begins_anew(
+def test_restored_keys_database_is_named_until_it_begins_anew(
     agent: Agent, thread: Thread
 ) -> None:
-    anchor(NOW)
-    with unnoted():
-        anchor(NOW)
-        anchor(NOW)
-    assert standings.get_standing().wrong == "anchors_ahead"
-    assert anchor(NOW) == 0
+    anchor_heads(NOW)
+    with forgetting_note():
+        anchor_heads(NOW)
+        anchor_heads(NOW)
+    assert standings.check_anchors().wrong == "anchors_ahead"
+    assert anchor_heads(NOW) == 0
     assert count_lines() == 3
     move(at=NOW, anew=True)
-    assert standings.get_standing().wrong == ""
+    assert standings.check_anchors().wrong == ""
 
 
 @pytest.mark.parametrize("left", [0, 1, None])
-def test_a_file_that_was_cut_begins_anew_by_hand_alone(
+def test_file_that_was_cut_begins_anew_by_hand_alone(
     thread: Thread, left: int | None
 ) -> None:
     for _ in range(3):
-        anchor(NOW)
+        anchor_heads(NOW)
     path = anchors.path()
     lines = path.read_bytes().splitlines(keepends=True)
     path.unlink()
     if left is not None:
         path.write_bytes(b"".join(lines[:left]))
-    assert standings.get_standing().wrong == "anchors_behind"
-    assert anchor(NOW) == 0
+    assert standings.check_anchors().wrong == "anchors_behind"
+    assert anchor_heads(NOW) == 0
     assert count_lines() == (left or 0)
     move(at=NOW, anew=True)
-    assert standings.get_standing().wrong == ""
-    assert anchor(NOW) == 0
+    assert standings.check_anchors().wrong == ""
+    assert anchor_heads(NOW) == 0
     assert count_lines() == (left or 0) + 2
 
 
-def test_the_mirror_of_the_ledger_has_them_too(
+def test_ledger_mirror_has_the_anchors(
     thread: Thread, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(settings, "LEDGER_MIRROR", tmp_path / "mirror")
-    anchor(NOW)
-    anchor(NOW)
+    anchor_heads(NOW)
+    anchor_heads(NOW)
     path, mirrored = anchors.path(), tmp_path / "mirror" / anchors.path().name
     whole = path.read_bytes()
     assert mirrored.read_bytes() == whole
-    # What does not count yet is not in it, whoever brings it up meanwhile.
+    # A drafted line is not in the mirror, whoever copies meanwhile.
     newest = list(chained.iter_links(path))[-1]
     anchors.draft(standings.get_heads(), at=NOW)
     anchors.note(newest)
     assert mirrored.read_bytes() == whole
     path.unlink()
-    assert standings.get_standing().wrong == "anchors_behind"
+    assert standings.check_anchors().wrong == "anchors_behind"
     assert anchors.recover()
     assert path.read_bytes() == whole
-    assert standings.get_standing().wrong == ""
+    assert standings.check_anchors().wrong == ""
 
 
 def note() -> None:
@@ -282,18 +280,18 @@ def note() -> None:
 
 
 @pytest.mark.no_replay
-def test_a_cut_audit_log_shows_too(thread: Thread) -> None:
+def test_cut_audit_log_is_found_by_its_anchor(thread: Thread) -> None:
     note()
     note()
-    anchor(NOW)
+    anchor_heads(NOW)
     note()
-    assert standings.get_standing().wrong == ""
+    assert standings.check_anchors().wrong == ""
     drop_trigger()
     AuditEntry.objects.filter(seq__gte=2).delete()
     first = AuditEntry.objects.get()
     Instance.objects.update(audit_seq=1, audit_hash=bytes(first.hash))
-    assert standings.get_standing().wrong == "audit_anchor"
-    assert anchor(NOW) == 0
+    assert standings.check_anchors().wrong == "audit_anchor"
+    assert anchor_heads(NOW) == 0
 
 
 def drop_trigger() -> None:

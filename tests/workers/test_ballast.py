@@ -19,19 +19,19 @@ def mine(settings: Settings) -> Iterator[None]:
     settings.BALLAST = settings.DATA_DIR / "ballast-of-this-test"
     settings.BALLAST_BYTES = 1 << 20
     yield
-    disk.release()
+    disk.release_ballast()
 
 
 @pytest.mark.django_db
-def test_it_is_made_once_and_again_when_it_is_gone() -> None:
+def test_ballast_is_made_once_and_again_after_its_release() -> None:
     assert [ballast.keep(clock.now()) for _ in range(3)] == [1, 0, 0]
-    assert disk.standing()
-    assert disk.release()
+    assert disk.is_complete()
+    assert disk.release_ballast()
     assert ballast.keep(clock.now()) == 1
 
 
 @pytest.mark.django_db
-def test_an_erasure_on_its_way_keeps_the_room(acme: Project) -> None:
+def test_ballast_is_not_made_during_an_erasure(acme: Project) -> None:
     now = clock.now()
     row = Erasure.objects.create(
         project=acme,
@@ -46,7 +46,7 @@ def test_an_erasure_on_its_way_keeps_the_room(acme: Project) -> None:
     )
     # A plan needs no room yet.
     assert ballast.keep(now) == 1
-    disk.release()
+    disk.release_ballast()
     for state, made in (("fenced", 0), ("scrubbed", 0), ("complete", 1)):
         row.state, row.confirmed_at = state, now
         row.save()

@@ -14,13 +14,13 @@ import time_machine
 from memoryhub import journal
 from memoryhub.errors import InvalidError
 from memoryhub.journal.writing.activity import activity
-from memoryhub.kernel.state.knowledge import Consolidated
+from memoryhub.kernel.state.knowledge import ConsolidationState
 from memoryhub.model_settings import Price
 from memoryhub.models.projects import Project
 from memoryhub.models.server.clock import clock
 from memoryhub.models.subjects import Subject
 from memoryhub.queries.episodes import backlog, pending
-from memoryhub.queries.episodes.pending import Pending
+from memoryhub.queries.episodes.pending import PendingCounts
 from memoryhub.queries.knowledge import model_use
 from memoryhub.queries.overview.checks import ServerCheck, list_checks
 from memoryhub.queries.people import recipients
@@ -29,7 +29,7 @@ from memoryhub.services.access.api_keys import Agent
 from memoryhub.services.knowledge import consolidations
 from memoryhub.services.people import restrictions
 from memoryhub.workers.consolidation import Consolidator
-from memoryhub.workers.model_calls import model
+from memoryhub.workers.model_calls import build_model
 from tests.cast import forgetting, scripted_model
 from tests.cast.factories import append, get_thread, make_thread
 from tests.cast.knowing import every
@@ -49,13 +49,13 @@ def scripted() -> Iterator[ScriptedModel]:
 
 @pytest.fixture
 def start(acme: Project, scripted: ScriptedModel, settings: Any) -> Running:
-    """A consolidator whose model answers so, in a project that wants it."""
+    """Start a consolidator with these replies, in a project that wants it."""
     settings.MODEL = scripted.settings
-    projects.consolidate(acme, auto=True)
+    projects.set_consolidation(acme, auto=True)
 
     def started(*script: Reply) -> Consolidator:
         scripted.script += script
-        return Consolidator(ask=model())
+        return Consolidator(ask=build_model())
 
     return started
 
@@ -76,40 +76,42 @@ def values(subject: Subject) -> set[str]:
     return {fact.value for fact in every(subject)}
 
 
-def test_what_is_over_is_asked_and_what_goes_on_waits(
+def test_ended_exchange_is_consolidated_and_running_one_waits(
     agent: Agent, scripted: ScriptedModel, start: Running
 ) -> None:
     subject = ann(agent, "one", "two")
     append(agent, "nobody", "Who am I?", "Nobody.")
     worker = start(learnt("tea"), learnt("rye"))
-    assert worker.round() == 2
+    assert worker.run_round() == 2
     assert values(subject) == {"tea", "rye"}
-    assert pending.count(subject) == Pending(2, 0, 0)
-    assert worker.round() == 0
+    assert pending.count(subject) == PendingCounts(2, 0, 0)
+    assert worker.run_round() == 0
     with time_machine.travel(clock.now() + timedelta(minutes=11)):
         scripted.script += [learnt("jazz"), learnt()]
-        assert worker.round() == 2
-    assert pending.count(subject) == Pending(0, 0, 0)
+        assert worker.run_round() == 2
+    assert pending.count(subject) == PendingCounts(0, 0, 0)
     journal.run(activity.flush)
     used = model_use.get_use(agent.project, now=clock.now())
     assert (used.calls, used.tokens) == (4, 400)
     assert f"model:127.0.0.1:{scripted.port}" in recipients.list_recipients(subject.id)
 
 
-def test_nobody_is_asked_of_whom_it_is_not_wanted(
+def test_consolidation_skips_projects_without_it_and_restricted_subjects(
     agent: Agent, acme: Project, scripted: ScriptedModel, start: Running
 ) -> None:
     subject = ann(agent, "one")
-    projects.consolidate(acme, auto=False)
+    projects.set_consolidation(acme, auto=False)
     worker = start()
-    assert worker.round() == 0
-    projects.consolidate(acme, auto=True)
-    restrictions.restrict(subject.id, basis="accuracy_contested", actor="command")
-    assert Consolidator(ask=model()).round() == 0
+    assert worker.run_round() == 0
+    projects.set_consolidation(acme, auto=True)
+    restrictions.restrict_subject(
+        subject.id, basis="accuracy_contested", actor="command"
+    )
+    assert Consolidator(ask=build_model()).run_round() == 0
     assert scripted.asked == []
 
 
-def test_a_model_that_is_away_uses_up_no_attempt(
+def test_model_that_is_away_uses_up_no_attempt(
     agent: Agent, scripted: ScriptedModel, start: Running
 ) -> None:
     subject = ann(agent, "one")
@@ -117,50 +119,50 @@ def test_a_model_that_is_away_uses_up_no_attempt(
     now = clock.now()
     for minutes in (0, 2):
         with time_machine.travel(now + timedelta(minutes=minutes)):
-            assert worker.round() == 0
-            assert worker.round() == 0
+            assert worker.run_round() == 0
+            assert worker.run_round() == 0
     assert len(scripted.asked) == 2
-    assert pending.count(subject) == Pending(2, 0, 0)
+    assert pending.count(subject) == PendingCounts(2, 0, 0)
     with time_machine.travel(now + timedelta(minutes=4)):
         scripted.script += [learnt("tea")]
-        assert worker.round() == 1
+        assert worker.run_round() == 1
     assert values(subject) == {"tea"}
 
 
-def test_a_failed_exchange_comes_again_whoever_looks(
+def test_failed_exchange_is_retried_by_any_worker(
     agent: Agent, scripted: ScriptedModel, start: Running
 ) -> None:
     subject = ann(agent, "one")
     garbage = saying("I would rather not.")
-    assert start(garbage, garbage).round() == 1
-    assert pending.count(subject) == Pending(1, 1, 0)
+    assert start(garbage, garbage).run_round() == 1
+    assert pending.count(subject) == PendingCounts(1, 1, 0)
     with time_machine.travel(clock.now() + timedelta(seconds=61)):
         scripted.script += [learnt("tea")]
         # Another process, which was never told of it.
-        assert Consolidator(ask=model()).round() == 1
+        assert Consolidator(ask=build_model()).run_round() == 1
     assert values(subject) == {"tea"}
-    assert pending.count(subject) == Pending(1, 0, 0)
-    (held,) = pending.held_of(subject).values()
-    assert held == Consolidated(to=1)
+    assert pending.count(subject) == PendingCounts(1, 0, 0)
+    (held,) = pending.get_consolidated(subject).values()
+    assert held == ConsolidationState(to=1)
 
 
-def test_a_project_has_so_many_tokens_a_day(
+def test_consolidation_keeps_to_the_projects_tokens_a_day(
     agent: Agent, settings: Any, start: Running
 ) -> None:
     settings.MODEL_DAILY_TOKENS = 100
     ann(agent, "one", "two")
     worker = start(learnt("tea"), learnt("rye"))
-    assert worker.round() == 1
-    assert worker.round() == 0
+    assert worker.run_round() == 1
+    assert worker.run_round() == 0
     with time_machine.travel(clock.now() + timedelta(days=2)):
-        assert worker.round() > 0
+        assert worker.run_round() > 0
 
 
-def test_health_says_how_the_model_is(
+def test_health_reports_the_state_of_the_model(
     agent: Agent, acme: Project, settings: Any, start: Running
 ) -> None:
     ann(agent, "one", "two")
-    assert start(learnt("tea"), learnt("rye")).round() == 2
+    assert start(learnt("tea"), learnt("rye")).run_round() == 2
     journal.run(activity.flush)
     assert (health(acme).tone, health(acme).figures["calls"]) == (None, 2)
     settings.MODEL_DAILY_TOKENS = 150
@@ -168,7 +170,7 @@ def test_health_says_how_the_model_is(
     assert "used up" in health(acme).text
     settings.MODEL_DAILY_TOKENS = 1_000
     for _ in range(3):
-        activity.model_asked(acme.id, "observer", "no_model", calls=1, tokens=0)
+        activity.count_model_run(acme.id, "observer", "no_model", calls=1, tokens=0)
     journal.run(activity.flush)
     assert health(acme).tone == "attn"
     assert "in vain" in health(acme).text
@@ -190,44 +192,47 @@ def health(project: Project) -> ServerCheck:
     return next(each for each in found if each.key == "model")
 
 
-def test_what_was_said_before_is_asked_with_its_number_alone(
+def test_earlier_exchanges_are_consolidated_only_with_their_count(
     agent: Agent, acme: Project, scripted: ScriptedModel, start: Running
 ) -> None:
-    """By one who runs already; from now on without it, the newest first."""
+    """A running worker asks; from the change on it omits them, the newest first."""
     subject, now = ann(agent, "one", "two"), clock.now()
     worker = start()
-    projects.consolidate(acme, auto=False)
+    projects.set_consolidation(acme, auto=False)
     with time_machine.travel(now + timedelta(minutes=20)):
-        projects.consolidate(acme, auto=True)
+        projects.set_consolidation(acme, auto=True)
         append(agent, "two", "I like tea.", "I like rye.")
         scripted.script += [learnt("tea")]
-        assert worker.round() == 1
+        assert worker.run_round() == 1
         assert backlog.get_backlog(acme).exchanges == 4
         with pytest.raises(InvalidError, match="value"):
-            projects.consolidate(acme, auto=True, backlog=3)
-        assert worker.round() == 0
-        projects.consolidate(acme, auto=True, backlog=4)
+            projects.set_consolidation(acme, auto=True, backlog=3)
+        assert worker.run_round() == 0
+        projects.set_consolidation(acme, auto=True, backlog=4)
         assert backlog.get_backlog(acme) == (0, 0, None)
         scripted.script += [learnt("jazz"), learnt(), learnt(), learnt()]
-        assert worker.round() == 4
+        assert worker.run_round() == 4
     texts = [each["messages"][1]["content"] for each in scripted.asked]
     said = [text.rpartition("user: ")[2] for text in texts]
     newest = ["I like tea.", "Then two.", "First two.", "Then one.", "First one."]
     assert said == newest
     assert values(subject) == {"tea", "jazz"}
-    assert pending.count(subject) == Pending(1, 0, 0)
+    assert pending.count(subject) == PendingCounts(1, 0, 0)
 
 
-def test_a_backlog_has_a_price(
+def test_consolidation_backlog_has_a_price(
     agent: Agent, acme: Project, settings: Any, start: Running
 ) -> None:
     ann(agent, "one", "two")
     start()
-    projects.consolidate(acme, auto=False)
+    projects.set_consolidation(acme, auto=False)
     price = Price(price=2.0, cached=0.2, answers=8.0)
     settings.MODEL = replace(settings.MODEL, price=price)
     found = backlog.get_backlog(acme)
-    assert (found.exchanges, found.cost) == (4, price.cost(found.tokens - 400, 400))
+    assert (found.exchanges, found.cost) == (
+        4,
+        price.compute_cost(found.tokens - 400, 400),
+    )
     assert 4 * 400 < found.tokens < 4 * 500
 
 
@@ -238,77 +243,81 @@ def test_no_project_waits_for_anothers_backlog(
     start: Running,
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    """However slow the model is: rounds are short, and projects take turns in each."""
+    """Rounds are short, and projects take turns in each, however slow the model is."""
     scripted.replies = lambda _, question: learnt()
-    projects.consolidate(Project.objects.get(id=stranger.project), auto=True)
+    projects.set_consolidation(Project.objects.get(id=stranger.project), auto=True)
     ann(agent, *(f"t-{n}" for n in range(12)))
     worker = start()
     # Each call lasts four seconds of the ten that a round has.
     worker.clock = lambda: clock.now() + timedelta(seconds=4 * len(scripted.asked))
-    assert 1 < worker.round() < 4
+    assert 1 < worker.run_round() < 4
     # It goes on at once, but not while it may not ask.
     assert worker._loop.pause() == 0
     with monkeypatch.context() as away:
         away.setattr(worker, "ask", None)
-        assert worker.round() == 0
+        assert worker.run_round() == 0
     assert worker._loop.pause() == worker.poll_seconds
     ann(stranger, "late")
     begun = len(scripted.asked)
-    while worker.round():
+    while worker.run_round():
         pass
     texts = [each["messages"][1]["content"] for each in scripted.asked]
     assert any("First late." in text for text in texts[begun : begun + 2])
     assert len(texts) == 13
 
 
-def test_who_is_restricted_no_more_is_asked_within_the_hour(
+def test_lifted_restriction_resumes_consolidation_within_an_hour(
     agent: Agent, start: Running
 ) -> None:
     subject, now = ann(agent, "one"), clock.now()
-    restrictions.restrict(subject.id, basis="accuracy_contested", actor="command")
+    restrictions.restrict_subject(
+        subject.id, basis="accuracy_contested", actor="command"
+    )
     worker = start(learnt("tea"), learnt("rye"))
     for minutes in (0, 20):
         with time_machine.travel(now + timedelta(minutes=minutes)):
-            assert worker.round() == 0
-    restrictions.unrestrict(subject.id, actor="command")
+            assert worker.run_round() == 0
+    restrictions.unrestrict_subject(subject.id, actor="command")
     with time_machine.travel(now + timedelta(minutes=61)):
-        assert worker.round() == 2
+        assert worker.run_round() == 2
 
 
-def test_what_was_given_up_is_asked_again_on_demand(
+def test_abandoned_exchange_is_consolidated_again_on_demand(
     agent: Agent, scripted: ScriptedModel, start: Running
 ) -> None:
     subject, now = ann(agent, "one"), clock.now()
     worker = start(*[saying("I would rather not.")] * 16)
     for minutes in (0, 11, 30, 50, 120, 190):
         with time_machine.travel(now + timedelta(minutes=minutes)):
-            worker.round()
-    assert pending.count(subject) == Pending(0, 0, 2)
+            worker.run_round()
+    assert pending.count(subject) == PendingCounts(0, 0, 2)
     assert scripted.script == []
     with time_machine.travel(now + timedelta(minutes=195)):
-        assert worker.round() == 0
+        assert worker.run_round() == 0
         thread = get_thread(agent, "one").id
-        consolidations.retry(subject, thread, 0, now=clock.now(), actor="command")
+        consolidations.retry_exchange(
+            subject, thread, 0, now=clock.now(), actor="command"
+        )
         scripted.script.append(learnt("tea"))
-        assert worker.round() == 1
+        assert worker.run_round() == 1
     assert values(subject) == {"tea"}
 
 
-def test_what_the_model_always_fails_at_holds_up_nobody(
+def test_failing_exchange_delays_no_other(
     agent: Agent, scripted: ScriptedModel, start: Running
 ) -> None:
     subject, now = ann(agent, "one", "two"), clock.now()
-    # Of the first thread, whose turn it is first each time.
+    # The reply is for the first thread, which is asked about first each time.
     broken = Reply(deed="reset")
     worker = start(learnt("tea"), broken)
     with time_machine.travel(now + timedelta(minutes=11)):
         scripted.script += [learnt("rye"), learnt("jazz")]
-        assert worker.round() == 4
+        assert worker.run_round() == 4
     assert values(subject) == {"tea", "rye", "jazz"}
-    assert pending.count(subject) == Pending(0, 1, 0)
+    assert pending.count(subject) == PendingCounts(0, 1, 0)
 
 
-def test_what_else_happens_does_not_put_silence_off(
+def test_key_writes_do_not_delay_the_silence_of_a_thread(
     agent: Agent, start: Running
 ) -> None:
     make_thread(agent, "one", user_id="ann")
@@ -316,7 +325,7 @@ def test_what_else_happens_does_not_put_silence_off(
     now, worker = clock.now(), start(learnt("tea"))
     for minutes in range(0, 10, 3):
         with time_machine.travel(now + timedelta(minutes=minutes)):
-            assert worker.round() == 0
+            assert worker.run_round() == 0
             memory_acts.set_key(agent, "beat", minutes, thread="one")
     with time_machine.travel(now + timedelta(minutes=11)):
-        assert worker.round() == 1
+        assert worker.run_round() == 1

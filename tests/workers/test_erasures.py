@@ -49,47 +49,47 @@ def state(row: Erasure) -> str:
     return str(Erasure.objects.get(id=row.id).state)
 
 
-def test_while_nothing_is_to_be_done_nothing_is_written(agent: Agent) -> None:
+def test_idle_eraser_takes_no_lease(agent: Agent) -> None:
     make_thread(agent, "bob-1", user_id="bob")
-    assert Eraser().round() == 0
+    assert Eraser().run_round() == 0
     assert not Lease.objects.filter(name=LEASE).exists()
 
 
-def test_what_was_confirmed_is_run_to_its_receipt(agent: Agent) -> None:
+def test_confirmed_erasure_is_run_to_its_receipt(agent: Agent) -> None:
     make_thread(agent, "bob-1", user_id="bob")
     append(agent, "bob-1", "I would like seat 12A by the window, please.")
     rows = [confirmed(agent, name) for name in ("ann", "eve")]
     # fenced → key destroyed → rows → caches, each; scrubbed → verified together; then
     # complete, each.
-    assert Eraser().round() == 2 * 3 + 2 + 2
+    assert Eraser().run_round() == 2 * 3 + 2 + 2
     assert [state(row) for row in rows] == [State.COMPLETE] * 2
     assert Receipt.objects.count() == 2
-    assert Eraser().round() == 0
+    assert Eraser().run_round() == 0
     append(agent, "bob-1", "The twin is there.")
 
 
-def test_a_mere_plan_is_left_alone(agent: Agent) -> None:
+def test_unconfirmed_erasure_plan_is_left_alone(agent: Agent) -> None:
     make_thread(agent, "ann-1", user_id="ann")
     subject = Subject.objects.get(threads__name="ann-1")
     row = forgetting.plan(subject)
-    assert Eraser().round() == 0
+    assert Eraser().run_round() == 0
     assert state(row) == State.PLANNED
     with time_machine.travel(timezone.now() + timedelta(minutes=16)):
-        Eraser().round()
+        Eraser().run_round()
     assert state(row) == State.EXPIRED
 
 
-def test_one_process_erases_at_a_time(agent: Agent) -> None:
+def test_eraser_waits_for_the_lease_of_another_process(agent: Agent) -> None:
     row = confirmed(agent)
     other = uuid4()
     assert leases.hold(LEASE, holder=other, now=timezone.now())
-    assert Eraser().round() == 0
+    assert Eraser().run_round() == 0
     assert state(row) == State.FENCED
     leases.release(LEASE, holder=other, now=timezone.now())
-    assert Eraser().round() == 6
+    assert Eraser().run_round() == 6
 
 
-def test_what_waits_is_tried_again_later_and_later(
+def test_waiting_erasure_is_retried_with_growing_pauses(
     agent: Agent, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     row, ticks = confirmed(agent), Ticks()
@@ -102,7 +102,7 @@ def test_what_waits_is_tried_again_later_and_later(
     monkeypatch.setattr(scrub, "scrub", busy)
     eraser = Eraser(ticks=ticks)
     for _ in range(200):
-        eraser.round()
+        eraser.run_round()
         ticks.now += 1
     pauses = [after - before for before, after in pairwise(asked)]
     assert pauses[:6] == [1, 2, 4, 8, 16, 32]
@@ -112,19 +112,21 @@ def test_what_waits_is_tried_again_later_and_later(
     assert not Receipt.objects.exists()
     monkeypatch.undo()
     ticks.now += LONGEST_SECONDS
-    eraser.round()
+    eraser.run_round()
     assert state(row) == State.COMPLETE
 
 
-def test_what_waits_keeps_nobody_else_waiting(
+def test_waiting_erasure_delays_no_other(
     agent: Agent, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     stuck, other = confirmed(agent, "ann"), confirmed(agent, "eve")
-    advance = erasures.advance
+    advance = erasures.advance_erasure
     monkeypatch.setattr(
-        erasures, "advance", lambda row: row if row.id == stuck.id else advance(row)
+        erasures,
+        "advance_erasure",
+        lambda row: row if row.id == stuck.id else advance(row),
     )
-    Eraser().round()
+    Eraser().run_round()
     assert (state(stuck), state(other)) == (State.FENCED, State.COMPLETE)
     monkeypatch.undo()
 
@@ -136,34 +138,34 @@ def planned(agent: Agent, user_id: str) -> Erasure:
 
 
 def narrow(agent: Agent, user_id: str) -> Erasure:
-    """One record of hers, confirmed; nobody has fenced it yet."""
+    """Plan and confirm the erasure of one record; nobody has fenced it yet."""
     return confirm(planned(agent, user_id))
 
 
-def test_all_are_fenced_before_the_first_is_looked_for(
+def test_erasures_are_all_fenced_before_the_first_scan(
     agent: Agent, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     rows = [narrow(agent, name) for name in ("ann", "bob", "eve", "joe")]
-    scan, seen = scans.scan, []
+    scan, seen = scans.scan_surfaces, []
 
     def looked(*args: Any, **options: Any) -> Any:
         seen.append([state(row) for row in rows])
         return scan(*args, **options)
 
-    monkeypatch.setattr(scans, "scan", looked)
+    monkeypatch.setattr(scans, "scan_surfaces", looked)
     assert [state(row) for row in rows] == [State.PLANNED] * 4
-    Eraser().round()
+    Eraser().run_round()
     # None of them can be read any more, however long the one scan for all takes.
     assert seen == [[State.SCRUBBED] * 4]
     assert [state(row) for row in rows] == [State.COMPLETE] * 4
 
 
-def test_what_is_confirmed_during_a_scan_is_fenced_meanwhile(
+def test_erasure_confirmed_during_a_scan_is_fenced_meanwhile(
     agent: Agent, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     first, second = narrow(agent, "ann"), planned(agent, "bob")
     begun, fenced, done, waited = Event(), Event(), Event(), []
-    scan, advance = scans.scan, erasures.advance
+    scan, advance = scans.scan_surfaces, erasures.advance_erasure
 
     def looked(*args: Any, **options: Any) -> Any:
         begun.set()
@@ -176,8 +178,8 @@ def test_what_is_confirmed_during_a_scan_is_fenced_meanwhile(
             (done if row.id == first.id else fenced).set()
         return row
 
-    monkeypatch.setattr(scans, "scan", looked)
-    monkeypatch.setattr(erasures, "advance", advanced)
+    monkeypatch.setattr(scans, "scan_surfaces", looked)
+    monkeypatch.setattr(erasures, "advance_erasure", advanced)
     writer.start()
     eraser = Eraser()
     eraser.start()
@@ -194,7 +196,7 @@ def test_what_is_confirmed_during_a_scan_is_fenced_meanwhile(
     append(agent, "bob-1", "The thread lives on.")
 
 
-def test_a_fence_waits_for_who_has_the_lease(agent: Agent) -> None:
+def test_fence_waits_for_the_holder_of_the_lease(agent: Agent) -> None:
     row, other = narrow(agent, "ann"), uuid4()
     assert leases.hold(LEASE, holder=other, now=timezone.now())
     assert Eraser().fence() == 0
@@ -206,17 +208,17 @@ def test_a_fence_waits_for_who_has_the_lease(agent: Agent) -> None:
     assert state(row) == State.TOMBSTONED
 
 
-def test_it_runs_in_a_thread_of_its_own(
+def test_eraser_runs_in_its_own_thread(
     agent: Agent, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     row, done = confirmed(agent), Event()
-    tell = receipts.issue
+    tell = receipts.issue_receipt
 
     def told(erasure: Erasure) -> Receipt:
         done.set()
         return tell(erasure)
 
-    monkeypatch.setattr(receipts, "issue", told)
+    monkeypatch.setattr(receipts, "issue_receipt", told)
     writer.start()
     eraser = Eraser()
     eraser.start()

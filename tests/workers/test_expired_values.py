@@ -1,4 +1,4 @@
-"""What has expired and had its grace is gone: from reads, checkpoints and disk."""
+"""Removal of expired values after their grace: from reads, checkpoints and disk."""
 
 from __future__ import annotations
 
@@ -40,8 +40,8 @@ from tests.services.acts import state_of
 CANARY = "".join(Random(7).choices(ascii_letters, k=2_000))
 
 
-def kept(agent: Agent) -> Thread:
-    """At noon: twins, one that expires and one that does not, and a checkpoint."""
+def make_expiring_values(agent: Agent) -> Thread:
+    """Make at noon a value that expires, its twin that does not, and a checkpoint."""
     with at(NOON):
         set_keys(
             agent,
@@ -52,8 +52,8 @@ def kept(agent: Agent) -> Thread:
     return get_thread(agent)
 
 
-def over(grace: int = 86_400) -> int:
-    """Sweep and erase once the grace is over; how many values went."""
+def sweep_and_erase(grace: int = 86_400) -> int:
+    """Sweep and erase after the grace; return the number of erased values."""
     moment = NOON + MINUTE + DAY * grace / 86_400
     with at(moment):
         expiry.expire(moment)
@@ -62,13 +62,13 @@ def over(grace: int = 86_400) -> int:
 
 @pytest.mark.django_db
 def test_expired_value_is_gone(agent: Agent) -> None:
-    thread = kept(agent)
+    thread = make_expiring_values(agent)
     seq = thread.head_seq
     for moment in (NOON, NOON + DAY):
         with at(moment):
             # As of then it counts, as long as its value is there.
             assert keys.get_key(get_thread(agent), "brief", seq=seq).value == CANARY
-    assert over() == 1
+    assert sweep_and_erase() == 1
     row = Event.objects.get(thread=thread, seq=2)
     assert row.payload is None
     thread = get_thread(agent)
@@ -91,9 +91,9 @@ def test_expired_value_is_gone(agent: Agent) -> None:
 
 
 @pytest.mark.django_db
-def test_a_list_of_then_shows_that_a_value_is_gone(agent: Agent) -> None:
-    seq = kept(agent).head_seq
-    over()
+def test_past_key_list_marks_an_erased_value(agent: Agent) -> None:
+    seq = make_expiring_values(agent).head_seq
+    sweep_and_erase()
     with at(NOON + 2 * DAY):
         lines = keys.list_keys(get_thread(agent), seq=seq, values=True).items
     assert [(line.name, line.erased, line.value) for line in lines] == [
@@ -103,9 +103,9 @@ def test_a_list_of_then_shows_that_a_value_is_gone(agent: Agent) -> None:
 
 
 @pytest.mark.django_db
-def test_a_fork_of_then_finds_no_value_either(agent: Agent) -> None:
-    seq = kept(agent).head_seq
-    over()
+def test_fork_of_the_past_finds_no_erased_value(agent: Agent) -> None:
+    seq = make_expiring_values(agent).head_seq
+    sweep_and_erase()
     with at(NOON + 2 * DAY):
         child = fork_of(agent, "t-1", "child", seq=seq)
         with pytest.raises(KeyNotFoundError):
@@ -119,7 +119,7 @@ def test_a_fork_of_then_finds_no_value_either(agent: Agent) -> None:
 
 @pytest.fixture
 def sqlite(transactional_db: None) -> Iterator[None]:
-    """The tests that ask for it run in the pass on SQLite only; see conftest."""
+    """Mark tests of the pass on SQLite only; see conftest."""
     assert connections["default"].vendor == "sqlite"
     yield
     connections.close_all()
@@ -137,11 +137,11 @@ def sealed(thread: Thread, seq: int) -> bytes:
 @pytest.mark.django_db(transaction=True)
 @pytest.mark.parametrize("grace", [0, 60])
 def test_expired_value_is_in_no_file(agent: Agent, acme: Project, grace: int) -> None:
-    projects.let_expire(acme, default_ttl_seconds=None, grace_seconds=grace)
-    thread = kept(agent)
+    projects.set_lifetimes(acme, default_ttl_seconds=None, grace_seconds=grace)
+    thread = make_expiring_values(agent)
     brief, ever = sealed(thread, 2), sealed(thread, 3)
     assert files_with(brief)
-    assert over(grace) == 1
+    assert sweep_and_erase(grace) == 1
     assert files_with(brief) == []
     assert files_with(ever) != []
     assert verify(get_thread(agent)) is None
@@ -149,15 +149,15 @@ def test_expired_value_is_in_no_file(agent: Agent, acme: Project, grace: int) ->
 
 @pytest.mark.usefixtures("sqlite")
 @pytest.mark.django_db(transaction=True)
-def test_a_reader_who_stays_leaves_it_to_the_next_time(agent: Agent) -> None:
-    thread = kept(agent)
+def test_long_reader_defers_wal_truncation(agent: Agent) -> None:
+    thread = make_expiring_values(agent)
     brief = sealed(thread, 2)
     other = connections.create_connection("default")
     try:
         other.connect()
         other.connection.execute("BEGIN DEFERRED")
         other.connection.execute("SELECT COUNT(*) FROM memoryhub_event").fetchone()
-        assert over() == 1
+        assert sweep_and_erase() == 1
         assert files_with(brief) != []
         other.connection.execute("ROLLBACK")
     finally:
@@ -170,13 +170,13 @@ def test_a_reader_who_stays_leaves_it_to_the_next_time(agent: Agent) -> None:
 
 
 @pytest.mark.django_db
-def test_the_log_is_left_alone_inside_a_transaction() -> None:
+def test_wal_is_not_truncated_inside_a_transaction() -> None:
     assert wal.truncate() is False
 
 
 @pytest.mark.django_db
-def test_the_sweep_has_its_indexes() -> None:
-    """By which it finds what is due without looking at all there is."""
+def test_expiry_sweep_has_its_indexes() -> None:
+    """The sweep finds due records by an index and never scans a table."""
     introspection = connections["default"].introspection
     with connections["default"].cursor() as cursor:
         found = {

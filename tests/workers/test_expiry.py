@@ -18,7 +18,7 @@ from memoryhub.models.events import Event
 from memoryhub.models.projects import Project
 from memoryhub.models.subjects import Subject
 from memoryhub.models.threads import Thread
-from memoryhub.queries.forget.expiry import due_keys, get_lag
+from memoryhub.queries.forget.expiry import get_lag, select_due_keys
 from memoryhub.services.access import projects
 from memoryhub.services.access.api_keys import Agent
 from memoryhub.workers import expiry
@@ -62,12 +62,12 @@ def told(thread: Thread, kind: str) -> list[Event]:
 
 
 def let_expire(project: Project, grace: int | None) -> None:
-    projects.let_expire(project, default_ttl_seconds=None, grace_seconds=grace)
+    projects.set_lifetimes(project, default_ttl_seconds=None, grace_seconds=grace)
 
 
 @pytest.fixture
 def thread(agent: Agent) -> Thread:
-    """At noon: keys of a minute, of an hour, and for ever."""
+    """Make at noon keys of a minute, of an hour, and for ever."""
     with at(NOON):
         set_key(agent, "minute", ttl=MINUTE)
         set_key(agent, "hour", ttl=60 * MINUTE)
@@ -75,7 +75,7 @@ def thread(agent: Agent) -> Thread:
     return get_thread(agent)
 
 
-def test_a_key_is_swept_at_its_instant_and_not_before(thread: Thread) -> None:
+def test_key_is_swept_at_its_instant_and_not_before(thread: Thread) -> None:
     assert expire(NOON + MINUTE - timedelta(microseconds=1)) == 0
     assert names(thread) == ["ever", "hour", "minute"]
     assert expire(NOON + MINUTE) == 1
@@ -84,7 +84,7 @@ def test_a_key_is_swept_at_its_instant_and_not_before(thread: Thread) -> None:
     assert event.actor == "worker:expiry"
 
 
-def test_a_sweep_makes_nobody_s_condition_stale(agent: Agent, thread: Thread) -> None:
+def test_sweep_makes_nobody_s_condition_stale(agent: Agent, thread: Thread) -> None:
     assert expire(NOON + MINUTE) == 1
     assert get_thread(agent).head_seq == thread.head_seq + 1
     seen = replace(order(agent, FlushTlb(), "t-1"), if_match=thread.head_seq)
@@ -94,7 +94,7 @@ def test_a_sweep_makes_nobody_s_condition_stale(agent: Agent, thread: Thread) ->
             journal.perform(seen)
 
 
-def test_both_tasks_may_run_again_and_again(thread: Thread) -> None:
+def test_expiry_and_erasure_tasks_are_idempotent(thread: Thread) -> None:
     now = NOON + 2 * DAY
     assert (expire(now), erase(now)) == (2, 2)
     before = get_thread_row(thread)
@@ -106,7 +106,7 @@ def get_thread_row(thread: Thread) -> dict[str, Any]:
     return dict(Thread.objects.values().get(id=thread.id))
 
 
-def test_a_value_goes_after_its_grace_and_not_before(
+def test_value_goes_after_its_grace_and_not_before(
     agent: Agent, acme: Project, thread: Thread
 ) -> None:
     due = NOON + MINUTE + timedelta(seconds=86_400)
@@ -123,7 +123,7 @@ def test_a_value_goes_after_its_grace_and_not_before(
     assert sorted(dues(thread)) == [3]
 
 
-def test_a_project_says_how_long_values_stay(
+def test_project_says_how_long_values_stay(
     acme: Project, zeta: Project, agent: Agent, stranger: Agent
 ) -> None:
     let_expire(acme, 0)
@@ -144,7 +144,9 @@ def test_a_project_says_how_long_values_stay(
     assert held(get_thread(stranger)) == []
 
 
-def test_the_lag_is_that_of_the_oldest(acme: Project, thread: Thread) -> None:
+def test_expiry_lag_is_that_of_the_oldest_due_record(
+    acme: Project, thread: Thread
+) -> None:
     let_expire(acme, 30)
     assert lag(NOON + MINUTE) == timedelta(0)
     assert lag(NOON + MINUTE + 5 * SECOND) == 5 * SECOND
@@ -157,7 +159,7 @@ def test_the_lag_is_that_of_the_oldest(acme: Project, thread: Thread) -> None:
 
 
 @pytest.mark.parametrize("size", [1, 30])
-def test_to_ask_for_the_lag_costs_two_queries(
+def test_expiry_lag_costs_two_queries(
     agent: Agent, size: int, django_assert_num_queries: Any
 ) -> None:
     for n in range(size):
@@ -179,7 +181,7 @@ def test_pass_follows_pass_while_one_is_full(
     assert erase(NOON + 2 * DAY) == 7
 
 
-def test_a_task_makes_room_for_others(
+def test_expiry_task_yields_to_others(
     agent: Agent, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(expiry, "PASS", 2)
@@ -200,7 +202,7 @@ def test_two_hundred_keys_stand_in_one_event(agent: Agent) -> None:
 
 
 @pytest.mark.parametrize("state", ["erasing", "erased"])
-def test_what_is_being_erased_keeps_nobody_waiting(
+def test_erasing_subject_delays_no_other_expiry(
     agent: Agent, state: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(expiry, "PASS", 1)
@@ -216,7 +218,7 @@ def test_what_is_being_erased_keeps_nobody_waiting(
     assert names(hers) == ["k0", "k1", "k2"]
 
 
-def test_what_refuses_keeps_nobody_waiting(
+def test_thread_that_refuses_delays_no_other_expiry(
     agent: Agent, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """A thread whose head the table does not know of takes no command."""
@@ -233,7 +235,7 @@ def test_what_refuses_keeps_nobody_waiting(
     assert (expire(NOON + DAY), erase(NOON + 3 * DAY)) == (3, 3)
 
 
-def test_a_restricted_subject_s_keys_expire_but_their_values_wait(agent: Agent) -> None:
+def test_restricted_subject_s_keys_expire_but_their_values_wait(agent: Agent) -> None:
     with at(NOON):
         set_key(agent, "a", ttl=SECOND)
     Subject.objects.update(state="restricted")
@@ -242,14 +244,14 @@ def test_a_restricted_subject_s_keys_expire_but_their_values_wait(agent: Agent) 
     assert erase(NOON + 3 * DAY) == 1
 
 
-def test_a_closed_thread_s_keys_expire_like_any(agent: Agent, thread: Thread) -> None:
+def test_closed_thread_s_keys_expire_like_any(agent: Agent, thread: Thread) -> None:
     with at(NOON):
         act(agent, CloseThread())
     assert (expire(NOON + DAY), erase(NOON + 3 * DAY)) == (2, 2)
 
 
-def test_a_retired_thread_has_nothing_to_sweep(agent: Agent, thread: Thread) -> None:
-    """Nobody reads it any more, and its content goes with it."""
+def test_retired_thread_has_nothing_to_sweep(agent: Agent, thread: Thread) -> None:
+    """Nobody reads a retired thread, and its content is erased with it."""
     retire = RetireThread(policy_days=1, idle_days=1)
     with at(NOON):
         act(agent, retire)
@@ -259,12 +261,14 @@ def test_a_retired_thread_has_nothing_to_sweep(agent: Agent, thread: Thread) -> 
     assert lag(NOON + 3 * DAY) == timedelta(0)
 
 
-def test_what_was_set_anew_meanwhile_stays(agent: Agent, thread: Thread) -> None:
-    """The row that was read is another by the time it would be swept."""
+def test_key_that_was_set_again_survives_a_stale_sweep(
+    agent: Agent, thread: Thread
+) -> None:
+    """The key's row is another by the time of its sweep."""
     with at(NOON + 2 * MINUTE):
-        rows = [*due_keys(NOON + 2 * MINUTE)]
+        rows = [*select_due_keys(NOON + 2 * MINUTE)]
         set_key(agent, "minute", "again", ttl=DAY)
-        command = expiry._sweeper([(row.key, row.version) for row in rows])
+        command = expiry._build_sweep([(row.key, row.version) for row in rows])
         address = agent.address("t-1")
         receipt = journal.perform(
             Order(address=address, command=command, actor=expiry.ACTOR)
@@ -273,8 +277,8 @@ def test_what_was_set_anew_meanwhile_stays(agent: Agent, thread: Thread) -> None
     assert names(thread) == ["ever", "hour", "minute"]
 
 
-def test_a_key_that_is_gone_leaves_its_value_due(agent: Agent, thread: Thread) -> None:
-    """Deleted is hidden, not erased; but what was to expire goes all the same."""
+def test_key_that_is_gone_leaves_its_value_due(agent: Agent, thread: Thread) -> None:
+    """A deleted value is hidden, not erased, and still falls due."""
     with at(NOON):
         delete_key(agent, "minute")
         delete_key(agent, "ever")
@@ -284,9 +288,7 @@ def test_a_key_that_is_gone_leaves_its_value_due(agent: Agent, thread: Thread) -
     assert held(thread) == [4]
 
 
-def test_a_retimed_value_goes_by_its_latest_expiry(
-    agent: Agent, thread: Thread
-) -> None:
+def test_retimed_value_goes_by_its_latest_expiry(agent: Agent, thread: Thread) -> None:
     with at(NOON):
         retime(agent, "hour", SECOND)
         retime(agent, "minute", 2 * MINUTE)
@@ -308,7 +310,9 @@ def test_permanent_value_survives_old_deadline(agent: Agent, thread: Thread) -> 
     assert names(thread) == ["ever", "minute"]
 
 
-def test_overwritten_value_goes_too(agent: Agent, thread: Thread) -> None:
+def test_overwritten_value_is_erased_after_its_expiry(
+    agent: Agent, thread: Thread
+) -> None:
     with at(NOON + SECOND):
         set_key(agent, "minute", "second")
         set_key(agent, "hour", "second", ttl=9 * DAY)

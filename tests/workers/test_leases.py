@@ -14,13 +14,13 @@ NOON = datetime(2026, 5, 4, 12, tzinfo=UTC)
 ANN, BOB = uuid4(), uuid4()
 
 
-def test_one_of_two_holds_it() -> None:
+def test_lease_is_held_by_one_of_two() -> None:
     assert leases.hold("tidy", holder=ANN, now=NOON)
     assert not leases.hold("tidy", holder=BOB, now=NOON)
     assert leases.hold("other", holder=BOB, now=NOON)
 
 
-def test_the_holder_keeps_it_and_beats() -> None:
+def test_lease_holder_renews_its_lease() -> None:
     leases.hold("tidy", holder=ANN, now=NOON)
     later = NOON + timedelta(seconds=20)
     assert leases.hold("tidy", holder=ANN, now=later)
@@ -32,7 +32,7 @@ def test_the_holder_keeps_it_and_beats() -> None:
     )
 
 
-def test_it_passes_on_when_its_holder_has_died() -> None:
+def test_lease_passes_on_when_its_holder_has_died() -> None:
     leases.hold("tidy", holder=ANN, now=NOON)
     end = NOON + leases.LEASE
     assert not leases.hold("tidy", holder=BOB, now=end - timedelta(microseconds=1))
@@ -40,13 +40,13 @@ def test_it_passes_on_when_its_holder_has_died() -> None:
     assert not leases.hold("tidy", holder=ANN, now=end)
 
 
-def test_it_passes_on_when_its_holder_died_in_another_time() -> None:
-    """Else nobody would work until the machine's old clock is reached."""
+def test_lease_dated_far_ahead_passes_on_at_once() -> None:
+    """Otherwise nobody would work until the machine's old clock is reached."""
     leases.hold("tidy", holder=ANN, now=NOON + timedelta(days=90))
     assert leases.hold("tidy", holder=BOB, now=NOON)
 
 
-def test_it_passes_on_at_once_when_given_up() -> None:
+def test_lease_passes_on_at_once_when_released() -> None:
     leases.hold("tidy", holder=ANN, now=NOON)
     leases.release("tidy", holder=BOB, now=NOON)
     assert not leases.hold("tidy", holder=BOB, now=NOON)

@@ -35,7 +35,7 @@ def compressed() -> int:
     return Event.objects.filter(type="page.compressed").count()
 
 
-def test_a_crowded_thread_is_due_until_it_was_looked_at(agent: Agent) -> None:
+def test_crowded_thread_is_due_until_it_was_looked_at(agent: Agent) -> None:
     append(agent, "roomy", "hello")
     crowd(agent, count=2)
     assert due() == []
@@ -45,7 +45,7 @@ def test_a_crowded_thread_is_due_until_it_was_looked_at(agent: Agent) -> None:
     assert due() == []
 
 
-def test_a_second_pass_writes_nothing_and_reads_no_thread(agent: Agent) -> None:
+def test_second_level_pass_writes_nothing_and_reads_no_thread(agent: Agent) -> None:
     crowd(agent)
     assert levels.make(NOON) == 10
     head = get_thread(agent).head_seq
@@ -55,7 +55,7 @@ def test_a_second_pass_writes_nothing_and_reads_no_thread(agent: Agent) -> None:
     assert get_thread(agent).head_seq == head
 
 
-def test_a_thread_that_moves_is_looked_at_again(agent: Agent) -> None:
+def test_thread_that_moves_is_looked_at_again(agent: Agent) -> None:
     crowd(agent)
     levels.make(NOON)
     add(agent, count=3)
@@ -64,8 +64,8 @@ def test_a_thread_that_moves_is_looked_at_again(agent: Agent) -> None:
     assert (compressed(), due()) == (13, [])
 
 
-def test_the_marks_go_where_nothing_can_be_made(agent: Agent) -> None:
-    """Or a thread of small messages would be read every ten seconds for ever."""
+def test_due_mark_is_removed_when_no_level_can_be_made(agent: Agent) -> None:
+    """Otherwise the worker would read a thread of small messages every ten seconds."""
     crowd(agent, count=3, evict_to=0.05)
     levels.make(NOON)
     append(agent, "t-1", "short")
@@ -74,11 +74,11 @@ def test_the_marks_go_where_nothing_can_be_made(agent: Agent) -> None:
     assert due() == []
 
 
-def test_what_is_written_meanwhile_keeps_it_due(agent: Agent) -> None:
-    """The look at what the agent adds in between is still to come."""
+def test_thread_written_during_a_pass_stays_due_for_levels(agent: Agent) -> None:
+    """The slots that the agent adds in between are still to be looked at."""
     thread = crowd(agent)
     add(agent, count=1)
-    levels._looked(thread, thread.head_seq)  # as if the pass ended now
+    levels._clear_mark(thread, thread.head_seq)  # as if the pass ended now
     assert due() == ["t-1"]
     assert levels.make(NOON) == 11
 
@@ -99,7 +99,7 @@ def test_closed_threads_and_restricted_subjects_are_left_alone(agent: Agent) -> 
 
 
 @pytest.mark.no_replay
-def test_a_thread_that_cannot_be_read_keeps_nobody_waiting(agent: Agent) -> None:
+def test_thread_that_cannot_be_read_keeps_nobody_waiting(agent: Agent) -> None:
     crowd(agent, "lost")
     crowd(agent, "whole")
     Thread.objects.filter(name="lost").update(head_seq=99)
@@ -107,7 +107,7 @@ def test_a_thread_that_cannot_be_read_keeps_nobody_waiting(agent: Agent) -> None
     assert due() == []
 
 
-def test_passes_are_bounded_and_longest_silent_first(
+def test_level_passes_are_bounded_and_start_with_the_longest_silent(
     agent: Agent, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     for name in ("first", "second", "third"):
@@ -124,7 +124,7 @@ def test_passes_are_bounded_and_longest_silent_first(
 
 
 @pytest.mark.django_db(transaction=True)
-def test_a_full_queue_ends_the_pass_and_leaves_it_due(
+def test_full_queue_ends_the_level_pass_and_leaves_the_thread_due(
     agent: Agent, settings: Any
 ) -> None:
     crowd(agent)
@@ -137,7 +137,7 @@ def test_a_full_queue_ends_the_pass_and_leaves_it_due(
 
 
 @pytest.mark.django_db(transaction=True)
-def test_the_real_writer_folds_to_what_is_stored(agent: Agent) -> None:
+def test_levels_by_the_real_writer_fold_to_the_stored_state(agent: Agent) -> None:
     thread = crowd(agent, count=20)
     writer.start()
     assert levels.make(NOON) == 20
@@ -148,13 +148,13 @@ def test_the_real_writer_folds_to_what_is_stored(agent: Agent) -> None:
     assert PageLevel.objects.filter(thread=thread).count() == 60
 
 
-def test_the_index_holds_what_is_due_and_serves_the_look(agent: Agent) -> None:
+def test_due_threads_are_found_by_an_index(agent: Agent) -> None:
     crowd(agent)
-    rows = levels._due()  # its plan
+    rows = levels._list_due()  # its plan
     if connection.vendor == "sqlite":
         assert "thread_levels_due" in rows.explain()
     assert [row.name for row in rows] == ["t-1"]
 
 
-def test_it_is_one_of_the_tasks() -> None:
+def test_level_making_is_one_of_the_worker_tasks() -> None:
     assert levels.make in [task.work for task in TASKS]

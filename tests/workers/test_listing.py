@@ -17,7 +17,7 @@ from tests.inspector.paged import make_restless
 pytestmark = pytest.mark.django_db
 
 
-def test_a_thread_that_fell_silent_is_brought_up(agent: Agent) -> None:
+def test_thread_that_fell_silent_is_brought_up(agent: Agent) -> None:
     append(agent, "t-1", "one")
     append(agent, "t-1", "two", "three")
     before = get_thread(agent)
@@ -28,26 +28,26 @@ def test_a_thread_that_fell_silent_is_brought_up(agent: Agent) -> None:
     assert (after.listed_at, after.listed_slots) == (before.last_event_at, 3)
 
 
-def test_copies_by_statement_are_those_of_the_writer(agent: Agent) -> None:
-    """Whoever brings a thread up, lists sort it at the same place."""
+def test_listing_columns_equal_those_of_the_writer(agent: Agent) -> None:
+    """Lists sort a thread at the same place, whether writer or worker lists it."""
     make_restless(agent, exchanges=3)
     append(agent, "t-1", "never used by a model")
     listing.bring_up(timezone.now() + timedelta(seconds=11))
     for row in Thread.objects.all():
-        wanted = listed_columns.copied(vars(row))
+        wanted = listed_columns.copy_columns(vars(row))
         assert {name: getattr(row, name) for name in wanted} == wanted
     rates = dict(Thread.objects.values_list("name", "listed_rate"))
     assert rates == {"restless": 0, "t-1": UNRATED}
 
 
-def test_a_thread_is_moved_at_most_every_ten_seconds(agent: Agent) -> None:
+def test_thread_is_moved_at_most_every_ten_seconds(agent: Agent) -> None:
     append(agent, "t-1", "one")
     append(agent, "t-1", "two")
     assert listing.bring_up(get_thread(agent).listed_at + timedelta(seconds=9)) == 0
     assert get_thread(agent).listed_slots == 1
 
 
-def test_a_second_look_finds_nothing(agent: Agent) -> None:
+def test_second_listing_pass_finds_nothing(agent: Agent) -> None:
     for name in ("t-1", "t-2", "t-3"):
         append(agent, name, "one")
         append(agent, name, "two")
@@ -67,7 +67,7 @@ def test_more_than_a_batch_is_brought_up(
     assert set(Thread.objects.values_list("listed_slots", flat=True)) == {2}
 
 
-def test_appends_go_on_after_it(agent: Agent) -> None:
+def test_appends_continue_after_a_listing_pass(agent: Agent) -> None:
     append(agent, "t-1", "one")
     append(agent, "t-1", "two")
     listing.bring_up(timezone.now() + timedelta(seconds=11))

@@ -21,7 +21,7 @@ from memoryhub.services.access import projects
 from memoryhub.services.access.api_keys import Agent
 from memoryhub.services.rebuild import rebuild
 from memoryhub.workers import observing
-from memoryhub.workers.model_calls import model
+from memoryhub.workers.model_calls import build_model
 from memoryhub.workers.observing import ThreadObserver
 from tests.cast import scripted_model
 from tests.cast.erasings import erase
@@ -44,18 +44,18 @@ SETTINGS: dict[str, Any] = {
 def scripted(settings: Any) -> Iterator[ScriptedModel]:
     with scripted_model.running() as running:
         settings.MODEL = running.settings
-        running.replies = observed
+        running.replies = reply_with_line
         yield running
 
 
 def slots_of(question: dict[str, Any]) -> list[int]:
-    """The slots that a model is asked about."""
+    """Return the slots that a model is asked about."""
     asked = question["messages"][1]["content"]
     return [int(n) for n in re.findall(r"^\[(\d+)\] ", asked, re.MULTILINE)]
 
 
-def observed(_: str, question: dict[str, Any]) -> Reply:
-    """One line of all that is asked about."""
+def reply_with_line(_: str, question: dict[str, Any]) -> Reply:
+    """Reply with one line for all the slots asked about."""
     slots = slots_of(question) or [0]
     line = {
         "mark": "medium",
@@ -66,7 +66,7 @@ def observed(_: str, question: dict[str, Any]) -> Reply:
 
 
 def observer() -> ThreadObserver:
-    return ThreadObserver(ask=model(), calls=1)
+    return ThreadObserver(ask=build_model(), calls=1)
 
 
 def seen(agent: Agent) -> Observing:
@@ -83,24 +83,24 @@ def later(observer: ThreadObserver, seconds: float) -> None:
     observer.clock = lambda: clock.now() + timedelta(seconds=seconds)
 
 
-def test_what_a_project_wants_to_be_kept_is_asked_of_the_model(
+def test_observer_prompt_includes_the_projects_instructions(
     agent: Agent, acme: Project, scripted: ScriptedModel
 ) -> None:
     behind(agent)
-    projects.instruct(acme, observer="Keep order numbers.")
-    assert observer().round() == 1
+    projects.set_observer_instructions(acme, observer="Keep order numbers.")
+    assert observer().run_round() == 1
     assert "Keep order numbers." in scripted.asked[0]["messages"][0]["content"]
     (made,) = observers.list_waiting(get_thread(agent))
     assert str(made.body.prompt).startswith("observer/1+")
 
 
 @pytest.mark.usefixtures("scripted")
-def test_a_thread_that_is_behind_is_observed_before_a_turn_needs_it(
+def test_thread_that_is_behind_is_observed_before_a_turn_needs_it(
     agent: Agent,
 ) -> None:
     thread = behind(agent)
     assert thread.observer_due
-    while observer().round():
+    while observer().run_round():
         continue
     assert not get_thread(agent).observer_due
     assert seen(agent).watermark > 60
@@ -116,15 +116,17 @@ def test_a_thread_that_is_behind_is_observed_before_a_turn_needs_it(
     rebuild(get_thread(agent))
 
 
-def test_messages_during_call_stay_raw(agent: Agent, scripted: ScriptedModel) -> None:
+def test_messages_sent_during_an_observer_call_stay_raw(
+    agent: Agent, scripted: ScriptedModel
+) -> None:
     behind(agent)
 
     def slow(key: str, question: dict[str, Any]) -> Reply:
         append(agent, "t-1", "What came meanwhile.")
-        return observed(key, question)
+        return reply_with_line(key, question)
 
     scripted.replies = slow
-    assert observer().round() == 1
+    assert observer().run_round() == 1
     state = state_of(get_thread(agent))
     assert state.observing.watermark < state.slot_count
     names = {frame.entry.slot for frame in state.paging.frames.values()}
@@ -142,21 +144,21 @@ GARBAGE: dict[str, Callable[[str, dict[str, Any]], Reply]] = {
 
 
 @pytest.mark.parametrize("failure", GARBAGE)
-def test_poison_range_passes_to_extractive(
+def test_failing_range_is_observed_extractively(
     agent: Agent, scripted: ScriptedModel, failure: str
 ) -> None:
     behind(agent)
     scripted.replies = GARBAGE[failure]
     asked = observer()
     for times in range(1, 4):
-        assert asked.round() == 1
+        assert asked.run_round() == 1
         assert seen(agent).observer[:1] == (times,)
         assert seen(agent).watermark == 0
         # One retry that says why; then not before it is due again.
         assert len(scripted.asked) == 2 * times
-        assert asked.round() == 0
+        assert asked.run_round() == 0
         later(asked, 100 * times)
-    assert asked.round() == 1
+    assert asked.run_round() == 1
     assert len(scripted.asked) == 6
     (made,) = observers.list_waiting(get_thread(agent))
     assert made.body.method == "extractive"
@@ -167,12 +169,12 @@ def test_poison_range_passes_to_extractive(
 @pytest.mark.parametrize(
     "reply", [Reply(deed="reset"), Reply(b"no", 401), Reply(b"<html>", 200)], ids=repr
 )
-def test_errors_stay_out_of_turn(
+def test_observer_errors_do_not_reach_a_turn(
     agent: Agent, scripted: ScriptedModel, reply: Reply
 ) -> None:
     behind(agent)
     scripted.replies = lambda *_: reply
-    assert observer().round() == 1
+    assert observer().run_round() == 1
     assert seen(agent).observer.times == 1
     # The turn that needs room has it all the same.
     log, raw = request_of(talk(agent, 140, 300))
@@ -182,37 +184,41 @@ def test_errors_stay_out_of_turn(
     )
 
 
-def test_forget_during_run(agent: Agent, scripted: ScriptedModel) -> None:
+def test_subject_can_be_forgotten_during_an_observer_run(
+    agent: Agent, scripted: ScriptedModel
+) -> None:
     thread = behind(agent)
 
     def forgets(key: str, question: dict[str, Any]) -> Reply:
         erase(get_thread(agent), (1, 3))
-        return observed(key, question)
+        return reply_with_line(key, question)
 
     scripted.replies, asked = forgets, observer()
-    assert asked.round() == 1
+    assert asked.run_round() == 1
     assert (seen(agent).watermark, seen(agent).epoch) == (0, 1)
-    # What was refused once may be again, and costs tokens each time.
-    assert asked.round() == 0
-    scripted.replies = observed
-    while observer().round():
+    # A refused range may be refused again, and costs tokens each time.
+    assert asked.run_round() == 0
+    scripted.replies = reply_with_line
+    while observer().run_round():
         continue
     assert seen(agent).watermark > 0
     assert all("word0000" not in json.dumps(each) for each in scripted.asked[1:])
     assert thread.id == get_thread(agent).id
 
 
-def test_of_two_workers_only_one_asks(agent: Agent, scripted: ScriptedModel) -> None:
+def test_observer_is_asked_by_one_of_two_workers(
+    agent: Agent, scripted: ScriptedModel
+) -> None:
     behind(agent)
     other = observer()
     rounds = list[int]()
 
     def other_too(key: str, question: dict[str, Any]) -> Reply:
-        rounds.append(other.round())
-        return observed(key, question)
+        rounds.append(other.run_round())
+        return reply_with_line(key, question)
 
     scripted.replies = other_too
-    assert observer().round() == 1
+    assert observer().run_round() == 1
     assert rounds == [0]
     assert observing.LEASE == "observing"
 
@@ -222,7 +228,7 @@ def test_no_project_waits_for_anothers_threads(
     stranger: Agent,
     scripted: ScriptedModel,
 ) -> None:
-    """However slow the model is: rounds are short, and projects take turns in each."""
+    """Rounds are short, and projects take turns in each, however slow the model is."""
     words = [f"Number {n}: {'so on and on ' * 60}" for n in range(60)]
     for own, names in ((agent, ("a", "b", "c", "d", "e")), (stranger, ("late",))):
         for name in names:
@@ -231,6 +237,6 @@ def test_no_project_waits_for_anothers_threads(
     worker = observer()
     # Each call lasts four seconds of the ten that a round has.
     worker.clock = lambda: clock.now() + timedelta(seconds=4 * len(scripted.asked))
-    assert 1 < worker.round() < 4
+    assert 1 < worker.run_round() < 4
     firsts = [each["messages"][1]["content"] for each in scripted.asked[:2]]
     assert any("late Number" in each for each in firsts)

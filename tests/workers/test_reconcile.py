@@ -14,7 +14,7 @@ from django.db import DatabaseError
 
 from memoryhub.journal import writer
 from memoryhub.models.server.leases import Lease
-from memoryhub.workers.reconcile import LEASE, TASKS, Reconciler, Task
+from memoryhub.workers.reconcile import LEASE, TASKS, Reconciler, ReconcileTask
 from tests.harness.forks import ROOT
 
 pytestmark = pytest.mark.django_db
@@ -47,7 +47,9 @@ class Ticks:
         return self.now
 
 
-def reconciler(*tasks: Task, ticks: Ticks, holder: UUID | None = None) -> Reconciler:
+def reconciler(
+    *tasks: ReconcileTask, ticks: Ticks, holder: UUID | None = None
+) -> Reconciler:
     return Reconciler(
         holder=holder or uuid4(), tasks=tasks, ticks=ticks, clock=lambda: NOON
     )
@@ -58,56 +60,60 @@ def ticks() -> Ticks:
     return Ticks()
 
 
-def test_a_task_runs_when_it_is_due(ticks: Ticks) -> None:
+def test_task_runs_when_it_is_due(ticks: Ticks) -> None:
     often, rarely = Diary(3), Diary(0)
     loop = reconciler(
-        Task(name="often", every_seconds=10, work=often),
-        Task(name="rarely", every_seconds=3600, work=rarely),
+        ReconcileTask(name="often", every_seconds=10, work=often),
+        ReconcileTask(name="rarely", every_seconds=3600, work=rarely),
         ticks=ticks,
     )
-    assert loop.round() == {"often": 3, "rarely": 0}
+    assert loop.run_round() == {"often": 3, "rarely": 0}
     ticks.now = 9
-    assert loop.round() == {}
+    assert loop.run_round() == {}
     ticks.now = 10
-    assert loop.round() == {"often": 3}
+    assert loop.run_round() == {"often": 3}
     assert (len(often.at), len(rarely.at)) == (2, 1)
 
 
-def test_what_was_full_is_due_again_at_once(ticks: Ticks) -> None:
+def test_task_with_a_full_batch_is_due_again_at_once(ticks: Ticks) -> None:
     diary, other = Diary(5), Diary()
     loop = reconciler(
-        Task(name="full", every_seconds=15, work=diary, full=5),
-        Task(name="other", every_seconds=8, work=other),
+        ReconcileTask(name="full", every_seconds=15, work=diary, full=5),
+        ReconcileTask(name="other", every_seconds=8, work=other),
         ticks=ticks,
     )
-    assert loop.round() == {"full": 5, "other": 1}
-    assert loop.pause() == 0
+    assert loop.run_round() == {"full": 5, "other": 1}
+    assert loop.compute_pause() == 0
     diary.count = 4
-    assert loop.round() == {"full": 4}
-    assert loop.pause() == 8
+    assert loop.run_round() == {"full": 4}
+    assert loop.compute_pause() == 8
     ticks.now = 6
-    assert loop.pause() == 2
+    assert loop.compute_pause() == 2
     ticks.now = 9
-    assert (loop.round(), loop.pause()) == ({"other": 1}, 6)
+    assert (loop.run_round(), loop.compute_pause()) == ({"other": 1}, 6)
 
 
-def test_a_round_comes_within_ten_seconds_and_before_a_task_is_late(
+def test_round_comes_within_ten_seconds_and_before_a_task_is_late(
     ticks: Ticks,
 ) -> None:
-    """Also where others work, so that the lease is looked at."""
-    loop = reconciler(Task(name="t", every_seconds=3600, work=Diary()), ticks=ticks)
-    assert loop.pause() == 10
-    loop.round()
-    assert loop.pause() == 10
-    soon = reconciler(Task(name="t", every_seconds=1, work=Diary()), ticks=ticks)
-    assert soon.round() == {}
-    assert soon.pause() == 10
+    """Idle processes come round as well, to look at the lease."""
+    loop = reconciler(
+        ReconcileTask(name="t", every_seconds=3600, work=Diary()), ticks=ticks
+    )
+    assert loop.compute_pause() == 10
+    loop.run_round()
+    assert loop.compute_pause() == 10
+    soon = reconciler(
+        ReconcileTask(name="t", every_seconds=1, work=Diary()), ticks=ticks
+    )
+    assert soon.run_round() == {}
+    assert soon.compute_pause() == 10
     Lease.objects.update(expires_at=NOON)
-    assert soon.round() == {"t": 1}
-    assert soon.pause() == 1
+    assert soon.run_round() == {"t": 1}
+    assert soon.compute_pause() == 1
 
 
-def test_expiry_comes_round_as_it_is_set(tmp_path: Path) -> None:
+def test_expiry_interval_follows_its_setting(tmp_path: Path) -> None:
     every = (
         "import django; django.setup()\nfrom memoryhub.workers.reconcile import TASKS"
     )
@@ -138,45 +144,49 @@ def run_with(seconds: str, code: str, folder: Path) -> subprocess.CompletedProce
     )
 
 
-def test_a_task_that_fails_stops_no_other(
+def test_task_that_fails_stops_no_other(
     ticks: Ticks, capsys: pytest.CaptureFixture[str]
 ) -> None:
     diary = Diary()
     loop = reconciler(
-        Task(name="broken", every_seconds=10, work=broken),
-        Task(name="fine", every_seconds=10, work=diary),
+        ReconcileTask(name="broken", every_seconds=10, work=broken),
+        ReconcileTask(name="fine", every_seconds=10, work=diary),
         ticks=ticks,
     )
-    assert loop.round() == {"fine": 1}
+    assert loop.run_round() == {"fine": 1}
     said = capsys.readouterr().out
     assert '"code": "DatabaseError"' in said
     assert "no text of a library" not in said
 
 
-def test_of_two_processes_one_works(ticks: Ticks) -> None:
+def test_reconciler_runs_in_one_of_two_processes(ticks: Ticks) -> None:
     mine, theirs = Diary(), Diary()
-    first = reconciler(Task(name="t", every_seconds=1, work=mine), ticks=ticks)
-    second = reconciler(Task(name="t", every_seconds=1, work=theirs), ticks=ticks)
-    first.round()
-    assert second.round() == {}
+    first = reconciler(ReconcileTask(name="t", every_seconds=1, work=mine), ticks=ticks)
+    second = reconciler(
+        ReconcileTask(name="t", every_seconds=1, work=theirs), ticks=ticks
+    )
+    first.run_round()
+    assert second.run_round() == {}
     Lease.objects.update(expires_at=NOON)
-    assert second.round() == {"t": 1}
-    assert first.round() == {}
+    assert second.run_round() == {"t": 1}
+    assert first.run_round() == {}
     assert (len(mine.at), len(theirs.at)) == (1, 1)
 
 
-def test_whoever_takes_over_does_everything_at_once(ticks: Ticks) -> None:
+def test_reconciler_runs_all_tasks_after_taking_over_the_lease(ticks: Ticks) -> None:
     diary = Diary()
-    loop = reconciler(Task(name="t", every_seconds=3600, work=diary), ticks=ticks)
-    loop.round()
+    loop = reconciler(
+        ReconcileTask(name="t", every_seconds=3600, work=diary), ticks=ticks
+    )
+    loop.run_round()
     Lease.objects.update(holder=uuid4())
-    assert loop.round() == {}
+    assert loop.run_round() == {}
     Lease.objects.update(expires_at=NOON)
-    assert loop.round() == {"t": 1}
+    assert loop.run_round() == {"t": 1}
 
 
 def test_every_task_of_ours_runs_on_an_empty_instance() -> None:
-    done = Reconciler().round()
+    done = Reconciler().run_round()
     assert set(done) == {task.name for task in TASKS}
     assert set(done.values()) == {0}
 
@@ -189,14 +199,14 @@ def running_writer() -> Iterator[None]:
 
 
 @pytest.mark.django_db(transaction=True)
-def test_the_loop_runs_in_a_thread_and_gives_its_lease_up(
+def test_reconciler_loop_runs_in_a_thread_and_releases_its_lease(
     running_writer: None,
 ) -> None:
     diary = Diary()
-    loop = Reconciler(tasks=(Task(name="t", every_seconds=10, work=diary),))
+    loop = Reconciler(tasks=(ReconcileTask(name="t", every_seconds=10, work=diary),))
     loop.start()
     assert diary.ran.wait(20)
     loop.stop()
     lease = Lease.objects.get(name=LEASE)
     assert lease.holder == loop.holder
-    assert Reconciler().round().keys() == {task.name for task in TASKS}
+    assert Reconciler().run_round().keys() == {task.name for task in TASKS}

@@ -9,11 +9,11 @@ from django.utils import timezone
 from memoryhub import journal
 from memoryhub.errors import StaleError, ThreadErasedError
 from memoryhub.journal import Order
-from memoryhub.journal.log.log import recorded
-from memoryhub.journal.writing.writer import Journal, writer
+from memoryhub.journal.log.log import to_recorded
+from memoryhub.journal.writing.writer import BatchCommitter, writer
 from memoryhub.kernel.commands import AmendThread, CloseThread
-from memoryhub.kernel.state.events import Limits, ThreadRetired
-from memoryhub.kernel.state.state import Scope
+from memoryhub.kernel.state.events import ThreadConfig, ThreadRetired
+from memoryhub.kernel.state.state import ScopeLabels
 from memoryhub.models.erasures import Erasure, Hold, Receipt
 from memoryhub.models.events import Event
 from memoryhub.models.projects import Project
@@ -38,8 +38,8 @@ def keep_for(project: Project, days: int | None) -> None:
 
 def fork(agent: Agent, name: str, parent: str) -> None:
     row = get_thread(agent, parent)
-    command = threads.fork_command(
-        row, row.head_seq, scope=Scope(), labels=None, config=Limits()
+    command = threads.build_fork(
+        row, row.head_seq, scope=ScopeLabels(), labels=None, config=ThreadConfig()
     )
     run(threads.fork(agent=agent, name=name, command=command))
 
@@ -48,12 +48,12 @@ def statuses(agent: Agent, *names: str) -> list[str]:
     return [get_thread(agent, name).status for name in names]
 
 
-def test_nothing_is_retired_unless_asked(agent: Agent) -> None:
+def test_retention_retires_nothing_without_a_policy(agent: Agent) -> None:
     append(agent, "t-1", "one")
     assert retention.retire(timezone.now() + 400 * DAY) == 0
 
 
-def test_an_idle_thread_is_retired_by_an_event(agent: Agent, acme: Project) -> None:
+def test_idle_thread_is_retired_by_an_event(agent: Agent, acme: Project) -> None:
     keep_for(acme, 30)
     append(agent, "t-1", "one", "two")
     active = get_thread(agent).last_active_at
@@ -62,7 +62,7 @@ def test_an_idle_thread_is_retired_by_an_event(agent: Agent, acme: Project) -> N
     assert retention.retire(active + 33 * DAY) == 1
     row = get_thread(agent)
     assert row.status == "retired"
-    last = recorded(Event.objects.get(thread=row, seq=row.head_seq))
+    last = to_recorded(Event.objects.get(thread=row, seq=row.head_seq))
     assert isinstance(last.event, ThreadRetired)
     assert last.actor == "worker:retention"
     assert (last.event.policy_days, last.event.idle_days) == (30, 33)
@@ -72,7 +72,7 @@ def test_an_idle_thread_is_retired_by_an_event(agent: Agent, acme: Project) -> N
     assert retention.retire(active + 90 * DAY) == 0
 
 
-def test_a_closed_thread_is_retired_as_well(agent: Agent, acme: Project) -> None:
+def test_closed_thread_is_retired_as_well(agent: Agent, acme: Project) -> None:
     keep_for(acme, 30)
     append(agent, "t-1", "one")
     close = Order(
@@ -83,7 +83,7 @@ def test_a_closed_thread_is_retired_as_well(agent: Agent, acme: Project) -> None
 
 
 @pytest.mark.parametrize(("own", "project", "retired"), [(90, 30, 0), (10, None, 1)])
-def test_a_threads_own_policy_counts_first(
+def test_threads_own_policy_counts_first(
     agent: Agent, acme: Project, own: int, project: int | None, retired: int
 ) -> None:
     # When it was made, the project asked for no more.
@@ -94,20 +94,20 @@ def test_a_threads_own_policy_counts_first(
 
 
 def test_retention_counts_only_activity(agent: Agent, acme: Project) -> None:
-    """What workers do to a thread, and looking at it, keeps it no longer."""
+    """Work by workers, and reading, do not prolong the life of a thread."""
     keep_for(acme, 30)
     append(agent, "t-1", "one")
     append(agent, "t-1", "two")
     later = timezone.now() + 20 * DAY
     with time_machine.travel(later, tick=False):
-        writer.journal = Journal()
+        writer.journal = BatchCommitter()
         command = AmendThread(labels={"seen": True})
         address = agent.address("t-1")
         order = Order(address=address, command=command, actor="worker:observing")
         journal.perform(order)
         listing.bring_up(later)
         row = get_thread(agent)
-        journal.state_at(row, row.head_seq)
+        journal.fold_thread(row, row.head_seq)
         assert row.last_active_at is not None
         assert row.last_event_at > row.last_active_at
         assert retention.retire(later) == 0
@@ -115,7 +115,7 @@ def test_retention_counts_only_activity(agent: Agent, acme: Project) -> None:
 
 
 @pytest.mark.parametrize("actor", ["operator:1", "import"])
-def test_operators_and_imports_keep_a_thread(
+def test_operators_and_imports_count_as_activity(
     agent: Agent, acme: Project, actor: str
 ) -> None:
     keep_for(acme, 30)
@@ -129,7 +129,7 @@ def test_operators_and_imports_keep_a_thread(
     assert retention.retire(later + 31 * DAY) == 1
 
 
-def test_an_active_fork_keeps_all_its_ancestors(agent: Agent, acme: Project) -> None:
+def test_active_fork_keeps_all_its_ancestors(agent: Agent, acme: Project) -> None:
     keep_for(acme, 30)
     append(agent, "old", "one")
     fork(agent, "child", "old")
@@ -142,19 +142,17 @@ def test_an_active_fork_keeps_all_its_ancestors(agent: Agent, acme: Project) -> 
     assert retention.retire(later + 31 * DAY) == 3
 
 
-def test_a_thread_that_moved_meanwhile_is_left_alone(
-    agent: Agent, acme: Project
-) -> None:
+def test_thread_that_moved_meanwhile_is_left_alone(agent: Agent, acme: Project) -> None:
     keep_for(acme, 30)
     append(agent, "t-1", "one")
     seen = get_thread(agent)
     append(agent, "t-1", "two")
-    order = retention.order(seen, days=30, now=timezone.now() + 31 * DAY)
+    order = retention.build_order(seen, days=30, now=timezone.now() + 31 * DAY)
     with pytest.raises(StaleError):
         journal.perform(order)
 
 
-def test_many_are_retired_in_batches(
+def test_many_threads_are_retired_in_batches(
     agent: Agent, acme: Project, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(retention, "BATCH", 2)
@@ -165,7 +163,7 @@ def test_many_are_retired_in_batches(
 
 
 def hand_in(agent: Agent) -> list[Erasure]:
-    """One round of handing in, and every erasure run to its end."""
+    """Hand in once, and run every erasure to its end."""
     retention.hand_in(timezone.now())
     rows = Erasure.objects.exclude(state__in=CLOSED)
     return [finish(row) for row in rows]
@@ -173,13 +171,13 @@ def hand_in(agent: Agent) -> list[Erasure]:
 
 def finish(row: Erasure) -> Erasure:
     for _ in Erasure.State.values:
-        row = erasures.advance(row)
+        row = erasures.advance_erasure(row)
     return row
 
 
 @pytest.mark.django_db(transaction=True)
-def test_what_is_retired_is_erased(agent: Agent, acme: Project) -> None:
-    """With the reason `retention`, and the policy in the place of a confirmation."""
+def test_retired_thread_is_erased_for_retention(agent: Agent, acme: Project) -> None:
+    """The reason is `retention`, and the policy stands in place of a confirmation."""
     keep_for(acme, 30)
     make_thread(agent, "ann-1", user_id="ann")
     append(agent, "ann-1", "one")
@@ -197,7 +195,7 @@ def test_what_is_retired_is_erased(agent: Agent, acme: Project) -> None:
 
 
 @pytest.mark.django_db(transaction=True)
-def test_one_thread_of_a_subject_is_erased_after_the_other(
+def test_threads_of_a_subject_are_erased_one_after_the_other(
     agent: Agent, acme: Project
 ) -> None:
     keep_for(acme, 30)
@@ -210,7 +208,9 @@ def test_one_thread_of_a_subject_is_erased_after_the_other(
     assert {*Thread.objects.values_list("status", flat=True)} == {"erased"}
 
 
-def test_what_is_held_or_restricted_is_not_erased(agent: Agent, acme: Project) -> None:
+def test_held_or_restricted_thread_is_not_erased_by_retention(
+    agent: Agent, acme: Project
+) -> None:
     keep_for(acme, 30)
     for user_id in ("held", "restricted"):
         make_thread(agent, f"{user_id}-1", user_id=user_id)

@@ -29,7 +29,7 @@ def ann(agent: Agent) -> Subject:
 
 @pytest.fixture
 def night(monkeypatch: pytest.MonkeyPatch) -> datetime:
-    """Now, whatever the hour."""
+    """Return the present time, as the hour of night scans."""
     monkeypatch.setattr(night_scans, "NIGHT", range(24))
     return datetime.now(UTC)
 
@@ -42,53 +42,51 @@ def scanned() -> int:
     return AuditEntry.objects.filter(action="scanned", actor_ref="scan").count()
 
 
-def test_while_nothing_is_due_nothing_is_written(ann: Subject, night: datetime) -> None:
-    assert scanner(night).round() == 0
+def test_idle_scanner_takes_no_lease(ann: Subject, night: datetime) -> None:
+    assert scanner(night).run_round() == 0
     assert not Lease.objects.filter(name=LEASE).exists()
 
 
-def test_of_two_processes_one_scans(ann: Subject, night: datetime) -> None:
+def test_scanner_runs_in_one_of_two_processes(ann: Subject, night: datetime) -> None:
     forget(ann)
     other = uuid4()
     assert leases.hold(LEASE, holder=other, now=night)
-    assert scanner(night).round() == 0
+    assert scanner(night).run_round() == 0
     assert scanned() == 0
     leases.release(LEASE, holder=other, now=night)
-    assert scanner(night).round() == 1
+    assert scanner(night).run_round() == 1
     assert (scanned(), Receipt.objects.filter(n__gt=0).count()) == (1, 1)
     # Given up, so that nobody waits for its end.
     assert leases.hold(LEASE, holder=other, now=night)
 
 
-def test_whoever_is_stopped_gives_it_up(ann: Subject, night: datetime) -> None:
+def test_stopped_scanner_gives_up_its_scan(ann: Subject, night: datetime) -> None:
     forget(ann)
     stopped = scanner(night)
     stopped.stop()
-    assert stopped.round() == 0
+    assert stopped.run_round() == 0
     assert scanned() == 0
-    assert scanner(night).round() == 1
+    assert scanner(night).run_round() == 1
 
 
-def test_whoever_loses_the_lease_gives_it_up(ann: Subject, night: datetime) -> None:
+def test_scanner_that_loses_its_lease_gives_up(ann: Subject, night: datetime) -> None:
     mine = Scanner(clock=lambda: night, beat_seconds=0.01)
     assert leases.hold(LEASE, holder=mine._lease.holder, now=night)
-    with mine._lease.beating():
-        mine._go_on(1)
+    with mine._lease.keep_beating():
+        mine._require_running(1)
         Lease.objects.filter(name=LEASE).update(holder=uuid4())
         assert mine._lease.lost.wait(30)
         with pytest.raises(GivenUpError):
-            mine._go_on(1)
+            mine._require_running(1)
 
 
-def test_one_round_of_everything_scans_once_a_night(
-    ann: Subject, night: datetime
-) -> None:
-    """As `manage.py worker --once` does, however often a timer calls it."""
+def test_worker_once_scans_once_a_night(ann: Subject, night: datetime) -> None:
+    """`manage.py worker --once` does such a round, however often a timer calls it."""
     forget(ann)
 
     def once(now: datetime) -> int:
         loop = Reconciler(tasks=(), scanner=scanner(now), eraser=Eraser())
-        done = loop.once()
+        done = loop.run_once()
         assert done is not None
         return done["scans"]
 
@@ -96,11 +94,11 @@ def test_one_round_of_everything_scans_once_a_night(
     assert scanned() == 1
 
 
-def test_the_loop_scans_in_a_thread_of_its_own(
+def test_reconciler_loop_scans_in_its_own_thread(
     ann: Subject, night: datetime, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     forget(ann)
-    made, run = Event(), night_scans.run
+    made, run = Event(), night_scans.run_scans
 
     def told(progress: object) -> list[ScanResult]:
         try:
@@ -108,7 +106,7 @@ def test_the_loop_scans_in_a_thread_of_its_own(
         finally:
             made.set()
 
-    monkeypatch.setattr(night_scans, "run", told)
+    monkeypatch.setattr(night_scans, "run_scans", told)
     loop = scanner(night)
     loop.start()
     assert made.wait(60)

@@ -15,7 +15,7 @@ from tests.cast.factories import append, get_thread, make_thread
 pytestmark = pytest.mark.django_db
 
 
-def test_the_sums_are_those_of_the_threads(
+def test_project_stats_sum_up_the_threads(
     agent: Agent, stranger: Agent, zeta: Project
 ) -> None:
     append(agent, "t-1", "one", "two")
@@ -49,14 +49,14 @@ def test_threads_over_ninety_percent_are_counted(agent: Agent) -> None:
     assert ProjectStats.objects.get(project=agent.project).nearly_full_threads == 1
 
 
-def test_a_project_whose_row_is_missing_gets_one(acme: Project) -> None:
+def test_project_whose_row_is_missing_gets_one(acme: Project) -> None:
     ProjectStats.objects.all().delete()
     stats.take(timezone.now())
     assert ProjectStats.objects.get(project=acme).slots == 0
 
 
 @pytest.mark.parametrize("threads", [1, 12])
-def test_it_costs_three_statements(
+def test_stats_cost_three_statements(
     agent: Agent, threads: int, django_assert_num_queries: Any
 ) -> None:
     for n in range(threads):

@@ -1,4 +1,4 @@
-"""Parts of the OpenAPI document, so small that all of them can be described."""
+"""Compaction of the OpenAPI document: shared parts, short schemas, none unused."""
 
 from __future__ import annotations
 
@@ -9,14 +9,14 @@ SchemaPart = dict[str, Any]
 
 _SCHEMAS: Final = "#/components/schemas/"
 _SCALARS: Final = frozenset({"boolean", "integer", "number", "string"})
-#: What a client sends or gets; no schemas, whatever their members are called.
+#: Members that hold example values, not schemas, whatever the values contain.
 _VALUES: Final = ("example", "examples")
 
 
 class Shared:
-    """Parts of a kind that operations refer to, each said once.
+    """Document parts of one kind that operations refer to, each stored once.
 
-    Operations have a thousand refusals and parameters, of which few differ.
+    Operations have about a thousand refusals and parameters, few of them distinct.
     """
 
     def __init__(self, kind: str) -> None:
@@ -24,7 +24,7 @@ class Shared:
         self.named: dict[str, SchemaPart] = {}
 
     def refer(self, base: str, part: SchemaPart) -> dict[str, str]:
-        """Answer a reference to this part, which is kept under a name like `base`."""
+        """Store this part under a name like `base`; return a reference to it."""
         base, number = base.replace("-", ""), 1
         name = base
         while self.named.setdefault(name, part) != part:
@@ -34,13 +34,13 @@ class Shared:
 
 
 def shorten(part: Any) -> None:
-    """Drop what says nothing, or nothing that generators can take.
+    """Drop schema members that carry no information or that generators cannot take.
 
-    What Pydantic makes of a field's name; only a title that is text is one, since a
-    property of that name is a schema. And an object by default, which its own fields'
-    defaults say as well.
+    Pydantic's titles and object defaults are dropped. A `title` goes only if it is
+    text, since a property of that name is a schema. An object's own fields repeat its
+    default.
     """
-    for each in _walk(part):
+    for each in _iter_objects(part):
         if isinstance(each.get("title"), str):
             del each["title"]
         if "allOf" in each:
@@ -48,11 +48,11 @@ def shorten(part: Any) -> None:
             each |= {**whole, **each}
         if isinstance(each.get("default"), dict) and "$ref" in each:
             del each["default"]
-        _join_null(each)
+        _join_null_type(each)
 
 
-def _join_null(part: SchemaPart) -> None:
-    """A text or null in one schema; lists of words and whole objects stay apart."""
+def _join_null_type(part: SchemaPart) -> None:
+    """Merge `anyOf` of a scalar and null into one schema; leave enums and objects."""
     null = {"type": "null"}
     kinds = part.get("anyOf", [])
     if len(kinds) != 2 or null not in kinds:
@@ -63,9 +63,10 @@ def _join_null(part: SchemaPart) -> None:
         part |= {**kind, **part, "type": [kind["type"], "null"]}
 
 
-def parameter(given: SchemaPart) -> SchemaPart:
-    """Say once what Ninja says of it and of its schema; an address has no null."""
-    # A list of examples is a schema's; a parameter's own would each have a name.
+def shorten_parameter(given: SchemaPart) -> SchemaPart:
+    """Merge the description of a parameter and of its schema; drop null, which no
+    address has."""
+    # A list of examples belongs to a schema; a parameter's examples are named.
     given = {name: value for name, value in given.items() if name != "examples"}
     schema = dict(given["schema"])
     described = [given.get("description"), schema.pop("description", None)]
@@ -77,7 +78,7 @@ def parameter(given: SchemaPart) -> SchemaPart:
     if isinstance(schema.get("type"), list):
         schema["type"] = schema["type"][0]
     if not given.get("required"):
-        # As the specification has it, too.
+        # False is the specification's default, too.
         given.pop("required", None)
     description = next(filter(None, described), None)
     return {**given, "schema": schema} | (
@@ -86,10 +87,10 @@ def parameter(given: SchemaPart) -> SchemaPart:
 
 
 def prune(schemas: dict[str, SchemaPart], roots: Any) -> None:
-    """Drop the schemas that nothing refers to: queries are told by parameter."""
+    """Drop schemas that nothing refers to; query schemas are listed as parameters."""
     used, waiting = set[str](), [roots]
     while waiting:
-        for each in _walk(waiting.pop()):
+        for each in _iter_objects(waiting.pop()):
             name = str(each.get("$ref", "")).removeprefix(_SCHEMAS)
             if name in schemas and name not in used:
                 used.add(name)
@@ -98,13 +99,13 @@ def prune(schemas: dict[str, SchemaPart], roots: Any) -> None:
         del schemas[name]
 
 
-def _walk(part: Any) -> Iterator[SchemaPart]:
-    """Every object of it, itself included, but for those that are values."""
+def _iter_objects(part: Any) -> Iterator[SchemaPart]:
+    """Yield every object of a part, itself included, except example values."""
     if isinstance(part, list):
         for each in part:
-            yield from _walk(each)
+            yield from _iter_objects(each)
     if isinstance(part, dict):
         yield part
         for name, each in part.items():
             if name not in _VALUES:
-                yield from _walk(each)
+                yield from _iter_objects(each)

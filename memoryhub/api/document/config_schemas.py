@@ -1,4 +1,4 @@
-"""A thread's limits and its settings of paging on the wire."""
+"""Schemas of a thread's limits and paging settings."""
 
 from __future__ import annotations
 
@@ -7,17 +7,17 @@ from typing import Any, Self
 from pydantic import ConfigDict, Field, ValidationInfo, field_validator
 
 from memoryhub.api.document.fields import (
+    FieldRefusedError,
     In,
     MaxKeyBytes,
     MaxSlots,
     Out,
-    RefusedError,
     RetentionDays,
     TtlSeconds,
-    bounded,
+    build_bounded_type,
 )
 from memoryhub.kernel.memory.nouns import LIMITS
-from memoryhub.kernel.state.events import Limits
+from memoryhub.kernel.state.events import ThreadConfig
 from memoryhub.kernel.state.paging_config import (
     DECIMALS,
     RANGES,
@@ -28,26 +28,28 @@ from memoryhub.kernel.state.paging_config import (
     Policy,
     RecallScope,
     TokenizerName,
-    settings_of,
+    build_settings,
 )
 from memoryhub.kernel.state.state import DEFAULT_MAX_SLOTS
 
 
 def _add_ranges(schema: dict[str, Any]) -> None:
-    """Add to the schema which numbers each setting takes."""
+    """Add the allowed range of each setting to the schema."""
     for name, (least, most) in RANGES.items():
         number, _ = schema["properties"][name]["anyOf"]
         number |= {"minimum": least, "maximum": most}
 
 
-class ConfigIn(In, Limits):
-    """Limits and paging of a thread; how the settings hang together is checked too."""
+class ConfigIn(In, ThreadConfig):
+    """Limits and paging of a thread. Settings are also checked against each other."""
 
     model_config = ConfigDict(json_schema_extra=_add_ranges)
 
     max_slots: MaxSlots | None = None
     retention_idle_days: RetentionDays | None = None
-    __annotations__ |= {name: bounded(limit) for name, limit in LIMITS.items()}
+    __annotations__ |= {
+        name: build_bounded_type(limit) for name, limit in LIMITS.items()
+    }
     max_key_bytes: MaxKeyBytes | None = None
     default_ttl_seconds: TtlSeconds | None = Field(
         None, description="Of keys set without an expiry; absent: the project's."
@@ -81,12 +83,12 @@ class ConfigIn(In, Limits):
         if number is None:
             return None
         if not least <= number <= most or round(number, DECIMALS) != number:
-            raise RefusedError("value")
+            raise FieldRefusedError("value")
         return number
 
 
 class ConfigOut(Out):
-    """What holds in the thread, defaults filled in."""
+    """Effective limits and settings of the thread."""
 
     max_slots: int
     retention_idle_days: int | None
@@ -126,8 +128,8 @@ class ConfigOut(Out):
     fault_confidence_threshold: Confidence
 
     @classmethod
-    def of(cls, config: Limits) -> Self:
-        settings = settings_of(config)
+    def from_config(cls, config: ThreadConfig) -> Self:
+        settings = build_settings(config)
         found = {name: getattr(settings, name) for name in settings.__slots__}
         found["recall_tokens"] = settings.recall_room
         found |= {n: getattr(config, n) or limit.default for n, limit in LIMITS.items()}

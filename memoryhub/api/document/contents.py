@@ -1,4 +1,4 @@
-"""Contents of pages on the wire: one shape for each modality."""
+"""Contents of pages on the wire: one schema for each modality."""
 
 from __future__ import annotations
 
@@ -10,42 +10,44 @@ from typing import Annotated, Any, Final, Self
 from pydantic import AfterValidator, ConfigDict, ValidationError, model_validator
 
 from memoryhub.api import allowed
-from memoryhub.api.document.fields import In, RefusedError
+from memoryhub.api.document.fields import FieldRefusedError, In
 from memoryhub.kernel.text import strict_json
 
 MAX_EMBEDDING: Final = 4_096
 MAX_META_BYTES: Final = 16 * 1024
 
 
-def _base64(text: str) -> str:
+def _check_base64(text: str) -> str:
     try:
         base64.b64decode(text, validate=True)
     except (binascii.Error, ValueError):
-        raise RefusedError("value", allowed="standard base64") from None
+        raise FieldRefusedError("value", allowed="standard base64") from None
     return text
 
 
-def _seconds(number: float) -> float:
+def _check_seconds(number: float) -> float:
     if not (isfinite(number) and number >= 0):
-        raise RefusedError("value", allowed="seconds, 0 or more")
+        raise FieldRefusedError("value", allowed="seconds, 0 or more")
     return number
 
 
-def _embedding(numbers: list[float]) -> list[float]:
+def _check_embedding(numbers: list[float]) -> list[float]:
     if not 1 <= len(numbers) <= MAX_EMBEDDING or not all(map(isfinite, numbers)):
         says = f"1 to {MAX_EMBEDDING} numbers"
-        raise RefusedError("value", allowed=says)
+        raise FieldRefusedError("value", allowed=says)
     return numbers
 
 
-def _size(numbers: list[int]) -> list[int]:
+def _check_size(numbers: list[int]) -> list[int]:
     if len(numbers) != 2 or min(numbers) < 1:
-        raise RefusedError("value", allowed="width and height in pixels, 1 or more")
+        raise FieldRefusedError(
+            "value", allowed="width and height in pixels, 1 or more"
+        )
     return numbers
 
 
-Base64 = Annotated[str, AfterValidator(_base64)]
-Seconds = Annotated[float, AfterValidator(_seconds)]
+Base64 = Annotated[str, AfterValidator(_check_base64)]
+Seconds = Annotated[float, AfterValidator(_check_seconds)]
 
 
 class TextContent(In):
@@ -56,13 +58,13 @@ class ImageContent(In):
     caption: str | None = None
     url: str | None = None
     base64: Base64 | None = None
-    embedding: Annotated[list[float], AfterValidator(_embedding)] | None = None
+    embedding: Annotated[list[float], AfterValidator(_check_embedding)] | None = None
 
     @model_validator(mode="after")
     def something_to_go_by(self) -> Self:
         if self.caption is None and self.url is None and self.base64 is None:
             says = "a text, unless `url` or `base64` is sent"
-            raise RefusedError("value", allowed=says, loc=("caption",))
+            raise FieldRefusedError("value", allowed=says, loc=("caption",))
         return self
 
 
@@ -99,12 +101,12 @@ class StructuredContent(In):
 
 
 class Meta(In):
-    """What is said of a page beside its content; other members are kept as they are."""
+    """Metadata of a page beside its content; other members are kept as sent."""
 
     model_config = ConfigDict(extra="allow", strict=True)
 
     mime_type: str | None = None
-    dimensions: Annotated[list[int], AfterValidator(_size)] | None = None
+    dimensions: Annotated[list[int], AfterValidator(_check_size)] | None = None
 
 
 _SHAPES: dict[str, type[In]] = {
@@ -116,46 +118,46 @@ _SHAPES: dict[str, type[In]] = {
 }
 
 
-def checked(content: dict[str, Any], *, modality: str) -> dict[str, Any]:
-    """Return the content as it was sent.
+def check_content(content: dict[str, Any], *, modality: str) -> dict[str, Any]:
+    """Check a content against the schema of its modality; return the content unchanged.
 
-    Raises RefusedError if it is not of its modality.
+    Raises FieldRefusedError if the content does not match.
     """
-    return _checked(_SHAPES[modality], content)
+    return _check_shape(_SHAPES[modality], content)
 
 
-def checked_meta(meta: dict[str, Any]) -> dict[str, Any]:
-    """Check what was sent beside a content. Raises RefusedError."""
-    if len(strict_json.as_sent(meta)) > MAX_META_BYTES:
-        raise RefusedError("value", allowed="at most 16 KiB of JSON")
-    return _checked(Meta, meta)
+def check_meta(meta: dict[str, Any]) -> dict[str, Any]:
+    """Check metadata and return it unchanged. Raises FieldRefusedError."""
+    if len(strict_json.dump_stored(meta)) > MAX_META_BYTES:
+        raise FieldRefusedError("value", allowed="at most 16 KiB of JSON")
+    return _check_shape(Meta, meta)
 
 
-def _checked(shape: type[In], value: dict[str, Any]) -> dict[str, Any]:
+def _check_shape(shape: type[In], value: dict[str, Any]) -> dict[str, Any]:
     try:
         shape.model_validate(value)
     except ValidationError as error:
-        raise _refused(shape, value, error) from None
+        raise _build_refusal(shape, value, error) from None
     return value
 
 
-def _refused(
+def _build_refusal(
     shape: type[In], value: dict[str, Any], error: ValidationError
-) -> RefusedError:
-    """The first thing that is wrong, in the words of the shape."""
+) -> FieldRefusedError:
+    """Build a refusal from the first validation error, in the words of the schema."""
     first = error.errors(include_url=False, include_input=False)[0]
     loc, schema = first["loc"], shape.model_json_schema()
     inner = first.get("ctx", {}).get("error")
     says = ""
-    if isinstance(inner, RefusedError):
+    if isinstance(inner, FieldRefusedError):
         loc, says = loc + inner.loc, inner.allowed
     elif first["type"] == "extra_forbidden":
-        within = allowed.at(schema, loc[:-1])
-        says = allowed.nearest_members(within, schema, near=str(loc[-1]))
+        within = allowed.resolve_schema(schema, loc[:-1])
+        says = allowed.describe_nearest_members(within, schema, near=str(loc[-1]))
         holder: Any = value
         for step in loc[:-1]:
             holder = holder[step]
-        # By its number: the name is the client's.
+        # Use the member's number: its name is the client's text.
         loc = (*loc[:-1], [*holder].index(loc[-1]))
-    says = says or allowed.words(allowed.at(schema, loc), schema)
-    return RefusedError("value", allowed=says, loc=loc)
+    says = says or allowed.describe_schema(allowed.resolve_schema(schema, loc), schema)
+    return FieldRefusedError("value", allowed=says, loc=loc)

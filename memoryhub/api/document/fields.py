@@ -1,4 +1,4 @@
-"""Fields of bodies and queries: each refuses with the code the reference names."""
+"""Field types of bodies and queries; each refuses with the code its reference names."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ from pydantic import (
 from memoryhub.errors import InvalidError, NotFoundError
 from memoryhub.kernel.messages import media, reading
 from memoryhub.kernel.parts import Capacity
-from memoryhub.kernel.state.bodies import whole_mib
+from memoryhub.kernel.state.bodies import check_whole_mib
 from memoryhub.kernel.state.events import LabelValue
 from memoryhub.kernel.state.pages import REFERENCE, is_reserved_id
 from memoryhub.kernel.state.state import MAX_LABELS
@@ -39,17 +39,17 @@ _WHOLE = re.compile(r"-?(?:0|[1-9][0-9]{0,18})")
 _ID = re.compile("[0-9a-f]{8}(?:-[0-9a-f]{4}){3}-[0-9a-f]{12}")
 
 
-#: Changes that one request makes.
+#: Most changes that one request may make.
 MAX_BATCH = 200
 
 
-def example(value: dict[str, Any]) -> ConfigDict:
-    """Return a schema's example, as its configuration."""
+def build_example(value: dict[str, Any]) -> ConfigDict:
+    """Return a model configuration with one schema example."""
     return ConfigDict(json_schema_extra={"examples": [value]})
 
 
 class In(BaseModel):
-    """What is sent: strict, and nothing beside what is named here."""
+    """A strict request schema; unknown fields are refused."""
 
     # Pydantic builds a schema when a request first needs the schema, not at the start.
     model_config = ConfigDict(
@@ -58,10 +58,10 @@ class In(BaseModel):
 
 
 class Out(BaseModel):
-    """What is answered; made from values that are right already.
+    """An answer schema; values are valid already.
 
-    Records of queries become it by the names of their attributes, inside of it as well;
-    a field whose attribute has another name says so by `validation_alias`.
+    Query records become answers by their attribute names, nested records too. A field
+    whose attribute has another name sets `validation_alias`.
     """
 
     model_config = ConfigDict(
@@ -73,16 +73,16 @@ class Out(BaseModel):
 
     @classmethod
     def from_record(cls, record: object, /, **others: Any) -> Self:
-        """Read the record's attributes by the names of the fields, but for `others`."""
+        """Build the answer from the record's attributes; `others` override fields."""
         same = cls.model_fields.keys() - others.keys()
         return cls(**{name: getattr(record, name) for name in same}, **others)
 
 
-class RefusedError(ValueError):
-    """A value that a field does not take; `code` says why, nothing shows the value.
+class FieldRefusedError(ValueError):
+    """A value that a field refuses; `code` says why, no message shows the value.
 
-    `allowed` says what it takes, where its schema does not; `loc` which of its fields
-    is meant, where a whole is refused.
+    `allowed` says what the field takes where its schema does not. `loc` names the field
+    that is meant when a whole object is refused.
     """
 
     def __init__(
@@ -94,134 +94,143 @@ class RefusedError(ValueError):
         super().__init__(code)
 
 
-def _name(text: str) -> str:
-    if not names.valid(text):
-        raise RefusedError("name")
+def _check_name(text: str) -> str:
+    if not names.is_valid(text):
+        raise FieldRefusedError("name")
     return text
 
 
-def thread_name(text: str) -> str:
-    """Check a thread's name, which must not be one that we keep for ourselves."""
-    # Home threads are read like any other; the journal lets nobody make one.
-    if names.reserved(text) and not text.startswith(names.HOME):
-        raise RefusedError("reserved_name")
-    return _name(text)
+def check_thread_name(text: str) -> str:
+    """Check that a thread's name is valid and not reserved."""
+    # Clients may read home threads; the journal refuses to create a home thread.
+    if names.is_reserved(text) and not text.startswith(names.HOME):
+        raise FieldRefusedError("reserved_name")
+    return _check_name(text)
 
 
-def _type(text: str) -> str:
-    if names.valid(text.replace(".", "")) and not names.qualified(text):
-        raise RefusedError("type_not_qualified")
+def _check_type(text: str) -> str:
+    if names.is_valid(text.replace(".", "")) and not names.is_qualified(text):
+        raise FieldRefusedError("type_not_qualified")
     if text.strip(".") != text:
-        raise RefusedError("type_not_qualified")
-    return _name(text)
+        raise FieldRefusedError("type_not_qualified")
+    return _check_name(text)
 
 
-def time(value: object) -> datetime:
-    """Parse a moment by RFC 3339, as UTC."""
+def parse_time(value: object) -> datetime:
+    """Parse an RFC 3339 time and return the time in UTC."""
     try:
         return times.read(value)
     except InvalidError as refusal:
-        raise RefusedError(refusal.invalid_code) from None
+        raise FieldRefusedError(refusal.invalid_code) from None
 
 
-def _label(value: object) -> LabelValue:
+def _check_label(value: object) -> LabelValue:
     if isinstance(value, str):
-        return _name(value)
+        return _check_name(value)
     if not isinstance(value, bool | int | float):
-        raise RefusedError("type")
+        raise FieldRefusedError("type")
     if not isfinite(value):
-        raise RefusedError("value")
+        raise FieldRefusedError("value")
     return value
 
 
-def _labels(labels: dict[str, LabelValue]) -> dict[str, LabelValue]:
+def _check_labels(labels: dict[str, LabelValue]) -> dict[str, LabelValue]:
     if len(labels) > MAX_LABELS:
-        raise RefusedError("value")
+        raise FieldRefusedError("value")
     return labels
 
 
-def whole(code: str, *, low: int = 0, high: int = MAX_INTEGER) -> Callable[[Any], int]:
-    """Return a reader of integers in a query; anything else is refused with `code`."""
+def build_integer_reader(
+    code: str, *, low: int = 0, high: int = MAX_INTEGER
+) -> Callable[[Any], int]:
+    """Build a reader of query integers that refuses any other value with `code`."""
 
     def read(value: object) -> int:
         if not isinstance(value, str) or not _WHOLE.fullmatch(value):
-            raise RefusedError(code)
+            raise FieldRefusedError(code)
         if not low <= (number := int(value)) <= high:
-            raise RefusedError(code)
+            raise FieldRefusedError(code)
         return number
 
     return read
 
 
-def within(low: int, high: int, *, code: str = "value") -> AfterValidator:
-    """Return the type of an integer of a body within a range."""
+def build_range_check(low: int, high: int, *, code: str = "value") -> AfterValidator:
+    """Build a validator that refuses a body integer outside a range."""
 
     def check(number: int) -> int:
         if not low <= number <= high:
-            raise RefusedError(code)
+            raise FieldRefusedError(code)
         return number
 
     return AfterValidator(check)
 
 
-def _at_most(size: int) -> AfterValidator:
-    """A text of at most so many bytes of UTF-8."""
+def _build_size_check(size: int) -> AfterValidator:
+    """Build a validator that refuses a text of more than `size` bytes in UTF-8."""
 
     def check(text: str) -> str:
         if len(text.encode()) > size:
-            raise RefusedError("value")
+            raise FieldRefusedError("value")
         return text
 
     return AfterValidator(check)
 
 
-def counted(low: int, high: int) -> WithJsonSchema:
-    """Return the description of an integer within a range."""
+def build_range_schema(low: int, high: int) -> WithJsonSchema:
+    """Return the JSON schema of an integer within a range."""
     return WithJsonSchema({"type": "integer", "minimum": low, "maximum": high})
 
 
-def bounded(limit: Capacity) -> Any:
-    """The type of a setting that bounds a noun; absent, its default holds."""
+def build_bounded_type(limit: Capacity) -> Any:
+    """Build the type of a setting that bounds a noun; an absent setting keeps its
+    default."""
     low, high = limit.least, limit.most
-    number = Annotated[int, within(low, high), counted(low, high)]
+    number = Annotated[int, build_range_check(low, high), build_range_schema(low, high)]
     return Annotated[number | None, Field(default=None)]
 
 
-def _own_page_id(text: str) -> str:
-    """The id of a page that its agent makes: none that is made by other routes."""
+def _check_own_page_id(text: str) -> str:
+    """Check the id of a page that the agent creates; refuse ids of other routes."""
     if is_reserved_id(text):
-        raise RefusedError("reserved_id")
-    return _name(text)
+        raise FieldRefusedError("reserved_id")
+    return _check_name(text)
 
 
-def _whole_mib(number: int) -> int:
+def _check_whole_mib(number: int) -> int:
     try:
-        return whole_mib(number)
+        return check_whole_mib(number)
     except ValueError:
-        raise RefusedError("value") from None
+        raise FieldRefusedError("value") from None
 
 
-def fitting(count: int | None, info: ValidationInfo) -> int | None:
-    """Check an agent's count of the field before: no token is less than a byte.
+def check_token_count(count: int | None, info: ValidationInfo) -> int | None:
+    """Check an agent's token count against the field before: a token is at least a
+    byte.
 
-    But for pictures and the like, of which an address may be all that is sent.
+    Contents with pictures or other media are exempt: the address may be all that is
+    sent.
     """
     content = info.data.get("content", info.data.get("text"))
-    if count is None or content is None or count <= len(strict_json.as_sent(content)):
+    if (
+        count is None
+        or content is None
+        or count <= len(strict_json.dump_stored(content))
+    ):
         return count
-    if any(media.weights(reading.read(content))):
+    if any(media.iter_weights(reading.read(content))):
         return count
-    raise RefusedError("value")
+    raise FieldRefusedError("value")
 
 
-def _share(number: float) -> float:
+def _check_share(number: float) -> float:
     if not 0 <= number <= 1:
-        raise RefusedError("value")
+        raise FieldRefusedError("value")
     return number
 
 
-def _id(text: str) -> UUID:
-    """An id of ours in an address; in any other form it is none that there is."""
+def _parse_id(text: str) -> UUID:
+    """Parse an id in an address; any other form names nothing that exists."""
     if not _ID.fullmatch(text):
         raise NotFoundError
     return UUID(text)
@@ -232,20 +241,24 @@ _TIME_SCHEMA = {"type": "string", "format": "date-time"}
 
 Id = Annotated[
     UUID,
-    PlainValidator(_id),
+    PlainValidator(_parse_id),
     WithJsonSchema({"type": "string", "format": "uuid"}),
 ]
-Name = Annotated[str, AfterValidator(_name), WithJsonSchema(_NAME_SCHEMA)]
-ThreadName = Annotated[str, AfterValidator(thread_name), WithJsonSchema(_NAME_SCHEMA)]
-OwnPageId = Annotated[str, AfterValidator(_own_page_id), WithJsonSchema(_NAME_SCHEMA)]
+Name = Annotated[str, AfterValidator(_check_name), WithJsonSchema(_NAME_SCHEMA)]
+ThreadName = Annotated[
+    str, AfterValidator(check_thread_name), WithJsonSchema(_NAME_SCHEMA)
+]
+OwnPageId = Annotated[
+    str, AfterValidator(_check_own_page_id), WithJsonSchema(_NAME_SCHEMA)
+]
 Hint = Annotated[
     str,
-    _at_most(MAX_HINT_BYTES),
+    _build_size_check(MAX_HINT_BYTES),
     WithJsonSchema({"type": "string", "description": "At most 1 KiB of UTF-8."}),
 ]
 Importance = Annotated[
     float,
-    AfterValidator(_share),
+    AfterValidator(_check_share),
     WithJsonSchema(
         {
             "type": "number",
@@ -257,7 +270,7 @@ Importance = Annotated[
 ]
 SlotType = Annotated[
     str,
-    AfterValidator(_type),
+    AfterValidator(_check_type),
     WithJsonSchema(
         {
             "type": "string",
@@ -269,10 +282,10 @@ SlotType = Annotated[
 ]
 Text = Annotated[
     str,
-    _at_most(MAX_TEXT_BYTES),
+    _build_size_check(MAX_TEXT_BYTES),
     WithJsonSchema({"type": "string", "description": "At most 16 KiB of UTF-8."}),
 ]
-#: Whatever was a person's once is looked for; what can be nobody's is refused then.
+#: Not checked here: a look-up takes any id that a person ever had, and refuses others.
 UserId = Annotated[
     str,
     WithJsonSchema(
@@ -285,23 +298,27 @@ UserId = Annotated[
         }
     ),
 ]
-Time = Annotated[datetime, PlainValidator(time), WithJsonSchema(_TIME_SCHEMA)]
+Time = Annotated[datetime, PlainValidator(parse_time), WithJsonSchema(_TIME_SCHEMA)]
 Label = Annotated[
     LabelValue,
-    PlainValidator(_label),
+    PlainValidator(_check_label),
     WithJsonSchema({"anyOf": [_NAME_SCHEMA, {"type": "number"}, {"type": "boolean"}]}),
 ]
 Labels = Annotated[
     dict[Name, Label],
-    AfterValidator(_labels),
+    AfterValidator(_check_labels),
     Field(json_schema_extra={"maxProperties": MAX_LABELS}),
 ]
-MaxSlots = Annotated[int, within(1, 10_000_000), counted(1, 10_000_000)]
-RetentionDays = Annotated[int, within(1, 36_500), counted(1, 36_500)]
+MaxSlots = Annotated[
+    int, build_range_check(1, 10_000_000), build_range_schema(1, 10_000_000)
+]
+RetentionDays = Annotated[
+    int, build_range_check(1, 36_500), build_range_schema(1, 36_500)
+]
 MaxKeyBytes = Annotated[
     int,
-    within(1024, 2**30),
-    AfterValidator(_whole_mib),
+    build_range_check(1024, 2**30),
+    AfterValidator(_check_whole_mib),
     WithJsonSchema(
         {
             "type": "integer",
@@ -311,24 +328,44 @@ MaxKeyBytes = Annotated[
         }
     ),
 ]
-TtlSeconds = Annotated[int, within(1, MAX_TTL_SECONDS), counted(1, MAX_TTL_SECONDS)]
-Tokens = Annotated[int, within(0, 2**31 - 1), counted(0, 2**31 - 1)]
-#: Of the content or text that stands before it.
-SentTokens = Annotated[Tokens | None, AfterValidator(fitting)]
+TtlSeconds = Annotated[
+    int, build_range_check(1, MAX_TTL_SECONDS), build_range_schema(1, MAX_TTL_SECONDS)
+]
+Tokens = Annotated[
+    int, build_range_check(0, 2**31 - 1), build_range_schema(0, 2**31 - 1)
+]
+#: Token count of the content or text field that precedes this field.
+SentTokens = Annotated[Tokens | None, AfterValidator(check_token_count)]
 Limit = Annotated[
-    int, BeforeValidator(whole("limit", low=1, high=MAX_LIMIT)), counted(1, MAX_LIMIT)
+    int,
+    BeforeValidator(build_integer_reader("limit", low=1, high=MAX_LIMIT)),
+    build_range_schema(1, MAX_LIMIT),
 ]
-#: In a body.
-BodyLimit = Annotated[int, within(1, MAX_LIMIT, code="limit"), counted(1, MAX_LIMIT)]
-Seq = Annotated[int, BeforeValidator(whole("at")), counted(0, MAX_INTEGER)]
-AtTurn = Annotated[int, BeforeValidator(whole("at")), counted(0, MAX_INTEGER)]
-Turn = Annotated[int, BeforeValidator(whole("value")), counted(0, MAX_INTEGER)]
+#: A limit in a body.
+BodyLimit = Annotated[
+    int, build_range_check(1, MAX_LIMIT, code="limit"), build_range_schema(1, MAX_LIMIT)
+]
+Seq = Annotated[
+    int, BeforeValidator(build_integer_reader("at")), build_range_schema(0, MAX_INTEGER)
+]
+AtTurn = Annotated[
+    int, BeforeValidator(build_integer_reader("at")), build_range_schema(0, MAX_INTEGER)
+]
+Turn = Annotated[
+    int,
+    BeforeValidator(build_integer_reader("value")),
+    build_range_schema(0, MAX_INTEGER),
+]
 PageLevel = Annotated[
-    int, BeforeValidator(whole("value", low=0, high=REFERENCE)), counted(0, REFERENCE)
+    int,
+    BeforeValidator(build_integer_reader("value", low=0, high=REFERENCE)),
+    build_range_schema(0, REFERENCE),
 ]
-LevelNumber = Annotated[int, within(0, REFERENCE), counted(0, REFERENCE)]
+LevelNumber = Annotated[
+    int, build_range_check(0, REFERENCE), build_range_schema(0, REFERENCE)
+]
 Bound = Annotated[
     int,
-    BeforeValidator(whole("value", low=-MAX_INTEGER)),
-    counted(-MAX_INTEGER, MAX_INTEGER),
+    BeforeValidator(build_integer_reader("value", low=-MAX_INTEGER)),
+    build_range_schema(-MAX_INTEGER, MAX_INTEGER),
 ]

@@ -1,6 +1,6 @@
-"""What fields and parameters are, by their names: one word means one thing.
+"""Descriptions of fields and parameters by name: one word has one meaning.
 
-A description that stands on the field itself goes before these.
+A description on the field itself takes precedence.
 """
 
 from __future__ import annotations
@@ -205,7 +205,7 @@ WORDS: Final[Mapping[str, str]] = {
     "ended": "Facts that were over by then as well.",
 }
 
-#: Where the name alone does not say it.
+#: Descriptions of `<schema>.<field>` where the field's name is ambiguous.
 WORDS_OF: Final[Mapping[str, str]] = {
     **PAGING_OF,
     "AppendedOut.turn": "The turn it came after; 0: before the first.",
@@ -334,7 +334,7 @@ PARAMETER_WORDS: Final[Mapping[str, str]] = {
 
 
 def describe(schemas: dict[str, Any]) -> None:
-    """Describe each property that does not say itself what it is."""
+    """Describe each property that has no description of its own."""
     for schema, part in schemas.items():
         for name, field in part.get("properties", {}).items():
             if "description" not in field:
@@ -342,9 +342,9 @@ def describe(schemas: dict[str, Any]) -> None:
                 field["description"] = own or WORDS[name]
 
 
-def parameter(given: dict[str, Any]) -> dict[str, Any]:
-    """Return a parameter with its description."""
-    found = compact.parameter(given)
+def describe_parameter(given: dict[str, Any]) -> dict[str, Any]:
+    """Return a shortened parameter with its description."""
+    found = compact.shorten_parameter(given)
     if "description" not in found:
         name = found["name"]
         found["description"] = PARAMETER_WORDS.get(name) or WORDS[name]

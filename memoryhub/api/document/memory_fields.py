@@ -10,13 +10,13 @@ from django.http import HttpRequest
 from pydantic import AfterValidator, Field, PlainValidator, WithJsonSchema
 
 from memoryhub.api.document.fields import (
+    FieldRefusedError,
     In,
     Name,
     Out,
-    RefusedError,
     Time,
     TtlSeconds,
-    example,
+    build_example,
 )
 from memoryhub.errors import BadPreconditionError
 from memoryhub.kernel.memory.keys import Expiry
@@ -26,51 +26,51 @@ from memoryhub.queries.memory.comparisons import HEAD
 
 MAX_REMARK_BYTES: Final = 1024
 
-#: Of an inherited version the sign is a minus, or the number 0.
+#: A version that a fork inherits is 0 or negative.
 _VERSION = re.compile(r"0|-?[1-9][0-9]{0,18}")
 
 
-def _key(text: str) -> str:
-    if names.reserved(text):
-        raise RefusedError("reserved_key")
-    if not names.valid(text):
-        raise RefusedError("name")
+def _check_key(text: str) -> str:
+    if names.is_reserved(text):
+        raise FieldRefusedError("reserved_key")
+    if not names.is_valid(text):
+        raise FieldRefusedError("name")
     return text
 
 
-def _glob(text: str) -> str:
-    if names.reserved(text):
-        raise RefusedError("reserved_key")
+def _check_glob(text: str) -> str:
+    if names.is_reserved(text):
+        raise FieldRefusedError("reserved_key")
     return text
 
 
-def sized(most: int, *, least: int = 0) -> AfterValidator:
+def build_size_check(most: int, *, least: int = 0) -> AfterValidator:
     def check(text: str) -> str:
         if not least <= len(text.encode()) <= most:
-            raise RefusedError("value")
+            raise FieldRefusedError("value")
         return text
 
     return AfterValidator(check)
 
 
-def _checkpoint_name(text: str) -> str:
-    # Where a checkpoint is named, digits are its number and `head` is now.
+def _check_checkpoint_name(text: str) -> str:
+    # In a checkpoint reference, digits are a number and `head` is the present.
     if text.isdecimal() or text == HEAD:
         says = f"a name that is no number and not `{HEAD}`"
-        raise RefusedError("name", allowed=says)
+        raise FieldRefusedError("name", allowed=says)
     return text
 
 
-def named_checkpoint(value: object) -> int | str:
-    """Read a checkpoint's number or name; any other text names none that exists."""
+def parse_checkpoint(value: object) -> int | str:
+    """Parse a checkpoint's number or name; an unknown text is kept as a name."""
     if isinstance(value, int) and not isinstance(value, bool):
         return value
     if not isinstance(value, str):
-        raise RefusedError("type")
+        raise FieldRefusedError("type")
     return int(value) if _VERSION.fullmatch(value) else value
 
 
-def text_schema(most: int, *, least: int = 0) -> WithJsonSchema:
+def build_text_schema(most: int, *, least: int = 0) -> WithJsonSchema:
     return WithJsonSchema(
         {
             "type": "string",
@@ -82,17 +82,19 @@ def text_schema(most: int, *, least: int = 0) -> WithJsonSchema:
 
 _KEY_SCHEMA = {"type": "string", "pattern": names.NAME_PATTERN}
 
-KeyName = Annotated[str, AfterValidator(_key), WithJsonSchema(_KEY_SCHEMA)]
+KeyName = Annotated[str, AfterValidator(_check_key), WithJsonSchema(_KEY_SCHEMA)]
 Glob = Annotated[
     str,
-    AfterValidator(_glob),
+    AfterValidator(_check_glob),
     WithJsonSchema({"type": "string", "maxLength": 128, "examples": ["seat.*"]}),
 ]
-Remark = Annotated[str, sized(MAX_REMARK_BYTES), text_schema(MAX_REMARK_BYTES)]
-CheckpointName = Annotated[Name, AfterValidator(_checkpoint_name)]
+Remark = Annotated[
+    str, build_size_check(MAX_REMARK_BYTES), build_text_schema(MAX_REMARK_BYTES)
+]
+CheckpointName = Annotated[Name, AfterValidator(_check_checkpoint_name)]
 CheckpointRef = Annotated[
     int | str,
-    PlainValidator(named_checkpoint),
+    PlainValidator(parse_checkpoint),
     WithJsonSchema({"anyOf": [{"type": "integer"}, _KEY_SCHEMA]}),
 ]
 CheckpointPath = Annotated[
@@ -101,13 +103,13 @@ CheckpointPath = Annotated[
 
 
 class ExpiringIn(In):
-    """Until when: `ttl_seconds`, or `expires_at`, not both; null is never."""
+    """Expiry: `ttl_seconds` or `expires_at`, not both; null is never."""
 
     ttl_seconds: TtlSeconds | None = None
     expires_at: Time | None = None
 
-    def expiry(self) -> Expiry:
-        """Return the expiry that was sent. Raises RefusedError when both were."""
+    def build_expiry(self) -> Expiry:
+        """Build the expiry from the sent fields; an absent expiry is not `given`."""
         given = self.model_fields_set & {"ttl_seconds", "expires_at"}
         ttl = self.ttl_seconds
         return Expiry(
@@ -117,16 +119,16 @@ class ExpiringIn(In):
         )
 
 
-def one_expiry(sent: Any) -> Any:
-    """Check before anything else of a body that it gives one expiry only."""
+def check_one_expiry(sent: Any) -> Any:
+    """Check, before any other field, that a body gives at most one expiry."""
     if isinstance(sent, dict) and {"ttl_seconds", "expires_at"} <= sent.keys():
         says = "nothing beside `ttl_seconds`: one of the two"
-        raise RefusedError("value", allowed=says, loc=("expires_at",))
+        raise FieldRefusedError("value", allowed=says, loc=("expires_at",))
     return sent
 
 
-def expected(request: HttpRequest) -> Expected:
-    """Read If-Match with a version, or If-None-Match `*`.
+def parse_expected(request: HttpRequest) -> Expected:
+    """Parse If-Match with a version, or If-None-Match `*`.
 
     Raises BadPreconditionError.
     """
@@ -135,37 +137,37 @@ def expected(request: HttpRequest) -> Expected:
     if none is not None and (none != "*" or match is not None):
         raise BadPreconditionError
     return Expected(
-        version=None if match is None else version(match), absent=none is not None
+        version=None if match is None else parse_version(match), absent=none is not None
     )
 
 
-def version(text: str) -> int:
-    text = unquoted(text)
+def parse_version(text: str) -> int:
+    text = strip_quotes(text)
     if not _VERSION.fullmatch(text) or abs(int(text)) > strict_json.MAX_INTEGER:
         raise BadPreconditionError
     return int(text)
 
 
-def unquoted(tag: str) -> str:
-    """Return an entity tag without its quotes, which clients of HTTP send."""
+def strip_quotes(tag: str) -> str:
+    """Return an entity tag without the quotes that HTTP clients send."""
     return tag[1:-1] if len(tag) > 1 and tag[0] == tag[-1] == '"' else tag
 
 
 class EmptyIn(In):
-    """Nothing: the path says it all."""
+    """An empty body."""
 
-    model_config = example({})
+    model_config = build_example({})
 
 
 class ExistedOut(Out):
-    model_config = example({"existed": True, "seq": 45})
+    model_config = build_example({"existed": True, "seq": 45})
 
     existed: bool
     seq: int | None = Field(description="Of the deletion; null if there was nothing.")
 
 
 class ClearedOut(Out):
-    model_config = example({"cleared": 2, "seq": 46})
+    model_config = build_example({"cleared": 2, "seq": 46})
 
     cleared: int
     seq: int = Field(description="The thread's head.")

@@ -1,11 +1,11 @@
-"""The API's own document, completed: every status with its codes, and examples."""
+"""Completion of the OpenAPI document: statuses with their codes, headers, examples."""
 
 from __future__ import annotations
 
 from typing import Any, Final
 
 from memoryhub.api.document import compact, glossary
-from memoryhub.api.document.refused import Refusals
+from memoryhub.api.document.refused import RefusalResponses
 from memoryhub.api.document.schemas import ErrorOut
 from memoryhub.errors import (
     IdempotencyMismatchError,
@@ -14,7 +14,7 @@ from memoryhub.errors import (
     StaleError,
 )
 
-#: Ninja's own extras: the scope a route needs, and the refusals it adds.
+#: Ninja extras of an operation: the scope a route needs, the refusals it adds.
 SCOPE: Final = "x-scope"
 CODES: Final = "x-codes"
 
@@ -99,17 +99,17 @@ gone, 4429 beyond a limit, 1009 too big, 1011 a mistake of ours. After 1012
 last seq you have. What is sent can be larger than the largest body, by a little.
 """
 
-#: What an Idempotency-Key brings with it.
+#: Refusals that only an Idempotency-Key can cause.
 _REPEATS = (IdempotencyMismatchError, InProgressError)
-#: What headers of requests take.
+#: Schemas of request headers.
 _KEY_SCHEMA = {"type": "string", "pattern": "^[!-~]{1,255}$"}
 _SEQ_SCHEMA = {"type": "string", "pattern": "^(0|[1-9][0-9]{0,17})$"}
-#: The same, or as an entity tag.
+#: A seq, plain or as an entity tag.
 _TAG_SCHEMA = {
     "type": "string",
     "pattern": '^(0|[1-9][0-9]{0,17}|"(0|[1-9][0-9]{0,17})")$',
 }
-#: A key's or the task's: what a fork inherits has numbers of 0 and below.
+#: Version of a key or the task; versions that a fork inherits are 0 or negative.
 _VERSION_SCHEMA = {
     "type": "string",
     "pattern": '^(0|-?[1-9][0-9]{0,17}|"(0|-?[1-9][0-9]{0,17})")$',
@@ -119,7 +119,7 @@ _VERSIONED = ("/keys/{key}", "/task")
 
 
 def complete(document: dict[str, Any]) -> None:
-    """Add what Ninja can't know: our errors, headers, streams, words and examples."""
+    """Add our errors, headers, streams, descriptions and examples to a document."""
     schemas = document["components"]["schemas"]
     schema = ErrorOut.model_json_schema(ref_template="#/components/schemas/{model}")
     schemas.update(schema.pop("$defs"))
@@ -128,14 +128,14 @@ def complete(document: dict[str, Any]) -> None:
     errors = {"$ref": "#/components/schemas/ErrorOut"}
     compact.prune(schemas, [document["paths"], errors])
     glossary.describe(schemas)
-    refusals, parameters = Refusals(), compact.Shared("parameters")
+    refusals, parameters = RefusalResponses(), compact.Shared("parameters")
     for path, methods in document["paths"].items():
         for method, operation in methods.items():
-            given = _complete(operation, path=path, method=method)
+            given = _complete_operation(operation, path=path, method=method)
             writes = method in ("put", "post", "patch")
-            operation["responses"] |= refusals.responses(given, writes=writes)
+            operation["responses"] |= refusals.build_responses(given, writes=writes)
             operation["parameters"] = [
-                parameters.refer(each["name"], glossary.parameter(each))
+                parameters.refer(each["name"], glossary.describe_parameter(each))
                 for each in operation["parameters"]
             ]
     document["components"] |= {
@@ -145,22 +145,22 @@ def complete(document: dict[str, Any]) -> None:
     }
 
 
-def _complete(
+def _complete_operation(
     operation: dict[str, Any], *, path: str, method: str
 ) -> list[type[Refusal]]:
-    """Add summary, headers and streams; answer the refusals of its own."""
+    """Add summary, headers and streams to an operation; return its own refusals."""
     refusals: list[type[Refusal]] = operation.pop(CODES)
     parameters = operation["parameters"]
-    # Others are repeatable by themselves, or versioned; they look at no key.
+    # Other writes are idempotent or versioned and ignore the header.
     if IdempotencyMismatchError in refusals and method == "post":
-        parameters.append(_header("Idempotency-Key", _KEY_SCHEMA))
+        parameters.append(_build_header("Idempotency-Key", _KEY_SCHEMA))
     else:
         refusals = [each for each in refusals if each not in _REPEATS]
     if StaleError in refusals and path.endswith(_VERSIONED):
-        parameters.append(_header("If-Match", _VERSION_SCHEMA))
-        parameters.append(_header("If-None-Match", _NONE_SCHEMA))
+        parameters.append(_build_header("If-Match", _VERSION_SCHEMA))
+        parameters.append(_build_header("If-None-Match", _NONE_SCHEMA))
     elif StaleError in refusals:
-        parameters.append(_header("If-Match", _TAG_SCHEMA))
+        parameters.append(_build_header("If-Match", _TAG_SCHEMA))
     name = operation["operationId"]
     summary, _, more = operation.pop("description").partition(".")
     operation["summary"] = f"{summary}."
@@ -171,11 +171,11 @@ def _complete(
         binary = {"schema": {"type": "string", "format": "binary"}}
         answers[200]["content"] = {"application/zip": binary}
     if name == "events_list_all":
-        parameters.append(_header("Last-Event-ID", _SEQ_SCHEMA))
+        parameters.append(_build_header("Last-Event-ID", _SEQ_SCHEMA))
         stream = {"schema": {"type": "string"}}
         answers[200]["content"]["text/event-stream"] = stream
     return refusals
 
 
-def _header(name: str, schema: dict[str, Any]) -> dict[str, Any]:
+def _build_header(name: str, schema: dict[str, Any]) -> dict[str, Any]:
     return {"in": "header", "name": name, "schema": schema}

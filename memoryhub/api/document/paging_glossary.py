@@ -1,4 +1,4 @@
-"""What fields of pages, paging and turns are, by their names."""
+"""Descriptions of fields of pages, paging and turns, by name."""
 
 from __future__ import annotations
 

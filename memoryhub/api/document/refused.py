@@ -1,4 +1,4 @@
-"""What operations refuse, as the OpenAPI document tells it."""
+"""Refusals of each operation, as responses of the OpenAPI document."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from typing import Any, Final
 
 from memoryhub.api import errors as ours
 from memoryhub.api.document.compact import Shared
-from memoryhub.api.errors import MEDIA_TYPE, PARSER_STATUS, STATUS, Problem
+from memoryhub.api.errors import MEDIA_TYPE, PARSER_STATUS, STATUS, ProblemDocument
 from memoryhub.errors import (
     BadCursorError,
     BadPreconditionError,
@@ -27,7 +27,7 @@ from memoryhub.errors import (
     UnavailableError,
 )
 
-#: The codes of a status, each with the message that goes with it.
+#: Codes of a status, each with its message.
 Codes = dict[str, str]
 
 _PARSER_CODES = (
@@ -77,11 +77,11 @@ _HEADERS: Final = {
 }
 
 
-class Refusals:
-    """Each response once, and each code's example.
+class RefusalResponses:
+    """Shared responses of the document, each stored once, and an example of each code.
 
-    What any operation may answer is told by the range 4XX; a status of its own stands
-    where an operation has more codes than that.
+    The range 4XX lists what any operation may answer. An operation lists a status of
+    its own only where it has more codes.
     """
 
     def __init__(self) -> None:
@@ -92,48 +92,53 @@ class Refusals:
     def named(self) -> dict[str, Any]:
         return self._shared.named
 
-    def responses(
+    def build_responses(
         self, own: Iterable[type[Refusal]], *, writes: bool
     ) -> dict[int | str, Any]:
-        """Return references, by status, to all that such an operation can answer."""
+        """Build references, by status, to all error responses of such an operation."""
         always = (*_ANY, *(_WRITES if writes else _READS))
-        common = _codes(always, writes=writes)
+        common = _group_codes(always, writes=writes)
         responses: dict[int | str, Any] = {}
-        for status, codes in sorted(_codes((*own, *always), writes=writes).items()):
+        for status, codes in sorted(
+            _group_codes((*own, *always), writes=writes).items()
+        ):
             if status >= HTTPStatus.INTERNAL_SERVER_ERROR:
-                responses[status] = self._one(status, codes, {})
+                responses[status] = self._build_status(status, codes, {})
             elif codes.keys() != common.get(status, {}).keys():
-                responses[status] = self._one(status, codes, common.get(status, {}))
-        return {**responses, "4XX": self._range(common, writes=writes)}
+                responses[status] = self._build_status(
+                    status, codes, common.get(status, {})
+                )
+        return {**responses, "4XX": self._build_range(common, writes=writes)}
 
-    def _one(self, status: int, codes: Codes, common: Codes) -> dict[str, str]:
-        """A status of an operation; what any answers with it is not told again."""
+    def _build_status(self, status: int, codes: Codes, common: Codes) -> dict[str, str]:
+        """Build the response of one status, without the codes that `4XX` lists."""
         own = {code: text for code, text in codes.items() if code not in common}
         more = f"; those of `4XX` with {status}" if common else ""
-        response = self._response(
-            f"Codes: {_listed(own)}{more}.", status, own, [status]
+        response = self._build_response(
+            f"Codes: {_render_codes(own)}{more}.", status, own, [status]
         )
         return self._shared.refer(str(status), response)
 
-    def _range(self, common: dict[int, Codes], *, writes: bool) -> dict[str, str]:
-        """What any operation may answer that has a body, or has none."""
+    def _build_range(self, common: dict[int, Codes], *, writes: bool) -> dict[str, str]:
+        """Build the response of 4XX: the codes of any operation with, or without, a
+        body."""
         refused = sorted(
             each for each in common if each < HTTPStatus.INTERNAL_SERVER_ERROR
         )
-        listed = "; ".join(f"{each}: {_listed(common[each])}" for each in refused)
+        listed = "; ".join(f"{each}: {_render_codes(common[each])}" for each in refused)
         status = int(HTTPStatus.UNAUTHORIZED)
         description = (
             f"Any operation {'with' if writes else 'without'} a body: {listed}."
         )
-        response = self._response(description, status, common[status], refused)
+        response = self._build_response(description, status, common[status], refused)
         return self._shared.refer("4XX", response)
 
-    def _response(
+    def _build_response(
         self, description: str, status: int, codes: Codes, statuses: list[int]
     ) -> dict[str, Any]:
         code, message = next(iter(codes.items()))
-        problem = Problem(status=status, code=code, detail=message)
-        self.examples[code] = {"value": problem.plain("4f1c2a9be07d6538")}
+        problem = ProblemDocument(status=status, code=code, detail=message)
+        self.examples[code] = {"value": problem.to_dict("4f1c2a9be07d6538")}
         response: dict[str, Any] = {
             "description": description,
             "content": {
@@ -152,12 +157,14 @@ class Refusals:
         return response
 
 
-def _listed(codes: Codes) -> str:
+def _render_codes(codes: Codes) -> str:
     return ", ".join(f"`{code}`" for code in sorted(codes))
 
 
-def _codes(refusals: Iterable[type[Refusal]], *, writes: bool) -> dict[int, Codes]:
-    """Codes by status."""
+def _group_codes(
+    refusals: Iterable[type[Refusal]], *, writes: bool
+) -> dict[int, Codes]:
+    """Group codes by status, each code with its message."""
     refusals = list(refusals)
     found: dict[int, Codes] = {}
     for refusal in refusals:

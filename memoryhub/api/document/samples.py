@@ -1,4 +1,4 @@
-"""Values that examples share."""
+"""Example values that schemas share."""
 
 from __future__ import annotations
 
@@ -7,28 +7,30 @@ from typing import Any, Final
 import orjson
 
 from memoryhub.kernel.levels import tools
-from memoryhub.kernel.memory.nouns import LIMITS, measured_fields
+from memoryhub.kernel.memory.nouns import LIMITS, build_measured_fields
 from memoryhub.kernel.slices import MeasurePlace
 from memoryhub.kernel.state.bodies import Flag
-from memoryhub.kernel.state.paging_config import Settings
+from memoryhub.kernel.state.paging_config import PagingSettings
 
 
-def measured(place: MeasurePlace) -> dict[str, Any]:
-    """Return an example of what is reported there, of one of each noun."""
-    return {name: kind is Flag or 1 for name, kind in measured_fields(place).items()}
+def build_measures(place: MeasurePlace) -> dict[str, Any]:
+    """Build an example of the reported measures of a place, one field of each noun."""
+    return {
+        name: kind is Flag or 1 for name, kind in build_measured_fields(place).items()
+    }
 
 
 AT: Final = "2026-03-01T09:30:00.250000+00:00"
 UNTIL: Final = "2026-03-01T10:30:00.250000+00:00"
 THREAD_ID: Final = "01939d5e-6c0f-7a51-9d0e-2b1f6d3c8a47"
 THREAD_NAME: Final = "booking:204"
-#: A thread, as answers name it.
+#: Name and id of a thread in answers.
 PLACE: Final = {"thread": THREAD_NAME, "thread_id": THREAD_ID}
 
 SUBJECT_ID: Final = "01939d5e-6bf2-7e08-b6aa-5f0c1d2e3f40"
-_SETTINGS = Settings()
+_SETTINGS = PagingSettings()
 
-#: What a thread is set to when nothing was said.
+#: Default settings of a thread.
 PAGING: Final = {
     **{name: getattr(_SETTINGS, name) for name in _SETTINGS.__slots__},
     "recall_tokens": _SETTINGS.recall_room,

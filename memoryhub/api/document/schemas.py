@@ -1,4 +1,4 @@
-"""What several nouns of the API share on the wire."""
+"""Schemas that several nouns of the API share."""
 
 from __future__ import annotations
 
@@ -9,15 +9,15 @@ from pydantic import Field, model_validator
 from memoryhub.api.document.config_schemas import ConfigIn
 from memoryhub.api.document.fields import (
     AtTurn,
+    FieldRefusedError,
     In,
     Labels,
     Limit,
     Name,
     Out,
-    RefusedError,
     Seq,
 )
-from memoryhub.kernel.state.state import Scope
+from memoryhub.kernel.state.state import ScopeLabels
 
 Status = Literal["open", "closed", "retired", "erased"]
 
@@ -28,7 +28,7 @@ class ErrorPlace(Out):
 
 
 class ErrorOut(Out):
-    """What every error looks like (RFC 9457). `code` is stable."""
+    """A problem document (RFC 9457). `code` is stable."""
 
     type: str
     title: str
@@ -40,7 +40,7 @@ class ErrorOut(Out):
 
 
 class AsOf(In):
-    """As of which event to answer; both absent: now."""
+    """Event or turn to answer as of; default: now."""
 
     at_seq: Seq | None = Field(None, description="As of this event of the thread.")
     at_turn: AtTurn | None = Field(
@@ -51,12 +51,12 @@ class AsOf(In):
     def one_of_them(self) -> Self:
         if self.at_seq is not None and self.at_turn is not None:
             says = "nothing beside `at_seq`: one of the two"
-            raise RefusedError("at", allowed=says, loc=("at_turn",))
+            raise FieldRefusedError("at", allowed=says, loc=("at_turn",))
         return self
 
 
 class Pagination(In):
-    """Which part of a list."""
+    """A part of a list."""
 
     after: str | None = Field(None, description="The `next` of the part before.")
     limit: Limit = 50
@@ -67,8 +67,8 @@ class ScopeIn(In):
     agent_instance: Name | None = None
     session: Name | None = None
 
-    def scope(self) -> Scope:
-        return Scope(**self.model_dump())
+    def to_scope(self) -> ScopeLabels:
+        return ScopeLabels(**self.model_dump())
 
 
 class ScopeOut(Out):
@@ -78,7 +78,7 @@ class ScopeOut(Out):
 
 
 class Described(In):
-    """What may be said of a thread when it is made, forked or amended."""
+    """Description of a thread that is made, forked or amended."""
 
     scope: ScopeIn = ScopeIn()
     labels: Labels | None = None

@@ -9,21 +9,25 @@ from ninja import Path, Query
 from pydantic import AfterValidator, Field, WithJsonSchema
 
 from memoryhub.api.document.fields import (
+    FieldRefusedError,
     Id,
     In,
     Name,
     Out,
-    RefusedError,
     ThreadName,
     Time,
-    example,
+    build_example,
 )
 from memoryhub.api.document.samples import AT, PLACE
 from memoryhub.api.document.schemas import Pagination
 from memoryhub.api.http import auth
-from memoryhub.api.http.operations import StrictRouter, rendered
-from memoryhub.api.http.preconditions import CONDITIONAL, idempotency, if_match
-from memoryhub.api.http.reading import GONE, find_subject, find_thread
+from memoryhub.api.http.operations import StrictRouter, render_answer
+from memoryhub.api.http.preconditions import (
+    CONDITIONAL,
+    parse_idempotency,
+    parse_if_match,
+)
+from memoryhub.api.http.reading import GONE, get_agent_subject, get_agent_thread
 from memoryhub.api.knowledge.facts import ASSERTION, AssertionOut
 from memoryhub.errors import (
     BadCursorError,
@@ -33,19 +37,27 @@ from memoryhub.errors import (
     ThreadFullError,
     TokensRequiredError,
 )
-from memoryhub.journal import Receipt
+from memoryhub.journal import OrderReceipt
 from memoryhub.kernel.state.events import SlotAppended
-from memoryhub.kernel.text.json_text import dumped
-from memoryhub.kernel.threads.exchanges import ToolUse
+from memoryhub.kernel.text.json_text import dump_json
+from memoryhub.kernel.threads.exchanges import RememberedCall
 from memoryhub.models.server.clock import clock
-from memoryhub.queries.episodes.episodes import Episode, EpisodeFilter, list_episodes
-from memoryhub.queries.episodes.pending import Outcome, State, list_outcomes
+from memoryhub.queries.episodes.episodes import (
+    EpisodeFilter,
+    EpisodeView,
+    list_episodes,
+)
+from memoryhub.queries.episodes.pending import (
+    EpisodeOutcome,
+    ExchangeState,
+    list_outcomes,
+)
 from memoryhub.queries.threads.readers import read
 from memoryhub.services.access.api_keys import Agent
 from memoryhub.services.threads import episodes
 from memoryhub.services.threads.episodes import NewEpisode
 
-#: Calls that one exchange is remembered with.
+#: Most tool calls of one remembered exchange.
 MAX_CALLS = 100
 
 _QUESTION = {"role": "user", "content": "Is seat 12A free?"}
@@ -77,60 +89,62 @@ EPISODE = {
 }
 
 
-def _words(text: str) -> str:
+def _check_words(text: str) -> str:
     if not text.strip():
-        raise RefusedError("value", allowed="text that is not blank")
+        raise FieldRefusedError("value", allowed="text that is not blank")
     return text
 
 
-def _few(calls: list[Any]) -> list[Any]:
+def _check_call_count(calls: list[Any]) -> list[Any]:
     if len(calls) > MAX_CALLS:
-        raise RefusedError("batch_size", allowed=f"at most {MAX_CALLS} calls")
+        raise FieldRefusedError("batch_size", allowed=f"at most {MAX_CALLS} calls")
     return calls
 
 
 Words = Annotated[
-    str, AfterValidator(_words), WithJsonSchema({"type": "string", "minLength": 1})
+    str,
+    AfterValidator(_check_words),
+    WithJsonSchema({"type": "string", "minLength": 1}),
 ]
 
 
 class ToolUseIn(In):
-    """A tool that was called, and what it gave if that is known."""
+    """A tool that was called, and its result if known."""
 
     name: Name = Field(description="The tool's.")
     arguments: Any = Field(None, description="JSON, or text of JSON, as it was sent.")
     result: str | None = Field(None, description="What the tool gave, as text.")
 
-    def use(self) -> ToolUse:
+    def to_tool_use(self) -> RememberedCall:
         sent = {} if self.arguments is None else self.arguments
-        text = sent if isinstance(sent, str) else dumped(sent)
-        return ToolUse(name=self.name, arguments=text, result=self.result)
+        text = sent if isinstance(sent, str) else dump_json(sent)
+        return RememberedCall(name=self.name, arguments=text, result=self.result)
 
 
 class EpisodeIn(In):
-    model_config = example(_IN)
+    model_config = build_example(_IN)
 
     thread: ThreadName
     input: Words = Field(description="What the user said.")
     output: Words = Field(description="What the assistant answered.")
-    tool_calls: Annotated[list[ToolUseIn], AfterValidator(_few)] = Field(
+    tool_calls: Annotated[list[ToolUseIn], AfterValidator(_check_call_count)] = Field(
         default_factory=list, description="Called in between, in this order."
     )
     occurred_at: Time | None = Field(None, description="When it was; else it is now.")
 
-    def new(self) -> NewEpisode:
+    def to_new_episode(self) -> NewEpisode:
         return NewEpisode(
             question=self.input,
             answer=self.output,
-            uses=[each.use() for each in self.tool_calls],
+            uses=[each.to_tool_use() for each in self.tool_calls],
             occurred_at=self.occurred_at,
         )
 
 
 class RememberedOut(Out):
-    """Where the messages are; `seq` is that of the last."""
+    """Range of the messages; `seq` is the last one's."""
 
-    model_config = example({**PLACE, "first": 0, "end": 4, "seq": 5, "at": AT})
+    model_config = build_example({**PLACE, "first": 0, "end": 4, "seq": 5, "at": AT})
 
     thread: str
     thread_id: UUID
@@ -156,9 +170,9 @@ class ToolCallOut(Out):
 
 
 class EpisodeOut(Out):
-    """An exchange: what the user said, and what followed up to when it spoke again."""
+    """An exchange: a user's message and all that followed until the next one."""
 
-    model_config = example(EPISODE)
+    model_config = build_example(EPISODE)
 
     thread: str
     thread_id: UUID = Field(description="Whose journal holds it: an ancestor's, maybe.")
@@ -178,7 +192,7 @@ class EpisodeOut(Out):
     )
     cut: bool = Field(description="Of a long one only the begin and the end were read.")
     inherited: bool
-    consolidation: State = Field(
+    consolidation: ExchangeState = Field(
         description="Whether the language model was asked what is to be remembered of "
         "it; `failed` is asked again. Without a model all is `pending`."
     )
@@ -187,11 +201,13 @@ class EpisodeOut(Out):
     )
 
     @classmethod
-    def from_episode(cls, agent: Agent, found: Episode, outcome: Outcome) -> EpisodeOut:
+    def from_episode(
+        cls, agent: Agent, found: EpisodeView, outcome: EpisodeOutcome
+    ) -> EpisodeOut:
         question, answer = found.input, found.output
         return cls.from_record(
             found,
-            thread=agent.calls(found.thread.name),
+            thread=agent.get_thread_name(found.thread.name),
             thread_id=question.home,
             **{each: getattr(question, each) for each in ("index", "turn", "at")},
             inherited=question.inherited,
@@ -212,7 +228,7 @@ class EpisodeOut(Out):
 
 
 class EpisodesOut(Out):
-    model_config = example({"items": [EPISODE], "next": None})
+    model_config = build_example({"items": [EPISODE], "next": None})
 
     items: list[EpisodeOut]
     next: str | None
@@ -239,12 +255,12 @@ router = StrictRouter(tags=["episodes"])
 async def list_all(
     request: HttpRequest, subject: Path[Id], query: Query[EpisodesQuery]
 ) -> HttpResponse:
-    """What happened: exchanges of the subject's threads, the newest first.
+    """List exchanges of the subject's threads, newest first.
 
-    `from` and `to` go by when they were recorded. Tool results are read as slots. A
-    part ends early at about 4 MiB of content; `next` goes on after it.
+    `from` and `to` compare recorded times. Tool results are read as slots. A part ends
+    early at about 4 MiB of content; `next` goes on after it.
     """
-    return await read(_list, auth.caller(request), subject, query)
+    return await read(_list_episodes, auth.get_caller(request), subject, query)
 
 
 @router.route(
@@ -264,25 +280,27 @@ async def list_all(
 async def remember(
     request: HttpRequest, subject: Path[Id], body: EpisodeIn
 ) -> HttpResponse:
-    """Remember an exchange: its messages are appended to a thread, all or none.
+    """Remember an exchange: append its messages to a thread, all or none.
 
     A new name makes a thread of the subject; another subject's thread is not found.
     """
-    agent = auth.caller(request)
-    found = await read(find_subject, agent, subject)
-    receipt = await episodes.remember(
+    agent = auth.get_caller(request)
+    found = await read(get_agent_subject, agent, subject)
+    receipt = await episodes.append_episode(
         agent=agent,
         subject=found.id,
         thread=body.thread,
-        episode=body.new(),
-        if_match=if_match(request),
-        request=idempotency(request, body),
+        episode=body.to_new_episode(),
+        if_match=parse_if_match(request),
+        request=parse_idempotency(request, body),
     )
-    return rendered(_remembered(receipt), status=201, replayed=receipt.replayed)
+    return render_answer(
+        _build_remembered(receipt), status=201, replayed=receipt.replayed
+    )
 
 
-def _remembered(receipt: Receipt) -> RememberedOut:
-    slots = receipt.all(SlotAppended)
+def _build_remembered(receipt: OrderReceipt) -> RememberedOut:
+    slots = receipt.list_events(SlotAppended)
     last = receipt.events[-1]
     return RememberedOut(
         thread=receipt.name,
@@ -294,9 +312,9 @@ def _remembered(receipt: Receipt) -> RememberedOut:
     )
 
 
-def _list(agent: Agent, subject: UUID, query: EpisodesQuery) -> HttpResponse:
-    found = find_subject(agent, subject)
-    thread = find_thread(agent, query.thread) if query.thread else None
+def _list_episodes(agent: Agent, subject: UUID, query: EpisodesQuery) -> HttpResponse:
+    found = get_agent_subject(agent, subject)
+    thread = get_agent_thread(agent, query.thread) if query.thread else None
     if thread and thread.subject_id != found.id:
         raise NotFoundError
     batch = list_episodes(
@@ -311,4 +329,4 @@ def _list(agent: Agent, subject: UUID, query: EpisodesQuery) -> HttpResponse:
         EpisodeOut.from_episode(agent, each, outcome)
         for each, outcome in zip(batch.items, outcomes, strict=True)
     ]
-    return rendered(EpisodesOut(items=items, next=batch.next))
+    return render_answer(EpisodesOut(items=items, next=batch.next))

@@ -7,7 +7,7 @@ from django.conf import settings
 from django.http import HttpRequest
 from pydantic import Field
 
-from memoryhub.api.document.fields import In, Out, example
+from memoryhub.api.document.fields import In, Out, build_example
 from memoryhub.api.document.samples import AT
 from memoryhub.api.http import auth
 from memoryhub.api.http.operations import StrictRouter
@@ -22,7 +22,7 @@ router = StrictRouter(tags=["episodes"])
 
 
 class LearningIn(In):
-    model_config = example({"ask": True, "backlog": None})
+    model_config = build_example({"ask": True, "backlog": None})
 
     ask: bool = Field(description="Whether exchanges that are over are asked about.")
     backlog: int | None = Field(
@@ -34,7 +34,7 @@ class LearningIn(In):
 
 
 class BacklogOut(Out):
-    """Equal exchanges of a subject are asked about once, so it is less."""
+    """Exchanges not asked about; equal ones are asked about once."""
 
     exchanges: int = Field(description="That nobody is asked about as it is set.")
     tokens: int = Field(description="Of questions and answers, about.")
@@ -42,9 +42,9 @@ class BacklogOut(Out):
 
 
 class LearningOut(Out):
-    """Whether and since when the language model is asked for facts."""
+    """Whether, and since when, the language model is asked for facts."""
 
-    model_config = example(
+    model_config = build_example(
         {
             "ask": True,
             "since": AT,
@@ -67,11 +67,11 @@ class LearningOut(Out):
     refusals=[NotFoundError],
 )
 async def get(request: HttpRequest) -> LearningOut:
-    """Whether a language model learns facts from what is said, and what waits.
+    """Report whether a language model learns facts, and the backlog.
 
     Not found for a key that is bound to a subject.
     """
-    return await read(_get, _project_of(auth.caller(request)))
+    return await read(_get_learning, _require_project(auth.get_caller(request)))
 
 
 @router.route(
@@ -82,24 +82,24 @@ async def get(request: HttpRequest) -> LearningOut:
     refusals=[NotFoundError],
 )
 async def put(request: HttpRequest, body: LearningIn) -> LearningOut:
-    """Have the language model asked, newest exchanges first, or no longer.
+    """Start or stop asking the model about exchanges, newest first.
 
-    About what is said from now on; about what was said before only with its number.
+    Asking covers new exchanges; a backlog only with its number.
     """
-    agent = auth.caller(request)
-    made = await projects.consolidate_async(
-        _project_of(agent), auto=body.ask, backlog=body.backlog, actor=agent.actor
+    agent = auth.get_caller(request)
+    made = await projects.set_consolidation_async(
+        _require_project(agent), auto=body.ask, backlog=body.backlog, actor=agent.actor
     )
-    return await read(_get, made.id)
+    return await read(_get_learning, made.id)
 
 
-def _project_of(agent: Agent) -> UUID:
+def _require_project(agent: Agent) -> UUID:
     if agent.bound is not None:
         raise NotFoundError
     return agent.project
 
 
-def _get(project: UUID) -> LearningOut:
+def _get_learning(project: UUID) -> LearningOut:
     found = Project.objects.get(id=project)
     ask = found.consolidate == Project.Consolidate.AUTO
     return LearningOut(

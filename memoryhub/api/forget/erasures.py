@@ -1,4 +1,4 @@
-"""Erasures on the wire. Nothing in them tells what was erased."""
+"""Routes and schemas of erasures. No answer contains erased content."""
 
 from __future__ import annotations
 
@@ -10,21 +10,21 @@ from ninja import Path, Query
 from pydantic import AfterValidator, Field, WithJsonSchema, model_validator
 
 from memoryhub.api.document.fields import (
+    FieldRefusedError,
     Id,
     In,
     Out,
-    RefusedError,
     ThreadName,
     Time,
-    counted,
-    example,
-    within,
+    build_example,
+    build_range_check,
+    build_range_schema,
 )
 from memoryhub.api.document.samples import AT, SUBJECT_ID
 from memoryhub.api.document.schemas import Pagination
 from memoryhub.api.http import auth
-from memoryhub.api.http.operations import StrictRouter, rendered
-from memoryhub.api.http.preconditions import REPEATABLE, person_request
+from memoryhub.api.http.operations import StrictRouter, render_answer
+from memoryhub.api.http.preconditions import REPEATABLE, parse_person_request
 from memoryhub.errors import (
     AlreadyFencedError,
     BadCursorError,
@@ -55,7 +55,7 @@ from memoryhub.queries.threads.readers import read
 from memoryhub.queries.tombstones import require_subject
 from memoryhub.services.access.api_keys import Agent
 from memoryhub.services.forget import erasures
-from memoryhub.services.forget.erasures import TICKET
+from memoryhub.services.forget.erasures import TICKET_PATTERN
 
 Scope = Literal["subject", "thread", "before", "record"]
 State = Literal[
@@ -116,23 +116,27 @@ _FENCED = {
 }
 
 
-def _ticket(text: str) -> str:
-    if not TICKET.fullmatch(text):
-        raise RefusedError("value")
+def _check_ticket(text: str) -> str:
+    if not TICKET_PATTERN.fullmatch(text):
+        raise FieldRefusedError("value")
     return text
 
 
 Ticket = Annotated[
     str,
-    AfterValidator(_ticket),
-    WithJsonSchema({"type": "string", "pattern": f"^{TICKET.pattern}$"}),
+    AfterValidator(_check_ticket),
+    WithJsonSchema({"type": "string", "pattern": f"^{TICKET_PATTERN.pattern}$"}),
 ]
-Record = Annotated[int, within(1, MAX_INTEGER), counted(1, MAX_INTEGER)]
-Count = Annotated[int, within(0, MAX_INTEGER), counted(0, MAX_INTEGER)]
+Record = Annotated[
+    int, build_range_check(1, MAX_INTEGER), build_range_schema(1, MAX_INTEGER)
+]
+Count = Annotated[
+    int, build_range_check(0, MAX_INTEGER), build_range_schema(0, MAX_INTEGER)
+]
 
 
 class ErasureIn(In):
-    model_config = example(
+    model_config = build_example(
         {
             "scope": "subject",
             "reason": "consent_withdrawn",
@@ -142,7 +146,7 @@ class ErasureIn(In):
     )
 
     scope: Scope
-    #: The words of the plan: why, never in whose words.
+    #: Reason of the plan, from a fixed list.
     reason: Reason
     ticket: Ticket | None = None
     thread: ThreadName | None = Field(
@@ -159,7 +163,7 @@ class ErasureIn(In):
     )
 
     @model_validator(mode="after")
-    def fitting(self) -> Self:
+    def check_scope_fields(self) -> Self:
         for name, scopes in (
             ("thread", ("thread", "record")),
             ("before", ("before",)),
@@ -168,15 +172,15 @@ class ErasureIn(In):
             given = getattr(self, name) is not None
             if not given and self.scope in scopes:
                 says = f"the scope `{self.scope}` needs it"
-                raise RefusedError("missing", allowed=says, loc=(name,))
+                raise FieldRefusedError("missing", allowed=says, loc=(name,))
             if given and self.scope not in scopes:
                 says = f"nothing with the scope `{self.scope}`"
-                raise RefusedError("value", allowed=says, loc=(name,))
+                raise FieldRefusedError("value", allowed=says, loc=(name,))
         return self
 
 
 class ConfirmIn(In):
-    model_config = example({"plan_token": "5f" * 32, "count": 2})
+    model_config = build_example({"plan_token": "5f" * 32, "count": 2})
 
     plan_token: Annotated[str, Field(max_length=128)]
     count: Count = Field(description="The plan's own `count`, read and repeated.")
@@ -200,7 +204,7 @@ class PlaceOut(Out):
 class ErasureOut(Out):
     """An erasure, from its plan to its receipt."""
 
-    model_config = example(_FENCED)
+    model_config = build_example(_FENCED)
 
     id: UUID
     subject_id: UUID
@@ -229,7 +233,7 @@ class ErasureOut(Out):
     expires_at: str = Field(description="Until when the plan may be confirmed.")
 
     @classmethod
-    def of(cls, line: ErasureLine, **others: Any) -> Self:
+    def from_line(cls, line: ErasureLine, **others: Any) -> Self:
         return cls.from_record(
             line,
             subject_id=line.subject,
@@ -241,24 +245,24 @@ class ErasureOut(Out):
 
 
 class PlanOut(ErasureOut):
-    """A plan, with what confirms just this one."""
+    """A plan, with the token that confirms it."""
 
-    model_config = example({**_ERASURE, "plan_token": "5f" * 32})
+    model_config = build_example({**_ERASURE, "plan_token": "5f" * 32})
 
     plan_token: str
 
 
 class ErasuresOut(Out):
-    model_config = example({"items": [_FENCED], "next": None})
+    model_config = build_example({"items": [_FENCED], "next": None})
 
     items: list[ErasureOut]
     next: str | None
 
 
 class ReceiptOut(Out):
-    """A receipt: canonical JSON, signed. More is in it; none of it is content."""
+    """A receipt: signed canonical JSON, with more members, none of them content."""
 
-    model_config = example(
+    model_config = build_example(
         {
             "v": "memoryhub.receipt/2",
             "receipt": "01939d60-77aa-7c1e-a111-0f1e2d3c4b5a",
@@ -298,7 +302,7 @@ class ReceiptOut(Out):
 
 
 class AddendumOut(Out):
-    """A later fact about an erasure: canonical JSON, signed by itself."""
+    """A later fact about an erasure: canonical JSON, signed separately."""
 
     v: Literal["memoryhub.receipt-addendum/1"]
     receipt: UUID = Field(description="Its own id.")
@@ -314,7 +318,7 @@ class AddendumOut(Out):
 
 
 class AddendaOut(Out):
-    model_config = example(
+    model_config = build_example(
         {
             "items": [
                 {
@@ -346,7 +350,7 @@ router = StrictRouter(tags=["erasures"])
 class CancelIn(In):
     """No fields."""
 
-    model_config = example({})
+    model_config = build_example({})
 
 
 @router.route(
@@ -366,13 +370,13 @@ class CancelIn(In):
 async def plan(
     request: HttpRequest, subject: Path[Id], body: ErasureIn
 ) -> HttpResponse:
-    """Count what forgetting would take. Nothing is erased by this.
+    """Count the rows that forgetting would erase. Nothing is erased.
 
     The plan holds for 15 minutes. Look at it, then confirm it.
     """
-    agent = auth.caller(request)
-    again = person_request(request, body, agent=agent)
-    return await read(_plan, agent, subject, body, again)
+    agent = auth.get_caller(request)
+    again = parse_person_request(request, body, agent=agent)
+    return await read(_plan_erasure, agent, subject, body, again)
 
 
 @router.route(
@@ -389,17 +393,17 @@ async def plan(
 async def confirm(
     request: HttpRequest, erasure: Path[Id], body: ConfirmIn
 ) -> HttpResponse:
-    """Erase what the plan says, for good. Said twice it is the same erasure.
+    """Erase for good what the plan lists. Confirming twice is one erasure.
 
-    A plan that is stale is made anew; the refusal carries the new one as `plan`. Under
-    a hold the subject is restricted instead, and the state is `held`.
+    A stale plan is made anew; the refusal carries the new one as `plan`. Under a hold
+    the subject is restricted instead, and the state is `held`.
     """
-    agent = auth.caller(request)
-    again = person_request(request, body, agent=agent)
+    agent = auth.get_caller(request)
+    again = parse_person_request(request, body, agent=agent)
     try:
-        return await read(_confirm, agent, erasure, body, again)
+        return await read(_confirm_erasure, agent, erasure, body, again)
     except PlanStaleError as refusal:
-        refusal.plan = await read(_fresh, agent, erasure)
+        refusal.plan = await read(_dump_plan, agent, erasure)
         raise
 
 
@@ -413,10 +417,13 @@ async def confirm(
 async def cancel(
     request: HttpRequest, erasure: Path[Id], body: CancelIn
 ) -> HttpResponse:
-    """Drop a plan. What was confirmed goes on."""
-    agent = auth.caller(request)
+    """Drop a plan. A confirmed erasure goes on."""
+    agent = auth.get_caller(request)
     return await read(
-        _cancel, agent, erasure, person_request(request, body, agent=agent)
+        _cancel_erasure,
+        agent,
+        erasure,
+        parse_person_request(request, body, agent=agent),
     )
 
 
@@ -428,14 +435,14 @@ async def cancel(
     refusals=[BadCursorError],
 )
 async def list_all(request: HttpRequest, query: Query[ErasuresQuery]) -> HttpResponse:
-    """Erasures and plans, newest first."""
-    return await read(_list, auth.caller(request), query)
+    """List erasures and plans, newest first."""
+    return await read(_list_erasures, auth.get_caller(request), query)
 
 
 @router.route("GET", "/erasures/{erasure}", needs=auth.FORGET, out=ErasureOut)
 async def get(request: HttpRequest, erasure: Path[Id]) -> HttpResponse:
-    """How far an erasure is, and what the next step waits for."""
-    return await read(_get, auth.caller(request), erasure)
+    """Report an erasure's state and what it waits for."""
+    return await read(_get_erasure, auth.get_caller(request), erasure)
 
 
 @router.route(
@@ -446,8 +453,8 @@ async def get(request: HttpRequest, erasure: Path[Id]) -> HttpResponse:
     refusals=[NotCompleteError],
 )
 async def receipt(request: HttpRequest, erasure: Path[Id]) -> HttpResponse:
-    """The signed receipt, byte for byte as it is verified."""
-    return await read(_receipt, auth.caller(request), erasure)
+    """Return the signed receipt, byte for byte as signed."""
+    return await read(_get_receipt, auth.get_caller(request), erasure)
 
 
 @router.route(
@@ -458,20 +465,22 @@ async def receipt(request: HttpRequest, erasure: Path[Id]) -> HttpResponse:
     refusals=[NotCompleteError],
 )
 async def addenda(request: HttpRequest, erasure: Path[Id]) -> HttpResponse:
-    """What was signed about it after its receipt, oldest first.
+    """List facts signed after the receipt, oldest first.
 
-    A receipt never changes. Each of these verifies by itself, as the receipt does.
+    A receipt never changes. Each addendum is verified by itself, like a receipt.
     """
-    return await read(_addenda, auth.caller(request), erasure)
+    return await read(_list_addenda, auth.get_caller(request), erasure)
 
 
-def _plan(
+def _plan_erasure(
     agent: Agent, subject: UUID, body: ErasureIn, again: PersonRequest | None
 ) -> HttpResponse:
-    row = _subject(agent, subject)
+    row = _get_subject(agent, subject)
     if served := requests.find(again):
         require_subject(row)
-        return rendered(_planned(_done(served)), status=201, replayed=True)
+        return render_answer(
+            _build_plan(_get_served_erasure(served)), status=201, replayed=True
+        )
     thread = (
         threads.get_thread(
             agent.project, body.thread, bound=agent.bound, subject=row.id
@@ -491,46 +500,48 @@ def _plan(
         actor=agent.actor,
         request=again,
     )
-    return rendered(_planned(made), status=201)
+    return render_answer(_build_plan(made), status=201)
 
 
-def _confirm(
+def _confirm_erasure(
     agent: Agent, erasure: UUID, body: ConfirmIn, again: PersonRequest | None
 ) -> HttpResponse:
-    row = _row(agent, erasure)
+    row = _get_row(agent, erasure)
     if served := requests.find(again):
-        return _erasure_response(_done(served), status=202, replayed=True)
+        return _render_erasure(_get_served_erasure(served), status=202, replayed=True)
     done = erasures.confirm(
         row, token=body.plan_token, count=body.count, actor=agent.actor, request=again
     )
-    return _erasure_response(done, status=202)
+    return _render_erasure(done, status=202)
 
 
-def _fresh(agent: Agent, erasure: UUID) -> dict[str, object]:
-    return _planned(_row(agent, erasure)).model_dump(mode="json")
+def _dump_plan(agent: Agent, erasure: UUID) -> dict[str, object]:
+    return _build_plan(_get_row(agent, erasure)).model_dump(mode="json")
 
 
-def _cancel(agent: Agent, erasure: UUID, again: PersonRequest | None) -> HttpResponse:
-    row = _row(agent, erasure)
+def _cancel_erasure(
+    agent: Agent, erasure: UUID, again: PersonRequest | None
+) -> HttpResponse:
+    row = _get_row(agent, erasure)
     if served := requests.find(again):
-        return _erasure_response(_done(served), replayed=True)
-    return _erasure_response(erasures.cancel(row, actor=agent.actor, request=again))
+        return _render_erasure(_get_served_erasure(served), replayed=True)
+    return _render_erasure(erasures.cancel(row, actor=agent.actor, request=again))
 
 
-def _done(served: RequestKey) -> Erasure:
-    """What the request before was about."""
+def _get_served_erasure(served: RequestKey) -> Erasure:
+    """Return the erasure that the earlier request with this key was about."""
     assert served.erasure is not None
     return served.erasure
 
 
-def _erasure_response(
+def _render_erasure(
     row: Erasure, *, status: int = 200, replayed: bool = False
 ) -> HttpResponse:
-    body = ErasureOut.of(ErasureLine.of(row))
-    return rendered(body, status=status, replayed=replayed)
+    body = ErasureOut.from_line(ErasureLine.from_row(row))
+    return render_answer(body, status=status, replayed=replayed)
 
 
-def _list(agent: Agent, query: ErasuresQuery) -> HttpResponse:
+def _list_erasures(agent: Agent, query: ErasuresQuery) -> HttpResponse:
     found = listed.list_erasures(
         agent.project,
         state=query.state,
@@ -538,38 +549,40 @@ def _list(agent: Agent, query: ErasuresQuery) -> HttpResponse:
         limit=query.limit,
         bound=agent.bound,
     )
-    items = [ErasureOut.of(line) for line in found.items]
-    return rendered(ErasuresOut(items=items, next=found.next))
+    items = [ErasureOut.from_line(line) for line in found.items]
+    return render_answer(ErasuresOut(items=items, next=found.next))
 
 
-def _get(agent: Agent, erasure: UUID) -> HttpResponse:
-    return _erasure_response(_row(agent, erasure))
+def _get_erasure(agent: Agent, erasure: UUID) -> HttpResponse:
+    return _render_erasure(_get_row(agent, erasure))
 
 
-def _receipt(agent: Agent, erasure: UUID) -> HttpResponse:
-    row = _row(agent, erasure)
+def _get_receipt(agent: Agent, erasure: UUID) -> HttpResponse:
+    row = _get_row(agent, erasure)
     found = Receipt.objects.filter(erasure=row, n=0).first()
     if found is None or row.state != Erasure.State.COMPLETE:
         raise NotCompleteError
     return HttpResponse(found.text.encode(), content_type="application/json")
 
 
-def _addenda(agent: Agent, erasure: UUID) -> HttpResponse:
-    row = _row(agent, erasure)
+def _list_addenda(agent: Agent, erasure: UUID) -> HttpResponse:
+    row = _get_row(agent, erasure)
     if row.state != Erasure.State.COMPLETE:
         raise NotCompleteError
     rows = Receipt.objects.filter(erasure=row, n__gt=0).order_by("n")
-    # As they were signed, each to the byte.
+    # Send the stored bytes: a signature holds for exactly these.
     items = ",".join(rows.values_list("text", flat=True))
     body = f'{{"items":[{items}]}}'
     return HttpResponse(body.encode(), content_type="application/json")
 
 
-def _planned(row: Erasure) -> PlanOut:
-    return PlanOut.of(ErasureLine.of(row), plan_token=erasures.token(row))
+def _build_plan(row: Erasure) -> PlanOut:
+    return PlanOut.from_line(
+        ErasureLine.from_row(row), plan_token=erasures.build_token(row)
+    )
 
 
-def _subject(agent: Agent, subject: UUID) -> Subject:
+def _get_subject(agent: Agent, subject: UUID) -> Subject:
     rows = Subject.objects.filter(project_id=agent.project, id=subject)
     row = rows.first() if agent.bound in (None, subject) else None
     if row is None:
@@ -577,5 +590,5 @@ def _subject(agent: Agent, subject: UUID) -> Subject:
     return row
 
 
-def _row(agent: Agent, erasure: UUID) -> Erasure:
+def _get_row(agent: Agent, erasure: UUID) -> Erasure:
     return listed.get_row(agent.project, erasure, bound=agent.bound)

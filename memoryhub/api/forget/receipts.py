@@ -4,7 +4,7 @@ from typing import Any, Literal
 
 from django.http import HttpRequest
 
-from memoryhub.api.document.fields import In, Out, example
+from memoryhub.api.document.fields import In, Out, build_example
 from memoryhub.api.http import auth
 from memoryhub.api.http.operations import StrictRouter
 from memoryhub.errors import LedgerBrokenError
@@ -16,9 +16,9 @@ router = StrictRouter(tags=["receipts"])
 
 
 class ReceiptIn(In):
-    """A receipt or an addendum, with all of its members; their order does not count."""
+    """A receipt or addendum with all its members, in any order."""
 
-    model_config = example(
+    model_config = build_example(
         {
             "receipt": {
                 "v": "memoryhub.receipt/2",
@@ -35,27 +35,27 @@ class ReceiptIn(In):
 
 
 class ReceiptVerdictOut(Out):
-    model_config = example({"valid": False, "reason": "bad_signature"})
+    model_config = build_example({"valid": False, "reason": "bad_signature"})
 
     valid: bool
-    #: What is wrong with it.
+    #: Reason why the receipt is not valid.
     reason: receipts.Reason | None
 
 
 class EndorsedOut(Out):
-    """A public key, in hex, and the signature of the key before it."""
+    """A public key, in hex, signed by the key before it."""
 
     public: str
-    #: The id of the key that vouches for it; the root's is its own.
+    #: Id of the key that signed this key; the root signs itself.
     by: str
-    #: Over `memoryhub.public-key/1|<id>|<public>`.
+    #: Signature over `memoryhub.public-key/1|<id>|<public>`.
     sig: str
 
 
 class PublicKeysOut(Out):
-    """Public keys by their id; as `receipt verify --pub` takes them."""
+    """Public keys by id, as `receipt verify --pub` takes them."""
 
-    model_config = example(
+    model_config = build_example(
         {
             "format": "memoryhub.public-keys/2",
             "root": "3f" * 32,
@@ -70,7 +70,7 @@ class PublicKeysOut(Out):
     )
 
     format: Literal["memoryhub.public-keys/2"]
-    #: SHA-256 of the first key, which all others lead back to; in every receipt, too.
+    #: SHA-256 of the first key, the root of all others; every receipt names it.
     root: str | None
     keys: dict[str, EndorsedOut]
 
@@ -83,11 +83,11 @@ class PublicKeysOut(Out):
     refusals=[LedgerBrokenError],
 )
 async def verify(request: HttpRequest, body: ReceiptIn) -> ReceiptVerdictOut:
-    """Look whether this hub signed a receipt, whosever it is, just as it stands here.
+    """Check whether this hub signed a receipt, exactly as sent.
 
-    A POST since what is looked at is sent; it changes nothing.
+    Changes nothing; it is a POST because the receipt is in the body.
     """
-    return await read(_verify, body)
+    return await read(_verify_receipt, body)
 
 
 @router.route(
@@ -98,15 +98,15 @@ async def verify(request: HttpRequest, body: ReceiptIn) -> ReceiptVerdictOut:
     refusals=[LedgerBrokenError],
 )
 async def list_keys(request: HttpRequest) -> PublicKeysOut:
-    """The public keys of all receipts there ever were: verify without this hub."""
-    return await read(_keys)
+    """List the public keys of all receipts, to verify without this hub."""
+    return await read(_list_keys)
 
 
-def _verify(body: ReceiptIn) -> ReceiptVerdictOut:
-    text = strict_json.canonical(body.receipt)
-    verdict = receipts.verify(text, signing.public_keys())
+def _verify_receipt(body: ReceiptIn) -> ReceiptVerdictOut:
+    text = strict_json.dump_canonical(body.receipt)
+    verdict = receipts.verify(text, signing.list_public_keys())
     return ReceiptVerdictOut(valid=verdict.valid, reason=verdict.reason or None)
 
 
-def _keys() -> PublicKeysOut:
-    return PublicKeysOut.model_validate(signing.shape(signing.entries()))
+def _list_keys() -> PublicKeysOut:
+    return PublicKeysOut.model_validate(signing.to_json(signing.list_endorsed_keys()))

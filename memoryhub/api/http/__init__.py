@@ -1,1 +1,1 @@
-"""What each route shares: keys, limits, reading, preconditions."""
+"""Shared parts of all routes: keys, limits, reading, preconditions."""

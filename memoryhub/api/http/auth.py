@@ -1,4 +1,4 @@
-"""Who asks: an API key in `Authorization`, and nothing else."""
+"""Authentication of agents: an API key in `Authorization`, and nothing else."""
 
 from __future__ import annotations
 
@@ -24,20 +24,20 @@ READ: Final = "memory:read"
 WRITE: Final = "memory:write"
 EXPORT: Final = "subject:export"
 FORGET: Final = "subject:forget"
-#: What a whole project is set to.
+#: Scope of settings of a whole project.
 ADMIN: Final = "admin"
-#: Looking at what is known of a subject: for agents, and for who exports or erases.
+#: Need of routes that show a subject: for agents, exporters and erasers.
 LOOK: Final = "memory:read or subject:*"
-#: Any key that holds.
+#: Need of routes that any valid key may use.
 ANY: Final = "any key"
 
-#: What admits to a route whose need is no scope of its own.
+#: Scopes that admit to a route whose need is not itself a scope.
 _ADMITTING: Final = {
     LOOK: frozenset({READ, EXPORT, FORGET}),
     ANY: frozenset({*MEMORY_SCOPES, *SUBJECT_SCOPES}),
 }
 
-#: How long a key is believed before the database is asked again.
+#: Seconds for which a key is trusted before the database is asked again.
 BELIEVED_SECONDS = 1.0
 _KEPT = 10_000
 _BEARER = re.compile(r"bearer ([\x21-\x7e]{1,256})", re.IGNORECASE)
@@ -50,22 +50,24 @@ class _KnownKey:
     until: float
 
 
-#: By SHA-256 of the key: the keys themselves are not kept.
+#: Known keys by their SHA-256; the keys themselves are not kept.
 _kept_keys: Lru[bytes, _KnownKey] = Lru(_KEPT, name="API keys in use")
 
 
-def caller(request: HttpRequest) -> Agent:
-    """Return the agent that sent this request; set once it was admitted."""
+def get_caller(request: HttpRequest) -> Agent:
+    """Return the agent that sent this request; set after admission."""
     agent = request.auth  # type: ignore[attr-defined]  # Ninja's name for it
     assert isinstance(agent, Agent)
     return agent
 
 
 async def admit(request: HttpRequest, *, needs: str) -> Agent:
-    """Return the agent behind a request. Raises what `greet` and `require` do."""
+    """Return the agent behind a request. Raises what `greet` and `require` raise."""
     clock.require_true()
-    agent = await _admitted(sent_key(request), request.META.get("REMOTE_ADDR", ""))
-    # From here on it is known whom a refusal is counted to.
+    agent = await _require_agent(
+        find_sent_key(request), request.META.get("REMOTE_ADDR", "")
+    )
+    # Set before the checks below, so that a refusal is counted for this agent.
     request.auth = agent  # type: ignore[attr-defined]  # Ninja's name for it
     limits.take_request(agent)
     require(agent, needs)
@@ -75,11 +77,11 @@ async def admit(request: HttpRequest, *, needs: str) -> Agent:
 async def greet(key: str | None, *, address: str) -> Agent:
     """Return the holder of a key, counted as a request.
 
-    Raises UnauthorizedError, RateError. Or ClockSkewError, before all: keys end at a
-    time.
+    Raises UnauthorizedError, RateError. Raises ClockSkewError before all else, since
+    keys expire by the clock.
     """
     clock.require_true()
-    agent = await _admitted(key, address)
+    agent = await _require_agent(key, address)
     limits.take_request(agent)
     return agent
 
@@ -87,64 +89,64 @@ async def greet(key: str | None, *, address: str) -> Agent:
 def require(agent: Agent, needs: str) -> None:
     """Raise ScopeError when the agent's key lacks what a route needs.
 
-    Or SubjectErasedError for a key bound to a subject that is gone, wherever memory is
-    asked for; the erasure and its receipt can still be looked at.
+    Raises SubjectErasedError for a key bound to an erased subject on routes of memory;
+    the erasure and its receipt can still be read.
     """
-    if admitting(needs).isdisjoint(agent.scopes):
+    if get_admitting_scopes(needs).isdisjoint(agent.scopes):
         raise ScopeError(needs=needs)
     if agent.gone and needs in (READ, WRITE):
         raise SubjectErasedError
 
 
-def admitting(needs: str) -> frozenset[str]:
+def get_admitting_scopes(needs: str) -> frozenset[str]:
     """Return the scopes of which a key must have one."""
     return _ADMITTING.get(needs) or frozenset({needs})
 
 
-async def believed(key: str | None) -> Agent | None:
-    """Return the holder of an open stream's or socket's key; None once it is void.
+async def find_holder(key: str | None) -> Agent | None:
+    """Return the holder of an open stream's or socket's key; None once the key is void.
 
     Raises ClockSkewError.
     """
     clock.require_true()
-    return None if key is None else await _agent(key)
+    return None if key is None else await _find_agent(key)
 
 
 def forget() -> None:
-    """Ask the database again for every key."""
+    """Drop all cached keys, so that the database is asked again."""
     _kept_keys.clear()
 
 
-def sent_key(request: HttpRequest) -> str | None:
-    """Return the key of a request, whatever it is worth."""
-    return bearer(request.META.get("HTTP_AUTHORIZATION", ""))
+def find_sent_key(request: HttpRequest) -> str | None:
+    """Return the key of a request, valid or not."""
+    return parse_bearer(request.META.get("HTTP_AUTHORIZATION", ""))
 
 
-def bearer(authorization: str) -> str | None:
-    """Return the key in the value of an Authorization header."""
+def parse_bearer(authorization: str) -> str | None:
+    """Return the key in the value of an Authorization header, or None."""
     found = _BEARER.fullmatch(authorization)
     return found[1] if found else None
 
 
-async def _admitted(key: str | None, address: str) -> Agent:
-    """Who holds the key. Raises UnauthorizedError, RateError.
+async def _require_agent(key: str | None, address: str) -> Agent:
+    """Return the holder of the key. Raises UnauthorizedError, RateError.
 
-    The database is not asked for a key that was never right here while its address has
-    used up its guesses.
+    A key that is not cached is not looked up in the database while its address has used
+    up its guesses.
     """
     agent = None
     if key is not None:
-        if _kept_keys.get(_digest(key)) is None:
+        if _kept_keys.get(_hash_key(key)) is None:
             limits.require_anonymous(address)
-        agent = await _agent(key)
+        agent = await _find_agent(key)
     if agent is None:
         limits.take_anonymous(address)
         raise UnauthorizedError
     return agent
 
 
-async def _agent(key: str) -> Agent | None:
-    digest = _digest(key)
+async def _find_agent(key: str) -> Agent | None:
+    digest = _hash_key(key)
     kept = _kept_keys.get(digest)
     if kept is not None and kept.until > time.monotonic():
         expired = kept.expires_at is not None and kept.expires_at <= clock.now()
@@ -158,5 +160,5 @@ async def _agent(key: str) -> Agent | None:
     return found.agent
 
 
-def _digest(key: str) -> bytes:
+def _hash_key(key: str) -> bytes:
     return hashlib.sha256(key.encode()).digest()

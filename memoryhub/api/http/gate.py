@@ -1,7 +1,7 @@
-"""The gate: what is looked at before Django sees a request, by either handler.
+"""The gate: checks of a request before Django sees it, in front of either handler.
 
-Refuses bytes that are no request of ours, reads the body up to its cap, and makes every
-error under its path a problem document.
+The gate refuses bytes that are no request of ours, reads the body up to its cap, and
+makes every error under its path a problem document.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ from memoryhub.api.errors import (
     HostError,
     IncompleteBodyError,
     InternalError,
-    Problem,
+    ProblemDocument,
     UriTooLongError,
 )
 from memoryhub.errors import KeyInUrlError, NotFoundError, Refusal
@@ -43,16 +43,16 @@ Receive = Callable[[], Awaitable[Message]]
 Send = Callable[[Message], Awaitable[None]]
 Application = Callable[[Scope, Receive, Send], Awaitable[None]]
 
-#: Where in the ASGI scope what the gate found out is kept.
+#: Keys of the ASGI scope under which the gate keeps the body and the request id.
 BODY, REQUEST_ID = "memoryhub.body", "memoryhub.request_id"
 
 HEADER_BYTES = 16 * 1024
 HEADER_COUNT = 100
 URL_BYTES = 8 * 1024
-#: Of the 15 that a body may take; the rest is for saying so.
+#: Seconds of the 15 that a body may take; the last one is for the answer.
 BODY_SECONDS = 14
-#: What follows an answer is thrown away, so long, and so much of it: a connection that
-#: is closed under a client that still sends may take the answer with it.
+#: Seconds and bytes for which the gate discards input after an answer: closing the
+#: connection while the client still sends may lose the answer.
 LINGER_SECONDS, LINGER_BYTES = 2.0, 8 * 1_048_576
 WITH_BODY = frozenset({"POST", "PUT", "PATCH"})
 
@@ -68,8 +68,8 @@ _ALWAYS = [
 ]
 
 _OURS = frozenset(name for name, _ in _ALWAYS)
-#: Request ids are unique, not secret. Chance for each would give up the interpreter's
-#: lock in the middle of a request, which costs more than all the rest of this module.
+#: Request ids are unique, not secret. A random number for each would release the GIL
+#: in the middle of a request, which costs more than all the rest of this module.
 _PROCESS = os.urandom(4).hex()
 _COUNT = count()
 
@@ -84,7 +84,7 @@ class Gate:
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         request_id = f"{_PROCESS}{next(_COUNT):08x}"
-        answer = Answer(send, request_id=request_id, head=scope["method"] == "HEAD")
+        answer = GateAnswer(send, request_id=request_id, head=scope["method"] == "HEAD")
         try:
             maintenance.require_none()
             check(scope)
@@ -106,8 +106,8 @@ class Gate:
             await answer.refuse(InternalError())
 
 
-class Answer:
-    """What is sent: errors that are not ours already are made so."""
+class GateAnswer:
+    """Sender of the answer; errors of other layers become problem documents."""
 
     def __init__(self, send: Send, *, request_id: str, head: bool) -> None:
         self.send = send
@@ -123,35 +123,39 @@ class Answer:
                 self._replaced = True
                 await self._replace(message)
                 return
-            await self.send({**message, "headers": self._headers(message["headers"])})
+            await self.send(
+                {**message, "headers": self._build_headers(message["headers"])}
+            )
         elif not self._replaced:
             await self.send({**message, "body": b""} if self.head else message)
 
     async def refuse(
         self, refusal: Refusal, unread: Receive | None = None, *, close: bool = False
     ) -> None:
-        """Answer with a refusal, and take what is still `unread` of the body."""
+        """Answer with a refusal, and discard the `unread` rest of the body."""
         log.info("request.refused", request_id=self.request_id, code=refusal.code)
         extra = [_CLOSE] if close else []
-        await self._problem(Problem.of(refusal), extra, more=unread is not None)
+        await self._send_problem(
+            ProblemDocument.from_refusal(refusal), extra, more=unread is not None
+        )
         if unread is not None:
-            await _discard(unread)
+            await _discard_rest(unread)
             await self.send({"type": "http.response.body"})
 
     async def _replace(self, message: Message) -> None:
         kind = BY_STATUS.get(message["status"], InternalError)
         kept = [each for each in message["headers"] if each[0].lower() == b"allow"]
-        await self._problem(Problem.of(kind()), kept)
+        await self._send_problem(ProblemDocument.from_refusal(kind()), kept)
 
-    async def _problem(
+    async def _send_problem(
         self,
-        problem: Problem,
+        problem: ProblemDocument,
         extra: Iterable[tuple[bytes, bytes]],
         *,
         more: bool = False,
     ) -> None:
         self.started = True
-        body = problem.body(self.request_id)
+        body = problem.to_bytes(self.request_id)
         headers = [
             (b"content-type", MEDIA_TYPE.encode()),
             (b"content-length", str(len(body)).encode()),
@@ -159,20 +163,20 @@ class Answer:
             *extra,
         ]
         start = {"type": "http.response.start", "status": problem.status}
-        await self.send({**start, "headers": self._headers(headers)})
+        await self.send({**start, "headers": self._build_headers(headers)})
         sent = b"" if self.head else body
         answer = {"type": "http.response.body", "body": sent}
         await self.send({**answer, "more_body": True} if more else answer)
 
-    def _headers(self, headers: Iterable[tuple[bytes, bytes]]) -> list[Any]:
+    def _build_headers(self, headers: Iterable[tuple[bytes, bytes]]) -> list[Any]:
         kept = [each for each in headers if each[0].lower() not in _OURS]
         return [*kept, *_ALWAYS, (b"x-request-id", self.request_id.encode())]
 
 
 def check(scope: Scope) -> None:
-    """Raise what is wrong with a request line and its headers."""
+    """Check the request line and the headers. Raises the first refusal."""
     check_size(scope)
-    path, query = _address(scope)
+    path, query = _get_address(scope)
     _check_host([value for name, value in scope["headers"] if name == b"host"])
     if b"mh_" in path or b"mh_" in query or b"%" in path or b"%" in query:
         _check_address(path, query)
@@ -181,33 +185,33 @@ def check(scope: Scope) -> None:
 
 
 def check_size(scope: Scope) -> None:
-    """Raise HeadersTooLargeError or UriTooLongError for more than any path takes."""
+    """Raise HeadersTooLargeError or UriTooLongError beyond the limits of any path."""
     headers = scope["headers"]
     size = sum(len(name) + len(value) + 4 for name, value in headers)
     if size > HEADER_BYTES:
         raise HeadersTooLargeError(max_bytes=HEADER_BYTES)
     if len(headers) > HEADER_COUNT:
         raise HeadersTooLargeError(max_headers=HEADER_COUNT)
-    if sum(map(len, _address(scope))) > URL_BYTES:
+    if sum(map(len, _get_address(scope))) > URL_BYTES:
         raise UriTooLongError(max_bytes=URL_BYTES)
 
 
-def _address(scope: Scope) -> tuple[bytes, bytes]:
-    """Path and query, escaped as they were sent."""
-    # Not every server keeps the path as it was sent, nor without the query.
+def _get_address(scope: Scope) -> tuple[bytes, bytes]:
+    """Return path and query, escaped as sent."""
+    # Some servers decode the path, or leave the query in it.
     path = (scope.get("raw_path") or scope["path"].encode()).partition(b"?")[0]
     return path, scope.get("query_string", b"")
 
 
 def _check_host(hosts: list[bytes]) -> None:
-    if len(hosts) != 1 or not own_host(hosts[0]):
+    if len(hosts) != 1 or not is_own_host(hosts[0]):
         raise HostError
 
 
-def own_host(host: bytes) -> bool:
-    """Return whether the host, with its port or without, is one of this server's.
+def is_own_host(host: bytes) -> bool:
+    """Return whether the host, with or without its port, is one of this server's.
 
-    Names may have a `_`, as those of containers do, and Django's own reading refuses.
+    Names may have a `_`, like those of containers; Django's own parser refuses these.
     """
     shape = _HOST.fullmatch(host)
     return shape is not None and shape[1].decode().lower() in settings.ALLOWED_HOSTS
@@ -221,15 +225,15 @@ def _check_address(path: bytes, query: bytes) -> None:
             raise EncodingError from None
         if "\0" in text:
             raise EncodingError
-        if api_keys.SHAPE.search(text):
+        if api_keys.KEY_PATTERN.search(text):
             raise KeyInUrlError
-    # A slash that was escaped is no separator, and no name has one.
+    # An escaped slash is no separator, and no name contains a slash.
     if b"%2f" in path.lower():
         raise NotFoundError
 
 
 def check_content(scope: Scope) -> None:
-    """Raise unless the body says it is plain JSON in UTF-8."""
+    """Raise unless the headers declare plain JSON in UTF-8."""
     types, encoding = [], b""
     for name, value in scope["headers"]:
         if name == b"content-type":
@@ -242,7 +246,7 @@ def check_content(scope: Scope) -> None:
         raise ContentTypeError
 
 
-def _declared_bytes(scope: Scope) -> int:
+def _get_declared_bytes(scope: Scope) -> int:
     for name, value in scope["headers"]:
         if name == b"content-length" and value.isdigit():
             return int(value[:20])
@@ -250,12 +254,12 @@ def _declared_bytes(scope: Scope) -> int:
 
 
 async def read_body(scope: Scope, receive: Receive) -> bytes:
-    """Read the body, no further than a chunk beyond its cap.
+    """Read the body, at most one chunk beyond its cap.
 
     Raises BodyTooLargeError. A client that leaves or dawdles is an IncompleteBodyError.
     """
     cap = settings.BODY_BYTES
-    if _declared_bytes(scope) > cap:
+    if _get_declared_bytes(scope) > cap:
         raise BodyTooLargeError(max_bytes=cap)
     chunks: list[bytes] = []
     size, more = 0, True
@@ -275,8 +279,8 @@ async def read_body(scope: Scope, receive: Receive) -> bytes:
     return chunks[0] if len(chunks) == 1 else b"".join(chunks)
 
 
-async def _discard(receive: Receive) -> None:
-    """Take what a client still sends, for a while."""
+async def _discard_rest(receive: Receive) -> None:
+    """Discard what a client still sends, for a limited time."""
     size, more = 0, True
     with suppress(TimeoutError):
         async with asyncio.timeout(LINGER_SECONDS):
@@ -287,7 +291,7 @@ async def _discard(receive: Receive) -> None:
 
 
 def log_failure(failure: BaseException, *, request_id: str) -> None:
-    """Log an error of ours: its type and frames, never its text or variables."""
+    """Log a server error: its type and frames, never its text or variables."""
     frames = traceback.extract_tb(failure.__traceback__)
     log.error(
         "request.failed",
@@ -298,19 +302,20 @@ def log_failure(failure: BaseException, *, request_id: str) -> None:
 
 
 def replay(body: bytes, receive: Receive) -> Receive:
-    """Give the body that was read once more, then what the client does next."""
+    """Return a `receive` that gives the read body once more, then the client's next
+    message."""
     first = True
 
-    async def replayed() -> Message:
+    async def receive_again() -> Message:
         nonlocal first
         if first:
             first = False
             return {"type": "http.request", "body": body, "more_body": False}
         while (message := await receive())["type"] == "http.request":
-            pass  # the body of a request that has none
+            pass  # a body on a method that has none
         return message
 
-    return replayed
+    return receive_again
 
 
 def _is_problem(headers: Iterable[tuple[bytes, bytes]]) -> bool:

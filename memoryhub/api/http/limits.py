@@ -1,4 +1,4 @@
-"""Limits of this process: requests a second, bytes a day, open streams. In memory."""
+"""Limits of this process, in memory: requests a second, bytes a day, open streams."""
 
 from __future__ import annotations
 
@@ -14,19 +14,21 @@ from memoryhub.models.server.clock import clock
 from memoryhub.services.access.api_keys import Agent
 
 _DAY_SECONDS = 86_400
-#: Buckets kept; the longest unused go first.
+#: Most buckets kept; the oldest are dropped first.
 _KEPT = 10_000
 
 
 @dataclass(slots=True)
-class Bucket:
-    """Tokens that fill up at a rate: a request takes one."""
+class TokenBucket:
+    """A token bucket that refills at a rate; a request takes one token."""
 
     tokens: float
     at: float
 
-    def take(self, *, rate: float, burst: float, now: float, tokens: int = 1) -> bool:
-        """Take a token, and return whether there was one; 0 `tokens` only looks."""
+    def take_token(
+        self, *, rate: float, burst: float, now: float, tokens: int = 1
+    ) -> bool:
+        """Take a token and return whether there was one; 0 `tokens` only looks."""
         self.tokens = min(burst, self.tokens + (now - self.at) * rate)
         self.at = now
         if self.tokens < 1:
@@ -36,22 +38,22 @@ class Bucket:
 
 
 @dataclass(slots=True)
-class Limits:
-    """What each key and address has used. Only the event loop touches it."""
+class UsageAccount:
+    """Usage of each key and address. Only the event loop touches the account."""
 
     clock: Callable[[], float] = clock.time
-    keys: dict[str, Bucket] = field(default_factory=dict)
-    addresses: dict[str, Bucket] = field(default_factory=dict)
-    #: By key prefix: the day, and bytes in and out on it.
+    keys: dict[str, TokenBucket] = field(default_factory=dict)
+    addresses: dict[str, TokenBucket] = field(default_factory=dict)
+    #: Day, and bytes in and out on that day, by key prefix.
     bytes: dict[str, tuple[int, int]] = field(default_factory=dict)
-    #: By key prefix: streams and sockets that are open.
+    #: Open streams and sockets, by key prefix.
     streams: Counter[str] = field(default_factory=Counter)
-    #: By address: sockets that have yet to show a key.
+    #: Sockets that have not shown a key yet, by address.
     waiting: Counter[str] = field(default_factory=Counter)
 
     def take(
         self,
-        buckets: dict[str, Bucket],
+        buckets: dict[str, TokenBucket],
         name: str,
         *,
         rate: float,
@@ -62,10 +64,10 @@ class Limits:
         bucket = buckets.get(name)
         if bucket is None:
             if len(buckets) >= _KEPT:
-                # Dicts keep their order: the first was made longest ago.
+                # Dicts keep insertion order: the first bucket is the oldest.
                 del buckets[next(iter(buckets))]
-            bucket = buckets[name] = Bucket(burst, now)
-        if not bucket.take(rate=rate, burst=burst, now=now, tokens=tokens):
+            bucket = buckets[name] = TokenBucket(burst, now)
+        if not bucket.take_token(rate=rate, burst=burst, now=now, tokens=tokens):
             raise RateError(retry_after_seconds=1, max_per_second=int(rate))
 
     def charge(self, name: str, size: int, *, refuse: bool = True) -> None:
@@ -81,8 +83,8 @@ class Limits:
         self.bytes[name] = (today, used + size)
 
 
-#: The process's one account.
-account = Limits()
+#: The only account of this process.
+account = UsageAccount()
 
 
 def take_request(agent: Agent) -> None:
@@ -108,37 +110,37 @@ def require_anonymous(address: str) -> None:
 
 
 def charge(agent: Agent, size: int) -> None:
-    """Count bytes of a key before anything is done for them. Raises RateError."""
+    """Count bytes of a key before the work for these bytes starts. Raises RateError."""
     account.charge(agent.prefix, size)
 
 
 def charge_reply(agent: Agent, size: int) -> None:
-    """Count bytes of an answer. What it tells is done, so the next request pays."""
+    """Count bytes of an answer. The work is done: only the next request is refused."""
     account.charge(agent.prefix, size, refuse=False)
 
 
 def require_stream(agent: Agent) -> None:
-    """Raise RateError when the key has as many streams open as it may."""
+    """Raise RateError when the key has reached its limit of open streams."""
     _require_room(account.streams, agent.prefix, most=settings.KEY_STREAMS)
 
 
 @contextmanager
-def stream(agent: Agent) -> Iterator[None]:
+def hold_stream(agent: Agent) -> Iterator[None]:
     """Hold one of the key's streams or sockets open. Raises RateError."""
-    with _held(account.streams, agent.prefix, most=settings.KEY_STREAMS):
+    with _hold_place(account.streams, agent.prefix, most=settings.KEY_STREAMS):
         yield
 
 
 @contextmanager
-def waiting(address: str) -> Iterator[None]:
-    """Hold a socket open that has shown no key yet. Raises RateError."""
+def hold_waiting_socket(address: str) -> Iterator[None]:
+    """Hold open a socket that has shown no key yet. Raises RateError."""
     most = settings.ANONYMOUS_REQUESTS_PER_SECOND
-    with _held(account.waiting, address, most=most):
+    with _hold_place(account.waiting, address, most=most):
         yield
 
 
 @contextmanager
-def _held(counts: Counter[str], name: str, *, most: int) -> Iterator[None]:
+def _hold_place(counts: Counter[str], name: str, *, most: int) -> Iterator[None]:
     _require_room(counts, name, most=most)
     counts[name] += 1
     try:

@@ -1,7 +1,7 @@
-"""Operations: Ninja's, with our own strict way from a request to values and back.
+"""Ninja operations with a strict conversion of requests to values and back.
 
-Ninja routes and documents. It would take unknown parameters, read JSON leniently and
-check every answer a second time, so those three steps are ours.
+Ninja routes and documents. Ninja would take unknown parameters, read JSON leniently and
+check every answer a second time, so this module replaces these three steps.
 """
 
 from __future__ import annotations
@@ -21,16 +21,16 @@ from ninja.params.models import BodyModel, PathModel, QueryModel
 from pydantic import BaseModel, TypeAdapter, ValidationError
 
 from memoryhub.api import allowed
-from memoryhub.api.document.fields import RefusedError
+from memoryhub.api.document.fields import FieldRefusedError
 from memoryhub.api.document.openapi import CODES, SCOPE
 from memoryhub.api.errors import (
     WHOLE_BODY,
     InternalError,
     InvalidInputError,
     Loc,
-    Problem,
+    ProblemDocument,
     Wrong,
-    invalid,
+    build_invalid,
 )
 from memoryhub.api.http import auth, gate, limits
 from memoryhub.errors import InvalidError, Refusal, UnavailableError
@@ -42,10 +42,10 @@ from memoryhub.services.access.api_keys import Agent
 MAX_PARAMETERS = 100
 
 View = TypeVar("View", bound=Callable[..., Any])
-#: The gate has bounded the bytes, by a setting.
-_LIMITS = strict_json.Limits(max_bytes=sys.maxsize)
+#: No byte limit here: the gate has bounded the body by a setting.
+_LIMITS = strict_json.JsonLimits(max_bytes=sys.maxsize)
 _BODY, _QUERY, _PATH = "body", "query", "path"
-#: With none of these a schema leaves it open what a value is.
+#: Members that bind a value's type; a schema without any allows any JSON.
 _BINDING = frozenset({"type", "$ref", "enum", "const"})
 _CODES = {
     "missing": "missing",
@@ -54,8 +54,8 @@ _CODES = {
 }
 
 
-# Ninja makes models of each operation, which only the API's document reads: pydantic
-# builds them with the document instead of at every start.
+# Only the API's document reads the models that Ninja makes of each operation, so
+# pydantic builds these models with the document instead of at every start.
 for _base in (BodyModel, PathModel, QueryModel, Schema):
     _base.model_config["defer_build"] = True
 
@@ -88,8 +88,8 @@ class StrictOperation(AsyncOperation):
         try:
             agent = await auth.admit(request, needs=self.needs)
             limits.charge(agent, len(request.scope[gate.BODY]))  # type: ignore[attr-defined]  # ASGI
-            values = self._values(request, path)
-            response = self._answer(await self.view_func(request, **values))
+            values = self._read_values(request, path)
+            response = self._render_result(await self.view_func(request, **values))
             if isinstance(response, HttpResponse):
                 limits.charge_reply(agent, len(response.content))
         except Exception as failure:  # noqa: BLE001 # the outermost frame of a request
@@ -98,44 +98,46 @@ class StrictOperation(AsyncOperation):
             return answer_failure(request, failure)
         return response
 
-    def _values(self, request: HttpRequest, path: Mapping[str, Any]) -> dict[str, Any]:
+    def _read_values(
+        self, request: HttpRequest, path: Mapping[str, Any]
+    ) -> dict[str, Any]:
         query = read_query(request.META["QUERY_STRING"], words=self.parameters)
         if query and not self.takes_query:
-            raise _unknown_parameter("the route takes none")
+            raise _build_unknown_parameter("the route takes none")
         return {each.name: each.read(request, path, query) for each in self.inputs}
 
     def _explain(self, refusal: InvalidError) -> None:
-        """Say what the field takes that services or the kernel refused."""
+        """Add the allowed values of a field that services or the kernel refused."""
         if refusal.loc in self.parameters:
-            # Whoever refused it does not know that it came by the address.
+            # Services do not know which values came in the query.
             refusal.loc = f"{_QUERY}.{refusal.loc}"
         if refusal.allowed or type(refusal) is not InvalidError or not refusal.loc:
             return
         first, *rest = refusal.loc.split(".")
         for each in self.inputs:
             if each.source == first == _PATH and rest == [each.name]:
-                refusal.allowed = each.takes(())
+                refusal.allowed = each.describe_allowed(())
             elif each.source == first == _QUERY:
-                refusal.allowed = each.takes(rest)
+                refusal.allowed = each.describe_allowed(rest)
             elif each.source == _BODY and first in each.words:
-                refusal.allowed = each.takes((first, *rest))
+                refusal.allowed = each.describe_allowed((first, *rest))
         refusal.allowed = allowed.BY_CODE.get(refusal.invalid_code, refusal.allowed)
 
-    def _answer(self, result: Any) -> HttpResponseBase:
+    def _render_result(self, result: Any) -> HttpResponseBase:
         if isinstance(result, HttpResponseBase):
             return result
-        return rendered(result, status=self.status)
+        return render_answer(result, status=self.status)
 
 
 class _Input:
-    """One argument of a view: where it comes from and what it must be."""
+    """One argument of a view: its source and its type."""
 
     def __init__(self, param: Any) -> None:
         self.name: str = param.name
         self.source: str = type(param.source).__name__.lower()
         self.annotation: Any = param.annotation
 
-    # Built for the first request of a route: 142 routes' take half a second.
+    # Built at the first request of a route: the adapters of 142 routes take 0.5 s.
 
     @cached_property
     def adapter(self) -> TypeAdapter[Any]:
@@ -147,26 +149,26 @@ class _Input:
 
     @cached_property
     def words(self) -> frozenset[str]:
-        """Names of its fields; its own name if it has none."""
+        """Names of the input's fields; the input's own name if it has no fields."""
         return frozenset(name for name, _ in self._fields) or frozenset({self.name})
 
     @cached_property
     def contents(self) -> set[str]:
-        """Names of the fields that hold any JSON, wherever they stand."""
-        free = {name for name, schema in self._fields if _free(schema)}
-        return free - {name for name, schema in self._fields if not _free(schema)}
+        """Names of the fields that always hold any JSON, at any depth."""
+        free = {name for name, schema in self._fields if _is_free(schema)}
+        return free - {name for name, schema in self._fields if not _is_free(schema)}
 
     @cached_property
     def _fields(self) -> list[tuple[str, Any]]:
-        return [] if self.source == _PATH else list(_fields_of(self.schema))
+        return [] if self.source == _PATH else list(_list_fields(self.schema))
 
     def read(
         self, request: HttpRequest, path: Mapping[str, Any], query: dict[str, str]
     ) -> Any:
         if self.source == _PATH:
-            return self._checked(path[self.name])
+            return self._check_value(path[self.name])
         if self.source == _QUERY:
-            return self._checked(query)
+            return self._check_value(query)
         raw = request.scope[gate.BODY]  # type: ignore[attr-defined]  # ASGI
         value = strict_json.parse(
             raw, _LIMITS, words=self.words, contents=self.contents
@@ -174,41 +176,45 @@ class _Input:
         if not isinstance(value, dict):
             code = "object_expected"
             raise InvalidInputError([Wrong(WHOLE_BODY, code, allowed.BY_CODE[code])])
-        return self._checked(value)
+        return self._check_value(value)
 
-    def takes(self, loc: Sequence[str | int]) -> str:
-        """Return in words what is taken at a place of the input."""
-        return allowed.words(allowed.at(self.schema, loc), self.schema)
+    def describe_allowed(self, loc: Sequence[str | int]) -> str:
+        """Describe in words the values allowed at `loc` of the input."""
+        return allowed.describe_schema(
+            allowed.resolve_schema(self.schema, loc), self.schema
+        )
 
-    def _checked(self, value: Any) -> Any:
+    def _check_value(self, value: Any) -> Any:
         try:
             return self.adapter.validate_python(value)
         except ValidationError as error:
             listed = error.errors(include_url=False, include_input=False)
             raise InvalidInputError(
-                [self._wrong(each, value) for each in listed]
+                [self._build_refused_value(each, value) for each in listed]
             ) from None
 
-    def _wrong(self, each: Mapping[str, Any], value: Any) -> Wrong:
-        """Place, code and words of a validation error; nothing of what was sent."""
+    def _build_refused_value(self, each: Mapping[str, Any], value: Any) -> Wrong:
+        """Build place, code and words of a validation error, without any sent value."""
         refused = each.get("ctx", {}).get("error")
-        loc, code = each["loc"], _code(each)
-        place = self._place(loc, value)
-        if isinstance(refused, RefusedError):
+        loc, code = each["loc"], _get_code(each)
+        place = self._build_place(loc, value)
+        if isinstance(refused, FieldRefusedError):
             loc, place = loc + refused.loc, place + refused.loc
         if code == "extra_field":
-            holder = allowed.at(self.schema, loc[:-1])
-            says = allowed.nearest_members(holder, self.schema, near=str(loc[-1]))
-        elif isinstance(refused, RefusedError) and refused.allowed:
+            holder = allowed.resolve_schema(self.schema, loc[:-1])
+            says = allowed.describe_nearest_members(
+                holder, self.schema, near=str(loc[-1])
+            )
+        elif isinstance(refused, FieldRefusedError) and refused.allowed:
             says = refused.allowed
         else:
-            says = allowed.BY_CODE.get(code) or self.takes(loc)
+            says = allowed.BY_CODE.get(code) or self.describe_allowed(loc)
         if code == "extra_field" and self.source == _QUERY:
             code = "extra_parameter"
         return Wrong(place or WHOLE_BODY, code, says)
 
-    def _place(self, loc: Sequence[str | int], value: Any) -> Loc:
-        """The place in our own names; of a member that a client named, the ordinal."""
+    def _build_place(self, loc: Sequence[str | int], value: Any) -> Loc:
+        """Build the place in our own names; a client's member name becomes an index."""
         if self.source == _PATH:
             return (_PATH, self.name)
         place: list[str | int] = [] if self.source == _BODY else [_QUERY]
@@ -219,9 +225,9 @@ class _Input:
             elif step in keys:
                 place.append(keys.index(step))
             else:
-                # A choice of a union, and no place.
+                # The step names a choice of a union, not a place.
                 continue
-            value = _inner(value, step)
+            value = _get_inner(value, step)
         return tuple(place)
 
 
@@ -243,7 +249,7 @@ class StrictPathView(PathView):
         return cloned
 
     def _find_operation(self, request: HttpRequest) -> Operation | None:
-        # HEAD is GET without the body, which the gate leaves out.
+        # HEAD runs GET; the gate leaves out the body.
         method = "GET" if request.method == "HEAD" else request.method
         return next((op for op in self.operations if method in op.methods), None)
 
@@ -262,7 +268,7 @@ class StrictRouter(Router):
         refusals: Collection[type[Refusal]] = (),
         hidden: bool = False,
     ) -> Callable[[View], View]:
-        """Register a view. `needs` is the scope, `refusals` what else it answers."""
+        """Register a view. `needs` is the scope, `refusals` lists its own errors."""
         self.path_operations.setdefault(path, StrictPathView())
         codes = sorted(refusals, key=lambda refusal: refusal.code)
         return self.api_operation(
@@ -276,16 +282,16 @@ class StrictRouter(Router):
 
 
 def read_query(text: str, *, words: Collection[str]) -> dict[str, str]:
-    """Read the parameters of a query, each once.
+    """Parse the parameters of a query, each allowed once.
 
-    The gate has seen that they are UTF-8.
+    The gate has checked that the query is UTF-8.
     """
     if not text:
         return {}
     try:
         pairs = parse_qsl(text, keep_blank_values=True, max_num_fields=MAX_PARAMETERS)
     except ValueError:
-        raise _unknown_parameter(f"at most {MAX_PARAMETERS} are read") from None
+        raise _build_unknown_parameter(f"at most {MAX_PARAMETERS} are read") from None
     query = dict(pairs)
     if len(query) != len(pairs):
         sent = [name for name, _ in pairs]
@@ -299,17 +305,17 @@ def read_query(text: str, *, words: Collection[str]) -> dict[str, str]:
     return query
 
 
-def _unknown_parameter(why: str) -> InvalidError:
+def _build_unknown_parameter(why: str) -> InvalidError:
     return InvalidError(code="extra_parameter", loc=f"{_QUERY}.0", allowed=why)
 
 
-def _fields_of(schema: Mapping[str, Any]) -> list[tuple[str, Mapping[str, Any]]]:
+def _list_fields(schema: Mapping[str, Any]) -> list[tuple[str, Mapping[str, Any]]]:
     parts = (schema, *schema.get("$defs", {}).values())
     return [each for part in parts for each in part.get("properties", {}).items()]
 
 
-def _free(schema: Mapping[str, Any]) -> bool:
-    """Whether a value is any JSON, or an object of any members; maybe null as well."""
+def _is_free(schema: Mapping[str, Any]) -> bool:
+    """Return whether a value is any JSON, or an object of any members, or null."""
     kinds = [k for k in schema.get("anyOf", (schema,)) if k.get("type") != "null"]
     return all(
         each.get("additionalProperties") is True or not each.keys() & _BINDING
@@ -317,31 +323,31 @@ def _free(schema: Mapping[str, Any]) -> bool:
     )
 
 
-def _inner(value: Any, step: str | int) -> Any:
+def _get_inner(value: Any, step: str | int) -> Any:
     try:
         return value[step]
     except (KeyError, IndexError, TypeError):
         return None
 
 
-def _code(each: Mapping[str, Any]) -> str:
+def _get_code(each: Mapping[str, Any]) -> str:
     refused = each.get("ctx", {}).get("error")
-    if isinstance(refused, RefusedError):
+    if isinstance(refused, FieldRefusedError):
         return refused.code
     kind: str = each["type"]
     return "type" if kind.endswith("_type") else _CODES.get(kind, "value")
 
 
-def rendered(
+def render_answer(
     out: BaseModel, *, status: int = 200, replayed: bool = False
 ) -> HttpResponse:
     """Render a JSON answer.
 
-    `replayed`: it was given before and nothing was written.
+    `replayed`: an earlier request got this answer, and this request wrote nothing.
     """
     plain = out.model_dump(by_alias=True)
     response = HttpResponse(
-        exact_json.dumps(plain), status=status, content_type="application/json"
+        exact_json.dump_json(plain), status=status, content_type="application/json"
     )
     if replayed:
         response["Idempotent-Replayed"] = "true"
@@ -349,15 +355,15 @@ def rendered(
 
 
 def answer_failure(request: HttpRequest, failure: Exception) -> HttpResponse:
-    """Return the problem document of whatever went wrong."""
+    """Build the problem document of a failure; count and log the refusal."""
     request_id = request.scope[gate.REQUEST_ID]  # type: ignore[attr-defined]  # ASGI
     if isinstance(failure, InvalidInputError):
-        problem = invalid(failure.found)
+        problem = build_invalid(failure.found)
     else:
-        problem = Problem.of(_refusal(failure, request_id))
+        problem = ProblemDocument.from_refusal(_to_refusal(failure, request_id))
     match = request.resolver_match
     if not getattr(failure, "journaled", False):
-        _count(request, problem.code)
+        _count_refusal(request, problem.code)
     gate.log.info(
         "request.refused",
         request_id=request_id,
@@ -366,23 +372,23 @@ def answer_failure(request: HttpRequest, failure: Exception) -> HttpResponse:
         method=request.method,
         route=match.route if match else None,
     )
-    return problem.response(request_id)
+    return problem.to_response(request_id)
 
 
-def _count(request: HttpRequest, code: str) -> None:
-    """Count a refusal to the project of its key, and to its thread if it names one.
+def _count_refusal(request: HttpRequest, code: str) -> None:
+    """Count a refusal for the key's project, and for the thread in the address if any.
 
-    Where no key is known nobody knows whose it would be: the log has it.
+    A request without a known key belongs to no project; only the log has it.
     """
     agent, match = getattr(request, "auth", None), request.resolver_match
     if not isinstance(agent, Agent):
         return
     name = match.kwargs.get("thread", "") if match else ""
-    place = agent.address(name).names if names.valid(name) else None
-    activity.refused(agent.project, code, place)
+    place = agent.address(name).names if names.is_valid(name) else None
+    activity.count_refusal(agent.project, code, place)
 
 
-def _refusal(failure: Exception, request_id: str) -> Refusal:
+def _to_refusal(failure: Exception, request_id: str) -> Refusal:
     if isinstance(failure, Refusal):
         return failure
     gate.log_failure(failure, request_id=request_id)

@@ -20,12 +20,12 @@ from memoryhub.errors import (
     ThreadClosedError,
     ValueErasedError,
 )
-from memoryhub.journal import Request
+from memoryhub.journal import KeyedRequest
 from memoryhub.journal.log.requests import PersonRequest
 from memoryhub.kernel.text import strict_json
 from memoryhub.services.access.api_keys import Agent
 
-#: What any write to a thread that is there may answer.
+#: Refusals of any write to an existing thread.
 CONDITIONAL = (
     *GONE,
     HomeThreadError,
@@ -34,36 +34,36 @@ CONDITIONAL = (
     BadPreconditionError,
     IdempotencyMismatchError,
 )
-#: What one answers that keeps a value for later, beside a message.
+#: Refusals of a write that stores a value outside a message.
 KEEPING = (*CONDITIONAL, ValueErasedError)
 
-#: What a request about a person may answer for its Idempotency-Key's sake.
+#: Refusals that an Idempotency-Key adds to a request about a person.
 REPEATABLE = (IdempotencyMismatchError, InProgressError)
 
 _SEQ = re.compile(r"(?:0|[1-9][0-9]{0,18})")
 _KEY = re.compile(r"[\x21-\x7e]{1,255}")
 
 
-def if_match(request: HttpRequest) -> int | None:
-    """Return the head seq, or the version, that the client saw, in quotes or without.
+def parse_if_match(request: HttpRequest) -> int | None:
+    """Return the head seq or version in If-Match, with or without quotes, or None.
 
     Raises BadPreconditionError.
     """
     text = request.META.get("HTTP_IF_MATCH")
     if text is None:
         return None
-    text = memory_fields.unquoted(text)
+    text = memory_fields.strip_quotes(text)
     if not _SEQ.fullmatch(text) or int(text) > strict_json.MAX_INTEGER:
         raise BadPreconditionError
     return int(text)
 
 
-def idempotency(
+def parse_idempotency(
     request: HttpRequest, body: BaseModel, *, but: Any = None
-) -> Request | None:
-    """Return the client's name for this request, and what a repeat must have in common.
+) -> KeyedRequest | None:
+    """Return the Idempotency-Key and the fingerprint that a repeat must match, or None.
 
-    `but` is left out: what the sender of a repeat need not know (pydantic's exclude).
+    The fingerprint leaves out `but`, which a repeat need not send (pydantic's exclude).
     """
     key = request.META.get("HTTP_IDEMPOTENCY_KEY")
     if key is None:
@@ -78,14 +78,14 @@ def idempotency(
     assert match is not None
     place = [match.route, {name: str(value) for name, value in match.kwargs.items()}]
     plain = body.model_dump(mode="json", exclude_unset=True, exclude=but)
-    return Request(key=key, fingerprint=strict_json.canonical([place, plain]))
+    return KeyedRequest(key=key, fingerprint=strict_json.dump_canonical([place, plain]))
 
 
-def person_request(
+def parse_person_request(
     request: HttpRequest, body: BaseModel, *, agent: Agent
 ) -> PersonRequest | None:
-    """Return the client's name for a request about a person, of no thread."""
-    named = idempotency(request, body)
+    """Return the Idempotency-Key of a request about a person, or None."""
+    named = parse_idempotency(request, body)
     if named is None:
         return None
     return PersonRequest(project=agent.project, bound=agent.bound, request=named)

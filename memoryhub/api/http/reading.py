@@ -1,4 +1,4 @@
-"""Where every look-up of an agent starts: its project, and its subject if bound."""
+"""Look-ups of an agent, limited to its project, and to its subject if bound."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ from memoryhub.queries.replay import replay, states
 from memoryhub.queries.threads import threads
 from memoryhub.services.access.api_keys import Agent
 
-#: What any route of a thread may answer instead.
+#: Refusals of any route of a thread.
 GONE = (
     NotFoundError,
     ThreadErasedError,
@@ -36,35 +36,37 @@ GONE = (
 )
 
 
-def find_thread(agent: Agent, name: str) -> Thread:
-    """Find the agent's thread of that name.
+def get_agent_thread(agent: Agent, name: str) -> Thread:
+    """Get the agent's thread of that name.
 
-    Raises NotFoundError for anyone else's.
+    Raises NotFoundError for another project's or subject's thread.
     """
     thread = threads.get_unrestricted(agent.project, name, bound=agent.bound)
-    uses.read(agent.prefix, thread.subject_id)
+    uses.count_read(agent.prefix, thread.subject_id)
     return thread
 
 
-def find_subject(agent: Agent, place: UUID | str) -> Subject:
-    """Find the agent's subject whose memory it may use, with its project.
+def get_agent_subject(agent: Agent, place: UUID | str) -> Subject:
+    """Get the agent's subject whose memory it may use, with its project.
 
-    By its id, or by the name of a thread of it. Raises NotFoundError for anyone
-    else's, SubjectErasedError, SubjectRestrictedError; by a name as `find_thread`.
+    `place` is the subject's id or the name of a thread of the subject. Raises
+    NotFoundError for another project's subject, SubjectErasedError,
+    SubjectRestrictedError; for a name what `get_agent_thread` raises.
     """
     if isinstance(place, str):
-        return find_thread(agent, place).subject
+        return get_agent_thread(agent, place).subject
     found = profiles.get_subject(agent.project, place, bound=agent.bound)
     if found.state == Subject.State.RESTRICTED:
         raise SubjectRestrictedError
-    uses.read(agent.prefix, found.id)
+    uses.count_read(agent.prefix, found.id)
     return found
 
 
 def require_unrestricted(agent: Agent) -> None:
-    """Raise SubjectRestrictedError for a key bound to a subject that is restricted.
+    """Raise SubjectRestrictedError for a key bound to a restricted subject.
 
-    For what lists or counts all that a key may see. One query for a bound key.
+    Used by routes that list or count everything a key may see. One query for a bound
+    key.
     """
     if agent.bound is None:
         return
@@ -73,22 +75,24 @@ def require_unrestricted(agent: Agent) -> None:
         raise SubjectRestrictedError
 
 
-def find_state(agent: Agent, name: str, moment: AsOf) -> tuple[Thread, ThreadState]:
-    """Find the agent's thread of that name, and its state as of then.
+def get_agent_state(
+    agent: Agent, name: str, moment: AsOf
+) -> tuple[Thread, ThreadState]:
+    """Get the agent's thread of that name, and its state as of `moment`.
 
-    Raises as both.
+    Raises what `get_agent_thread` and `get_seq` raise.
     """
-    thread = find_thread(agent, name)
-    return thread, states.state_of(thread, seq_of(thread, moment))
+    thread = get_agent_thread(agent, name)
+    return thread, states.load_state(thread, get_seq(thread, moment))
 
 
-def seq_of(thread: Thread, moment: AsOf) -> int | None:
+def get_seq(thread: Thread, moment: AsOf) -> int | None:
     """Return the seq to answer as of; None is now.
 
     Raises SeqUnknownError beyond the head.
     """
     if moment.at_turn is not None:
-        return replay.seq_at_turn(thread, moment.at_turn)
+        return replay.get_turn_end(thread, moment.at_turn)
     if moment.at_seq is not None and moment.at_seq > thread.head_seq:
         raise SeqUnknownError
     return moment.at_seq

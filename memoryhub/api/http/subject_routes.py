@@ -1,4 +1,4 @@
-"""Routes of what belongs to a subject, which any thread of it names as well."""
+"""Routes under a subject's id that exist under a thread's name, too."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from ninja import Path
 from memoryhub.api.document.fields import Id, ThreadName
 from memoryhub.api.http.operations import StrictRouter, View
 
-#: How a route names a subject: by its id, or by the name of a thread of it.
+#: A subject's id, or the name of one of its threads.
 Place = UUID | str
 
 
@@ -24,16 +24,18 @@ class SubjectRouter(StrictRouter):
     def route_both(
         self, method: str, path: str, **options: Any
     ) -> Callable[[View], View]:
-        """Register a view under a subject's id, and under the name of a thread of it.
+        """Register a view under a subject's id and under the name of one of its
+        threads.
 
-        Its argument `place` is the one or the other. `options` as of `route`.
+        The view's argument `place` is the id or the name. `options` are those of
+        `route`.
         """
         subject, thread = f"/subjects/{{subject}}{path}", f"/threads/{{thread}}{path}"
 
         def register(view: View) -> View:
-            by_id = _with_place(view, "subject", Path[Id])
-            by_name = _with_place(view, "thread", Path[ThreadName])
-            # What it is called in the document.
+            by_id = _bind_place(view, "subject", Path[Id])
+            by_name = _bind_place(view, "thread", Path[ThreadName])
+            # The operation id in the document.
             by_name.__name__ = f"{view.__name__}_by_thread"
             self.route(method, subject, **options)(by_id)
             self.route(method, thread, **options)(by_name)
@@ -42,11 +44,11 @@ class SubjectRouter(StrictRouter):
         return register
 
 
-def _with_place(view: View, name: str, kind: Any) -> Callable[..., Any]:
-    """Return the view with its `place` called `name`, as its address calls it."""
+def _bind_place(view: View, name: str, kind: Any) -> Callable[..., Any]:
+    """Return the view with its argument `place` renamed to `name`, as in the path."""
 
     @wraps(view)
-    async def named(request: HttpRequest, **values: Any) -> Any:
+    async def call_view(request: HttpRequest, **values: Any) -> Any:
         return await view(request, place=values.pop(name), **values)
 
     signature = inspect.signature(view, eval_str=True)
@@ -54,5 +56,5 @@ def _with_place(view: View, name: str, kind: Any) -> Callable[..., Any]:
         each.replace(name=name, annotation=kind) if each.name == "place" else each
         for each in signature.parameters.values()
     ]
-    named.__signature__ = signature.replace(parameters=parameters)  # type: ignore[attr-defined]  # inspect's
-    return named
+    call_view.__signature__ = signature.replace(parameters=parameters)  # type: ignore[attr-defined]  # inspect's
+    return call_view

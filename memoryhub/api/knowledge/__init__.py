@@ -1,1 +1,1 @@
-"""What is known of subjects beyond one thread, on the wire."""
+"""Routes of a subject's knowledge beyond one thread."""

@@ -7,14 +7,26 @@ from django.http import HttpRequest, HttpResponse
 from ninja import Path, Query
 from pydantic import Field
 
-from memoryhub.api.document.fields import In, Out, OwnPageId, counted, example, within
-from memoryhub.api.document.memory_fields import sized, text_schema
+from memoryhub.api.document.fields import (
+    In,
+    Out,
+    OwnPageId,
+    build_example,
+    build_range_check,
+    build_range_schema,
+)
+from memoryhub.api.document.memory_fields import build_size_check, build_text_schema
 from memoryhub.api.document.samples import SUBJECT_ID, THREAD_ID
 from memoryhub.api.document.schemas import AsOf
 from memoryhub.api.http import auth
-from memoryhub.api.http.operations import rendered
-from memoryhub.api.http.preconditions import CONDITIONAL, KEEPING, idempotency, if_match
-from memoryhub.api.http.reading import GONE, find_subject, seq_of
+from memoryhub.api.http.operations import render_answer
+from memoryhub.api.http.preconditions import (
+    CONDITIONAL,
+    KEEPING,
+    parse_idempotency,
+    parse_if_match,
+)
+from memoryhub.api.http.reading import GONE, get_agent_subject, get_seq
 from memoryhub.api.http.subject_routes import Place, SubjectRouter
 from memoryhub.errors import (
     BlockReadOnlyError,
@@ -27,7 +39,7 @@ from memoryhub.errors import (
     SubjectHeldError,
     ValueTooLargeError,
 )
-from memoryhub.journal import Receipt
+from memoryhub.journal import OrderReceipt
 from memoryhub.kernel.state.page_events import PageCreated, PageUpdated
 from memoryhub.kernel.state.pages import MAX_BLOCK_BYTES
 from memoryhub.kernel.text.strict_json import MAX_INTEGER
@@ -40,21 +52,25 @@ from memoryhub.services.access.api_keys import Agent
 from memoryhub.services.knowledge import blocks as writing
 from memoryhub.services.knowledge.blocks import (
     MAX_DESCRIPTION_BYTES,
+    BlockConditions,
     BlockDraft,
-    Conditions,
 )
 
 By = Literal["user", "model", "tool"]
 BlockText = Annotated[
-    str, sized(MAX_BLOCK_BYTES, least=0), text_schema(MAX_BLOCK_BYTES, least=0)
+    str,
+    build_size_check(MAX_BLOCK_BYTES, least=0),
+    build_text_schema(MAX_BLOCK_BYTES, least=0),
 ]
 Part = Annotated[
-    str, sized(MAX_BLOCK_BYTES, least=1), text_schema(MAX_BLOCK_BYTES, least=1)
+    str,
+    build_size_check(MAX_BLOCK_BYTES, least=1),
+    build_text_schema(MAX_BLOCK_BYTES, least=1),
 ]
 Description = Annotated[
     str,
-    sized(MAX_DESCRIPTION_BYTES, least=0),
-    text_schema(MAX_DESCRIPTION_BYTES, least=0),
+    build_size_check(MAX_DESCRIPTION_BYTES, least=0),
+    build_text_schema(MAX_DESCRIPTION_BYTES, least=0),
 ]
 
 BLOCK = {
@@ -71,13 +87,15 @@ BLOCK = {
 
 
 class BlocksQuery(AsOf):
-    """`at_seq` counts in the home thread."""
+    """`at_seq` is of the home thread."""
 
 
 class BlockIn(In):
-    """The whole of a block."""
+    """A whole block."""
 
-    model_config = example({"text": BLOCK["text"], "description": BLOCK["description"]})
+    model_config = build_example(
+        {"text": BLOCK["text"], "description": BLOCK["description"]}
+    )
 
     text: BlockText
     description: Description | None = Field(
@@ -90,14 +108,14 @@ class BlockIn(In):
 
 
 class AppendIn(In):
-    model_config = example({"text": " Prefers seats at the window."})
+    model_config = build_example({"text": " Prefers seats at the window."})
 
     text: Part
     by: By = "tool"
 
 
 class ReplaceIn(In):
-    model_config = example({"old": "twice a month", "new": "weekly"})
+    model_config = build_example({"old": "twice a month", "new": "weekly"})
 
     old: Part = Field(description="It must stand in the block exactly once.")
     new: BlockText
@@ -105,14 +123,16 @@ class ReplaceIn(In):
 
 
 class RevertIn(In):
-    model_config = example({"version": 1})
+    model_config = build_example({"version": 1})
 
-    version: Annotated[int, within(1, MAX_INTEGER), counted(1, MAX_INTEGER)]
+    version: Annotated[
+        int, build_range_check(1, MAX_INTEGER), build_range_schema(1, MAX_INTEGER)
+    ]
     by: By = "tool"
 
 
 class BlockOut(Out):
-    model_config = example(BLOCK)
+    model_config = build_example(BLOCK)
 
     block: str
     version: int
@@ -126,9 +146,11 @@ class BlockOut(Out):
 
 
 class BlocksOut(Out):
-    """A subject's blocks, in the order in which they were made."""
+    """A subject's blocks, in order of creation."""
 
-    model_config = example({"subject": SUBJECT_ID, "thread": None, "items": [BLOCK]})
+    model_config = build_example(
+        {"subject": SUBJECT_ID, "thread": None, "items": [BLOCK]}
+    )
 
     subject: UUID
     thread: str | None = Field(description="The home thread; null before its first.")
@@ -136,7 +158,7 @@ class BlocksOut(Out):
 
 
 class BlockWrittenOut(Out):
-    model_config = example(
+    model_config = build_example(
         {
             "subject": SUBJECT_ID,
             "thread": f"mh.home.{SUBJECT_ID}",
@@ -158,7 +180,7 @@ class BlockWrittenOut(Out):
 
 
 class BlockDeletedOut(Out):
-    model_config = example({"subject": SUBJECT_ID, "seq": 13, "block": "persona"})
+    model_config = build_example({"subject": SUBJECT_ID, "seq": 13, "block": "persona"})
 
     subject: UUID
     seq: int
@@ -167,9 +189,9 @@ class BlockDeletedOut(Out):
 
 router = SubjectRouter(tags=["blocks"])
 
-_OF_A_BLOCK = (PageUnknownError, PageErasedError)
+_BLOCK_REFUSALS = (PageUnknownError, PageErasedError)
 _READS = (*GONE, SeqUnknownError)
-_EDITS = (*KEEPING, *_OF_A_BLOCK, BlockReadOnlyError, ValueTooLargeError)
+_EDITS = (*KEEPING, *_BLOCK_REFUSALS, BlockReadOnlyError, ValueTooLargeError)
 _Body = BlockIn | AppendIn | ReplaceIn | RevertIn
 
 
@@ -177,8 +199,8 @@ _Body = BlockIn | AppendIn | ReplaceIn | RevertIn
 async def list_all(
     request: HttpRequest, place: Place, query: Query[BlocksQuery]
 ) -> BlocksOut:
-    """The blocks of a subject with their texts, in the order of their making."""
-    return await read(_list, auth.caller(request), place, query)
+    """List a subject's blocks with their texts, in order of creation."""
+    return await read(_list_blocks, auth.get_caller(request), place, query)
 
 
 @router.route_both(
@@ -186,7 +208,7 @@ async def list_all(
     "/blocks/{block}",
     needs=auth.READ,
     out=BlockOut,
-    refusals=[*_READS, *_OF_A_BLOCK],
+    refusals=[*_READS, *_BLOCK_REFUSALS],
 )
 async def get(
     request: HttpRequest,
@@ -194,12 +216,12 @@ async def get(
     block: Path[OwnPageId],
     query: Query[BlocksQuery],
 ) -> HttpResponse:
-    """One block, now or as of an event of the home thread.
+    """Read a block, now or as of an event of the home thread.
 
     `ETag` is its version, for If-Match of a write.
     """
-    out = await read(_get, auth.caller(request), place, block, query)
-    answer = rendered(out)
+    out = await read(_get_block, auth.get_caller(request), place, block, query)
+    answer = render_answer(out)
     answer["ETag"] = f'"{out.version}"'
     return answer
 
@@ -215,20 +237,20 @@ async def get(
 async def put(
     request: HttpRequest, place: Place, block: Path[OwnPageId], body: BlockIn
 ) -> HttpResponse:
-    """Make a block, or write its next version; the first makes the home thread."""
-    agent = auth.caller(request)
-    receipt = await writing.put(
+    """Create a block or write its next version; the first creates the home."""
+    agent = auth.get_caller(request)
+    receipt = await writing.put_block(
         agent=agent,
-        subject=await read(find_subject, agent, place),
+        subject=await read(get_agent_subject, agent, place),
         draft=BlockDraft(
             block=block,
             text=body.text,
             description=body.description,
             read_only=body.read_only,
         ),
-        conditions=Conditions(by=body.by, version=if_match(request)),
+        conditions=BlockConditions(by=body.by, version=parse_if_match(request)),
     )
-    return _written(receipt)
+    return _render_written(receipt)
 
 
 @router.route_both(
@@ -241,16 +263,16 @@ async def put(
 async def append(
     request: HttpRequest, place: Place, block: Path[OwnPageId], body: AppendIn
 ) -> HttpResponse:
-    """Add text to the end; of those who append at the same time all are kept."""
-    agent = auth.caller(request)
-    receipt = await writing.append(
+    """Append text to a block; concurrent appends are all kept."""
+    agent = auth.get_caller(request)
+    receipt = await writing.append_text(
         agent=agent,
-        subject=await read(find_subject, agent, place),
+        subject=await read(get_agent_subject, agent, place),
         block=block,
         text=body.text,
-        conditions=_conditions(request, body),
+        conditions=_build_conditions(request, body),
     )
-    return _written(receipt)
+    return _render_written(receipt)
 
 
 @router.route_both(
@@ -263,17 +285,17 @@ async def append(
 async def replace(
     request: HttpRequest, place: Place, block: Path[OwnPageId], body: ReplaceIn
 ) -> HttpResponse:
-    """Put a text in the place of another one that stands there exactly once."""
-    agent = auth.caller(request)
-    receipt = await writing.replace(
+    """Replace a text that occurs in the block exactly once."""
+    agent = auth.get_caller(request)
+    receipt = await writing.replace_text(
         agent=agent,
-        subject=await read(find_subject, agent, place),
+        subject=await read(get_agent_subject, agent, place),
         block=block,
         old=body.old,
         new=body.new,
-        conditions=_conditions(request, body),
+        conditions=_build_conditions(request, body),
     )
-    return _written(receipt)
+    return _render_written(receipt)
 
 
 @router.route_both(
@@ -281,21 +303,21 @@ async def replace(
     "/blocks/{block}/revert",
     needs=auth.WRITE,
     out=BlockWrittenOut,
-    refusals=[*KEEPING, *_OF_A_BLOCK, BlockReadOnlyError],
+    refusals=[*KEEPING, *_BLOCK_REFUSALS, BlockReadOnlyError],
 )
 async def revert(
     request: HttpRequest, place: Place, block: Path[OwnPageId], body: RevertIn
 ) -> HttpResponse:
     """Write an older version as the next one."""
-    agent = auth.caller(request)
-    receipt = await writing.revert(
+    agent = auth.get_caller(request)
+    receipt = await writing.revert_block(
         agent=agent,
-        subject=await read(find_subject, agent, place),
+        subject=await read(get_agent_subject, agent, place),
         block=block,
         version=body.version,
-        conditions=_conditions(request, body),
+        conditions=_build_conditions(request, body),
     )
-    return _written(receipt)
+    return _render_written(receipt)
 
 
 @router.route_both(
@@ -303,30 +325,32 @@ async def revert(
     "/blocks/{block}",
     needs=auth.WRITE,
     out=BlockDeletedOut,
-    refusals=[*CONDITIONAL, *_OF_A_BLOCK, SubjectHeldError],
+    refusals=[*CONDITIONAL, *_BLOCK_REFUSALS, SubjectHeldError],
 )
 async def delete(
     request: HttpRequest, place: Place, block: Path[OwnPageId]
 ) -> HttpResponse:
-    """Take a block out for good; its id is never used again."""
-    agent = auth.caller(request)
-    receipt = await writing.delete(
+    """Delete a block for good; its id is never used again."""
+    agent = auth.get_caller(request)
+    receipt = await writing.delete_block(
         agent=agent,
-        subject=await read(find_subject, agent, place),
+        subject=await read(get_agent_subject, agent, place),
         block=block,
-        conditions=Conditions(version=if_match(request)),
+        conditions=BlockConditions(version=parse_if_match(request)),
     )
     out = BlockDeletedOut(subject=receipt.subject, seq=receipt.seq, block=block)
-    return rendered(out)
+    return render_answer(out)
 
 
-def _conditions(request: HttpRequest, body: _Body) -> Conditions:
-    return Conditions(
-        by=body.by, version=if_match(request), request=idempotency(request, body)
+def _build_conditions(request: HttpRequest, body: _Body) -> BlockConditions:
+    return BlockConditions(
+        by=body.by,
+        version=parse_if_match(request),
+        request=parse_idempotency(request, body),
     )
 
 
-def _written(receipt: Receipt) -> HttpResponse:
+def _render_written(receipt: OrderReceipt) -> HttpResponse:
     (each,) = receipt.events[-1:]
     event = each.event
     assert isinstance(event, PageCreated | PageUpdated)
@@ -340,29 +364,29 @@ def _written(receipt: Receipt) -> HttpResponse:
         version=1 if isinstance(event, PageCreated) else event.version,
         tokens=event.tokens or 0,
     )
-    answer = rendered(out, status=201 if made else 200, replayed=receipt.replayed)
+    answer = render_answer(out, status=201 if made else 200, replayed=receipt.replayed)
     answer["ETag"] = f'"{out.version}"'
     return answer
 
 
-# What is read is rendered where it was read: the event loop has others to serve.
+# Reads are rendered in the reader's thread, which keeps the event loop free.
 
 
-def _home(
+def _get_home(
     agent: Agent, place: Place, moment: AsOf
 ) -> tuple[Subject, Thread | None, int | None]:
-    """The subject, its home thread, and the seq to answer as of; None is now."""
-    subject = find_subject(agent, place)
+    """Get the subject, its home thread, and the seq to answer as of; None is now."""
+    subject = get_agent_subject(agent, place)
     home = find_home(subject)
     if home is None:
         if moment.at_seq or moment.at_turn is not None:
             raise SeqUnknownError
         return subject, None, None
-    return subject, home, seq_of(home, moment)
+    return subject, home, get_seq(home, moment)
 
 
-def _list(agent: Agent, place: Place, query: BlocksQuery) -> BlocksOut:
-    subject, home, seq = _home(agent, place, query)
+def _list_blocks(agent: Agent, place: Place, query: BlocksQuery) -> BlocksOut:
+    subject, home, seq = _get_home(agent, place, query)
     found = [] if home is None else blocks.list_blocks(home, seq=seq)
     return BlocksOut(
         subject=subject.id,
@@ -371,6 +395,6 @@ def _list(agent: Agent, place: Place, query: BlocksQuery) -> BlocksOut:
     )
 
 
-def _get(agent: Agent, place: Place, block: str, query: BlocksQuery) -> BlockOut:
-    _, home, seq = _home(agent, place, query)
+def _get_block(agent: Agent, place: Place, block: str, query: BlocksQuery) -> BlockOut:
+    _, home, seq = _get_home(agent, place, query)
     return BlockOut.model_validate(blocks.get_block(home, block, seq=seq))

@@ -20,22 +20,22 @@ from pydantic import (
 from memoryhub.api.document.fields import (
     MAX_BATCH,
     BodyLimit,
+    FieldRefusedError,
     Id,
     In,
     Out,
-    RefusedError,
     ThreadName,
     Time,
-    counted,
-    example,
-    within,
+    build_example,
+    build_range_check,
+    build_range_schema,
 )
 from memoryhub.api.document.samples import AT, SUBJECT_ID, THREAD_NAME
 from memoryhub.api.document.schemas import Pagination
 from memoryhub.api.http import auth
-from memoryhub.api.http.operations import rendered
-from memoryhub.api.http.preconditions import KEEPING, idempotency, if_match
-from memoryhub.api.http.reading import GONE, find_subject
+from memoryhub.api.http.operations import render_answer
+from memoryhub.api.http.preconditions import KEEPING, parse_idempotency, parse_if_match
+from memoryhub.api.http.reading import GONE, get_agent_subject
 from memoryhub.api.http.subject_routes import Place, SubjectRouter
 from memoryhub.errors import (
     BadCursorError,
@@ -43,7 +43,7 @@ from memoryhub.errors import (
     SubjectFullError,
     TimelineFullError,
 )
-from memoryhub.journal import Receipt
+from memoryhub.journal import OrderReceipt
 from memoryhub.kernel.commands import Command
 from memoryhub.kernel.knowledge.facts import (
     LINE_PATTERN,
@@ -53,7 +53,7 @@ from memoryhub.kernel.knowledge.facts import (
     MAX_VALUE,
     AssertFacts,
     FactAsserted,
-    fits,
+    is_valid_text,
 )
 from memoryhub.kernel.state.knowledge import Cardinality
 from memoryhub.models.server.clock import clock
@@ -61,10 +61,10 @@ from memoryhub.models.subjects import Subject
 from memoryhub.queries.knowledge import facts
 from memoryhub.queries.knowledge.facts import (
     AssertionLine,
+    AssertionSource,
     FactFilter,
     FactLine,
     FactStory,
-    Source,
 )
 from memoryhub.queries.threads.readers import read
 from memoryhub.services.access.api_keys import Agent
@@ -107,49 +107,54 @@ ASSERTION: Final[dict[str, Any]] = {
 _WRITTEN: Final = {"subject": SUBJECT_ID, "seq": 7, "ids": [7], "without_effect": []}
 
 
-def _text(most: int, *, lines: bool = False) -> AfterValidator:
-    """Check a text that says something; one that names has no control characters."""
+def _build_text_check(most: int, *, lines: bool = False) -> AfterValidator:
+    """Build a check of a text that is not blank; a one-line text has no control
+    characters."""
 
     def check(text: str) -> str:
-        if not fits(text, most, lines=lines):
-            raise RefusedError("value")
+        if not is_valid_text(text, most, lines=lines):
+            raise FieldRefusedError("value")
         return text
 
     return AfterValidator(check)
 
 
-def _text_schema(most: int, *, lines: bool = False) -> WithJsonSchema:
+def _build_text_schema(most: int, *, lines: bool = False) -> WithJsonSchema:
     pattern = LINES_PATTERN if lines else LINE_PATTERN
     return WithJsonSchema({"type": "string", "maxLength": most, "pattern": pattern})
 
 
-def _sure(number: float) -> float:
+def _check_confidence(number: float) -> float:
     if not 0 <= number <= 1:
-        raise RefusedError("value")
+        raise FieldRefusedError("value")
     return float(number)
 
 
-Entity = Annotated[str, _text(MAX_ENTITY), _text_schema(MAX_ENTITY)]
-Predicate = Annotated[str, _text(MAX_PREDICATE), _text_schema(MAX_PREDICATE)]
+Entity = Annotated[str, _build_text_check(MAX_ENTITY), _build_text_schema(MAX_ENTITY)]
+Predicate = Annotated[
+    str, _build_text_check(MAX_PREDICATE), _build_text_schema(MAX_PREDICATE)
+]
 Value = Annotated[
-    str, _text(MAX_VALUE, lines=True), _text_schema(MAX_VALUE, lines=True)
+    str,
+    _build_text_check(MAX_VALUE, lines=True),
+    _build_text_schema(MAX_VALUE, lines=True),
 ]
 Confidence = Annotated[
     StrictFloat | StrictInt,
-    AfterValidator(_sure),
+    AfterValidator(_check_confidence),
     Field(json_schema_extra={"minimum": 0, "maximum": 1}),
 ]
 
 
 class SourceIn(In):
-    """A message, a page or a note of a thread of the subject."""
+    """A message, a page or a note of the subject's thread."""
 
     thread: ThreadName
-    seq: Annotated[int, within(1, 2**53), counted(1, 2**53)]
+    seq: Annotated[int, build_range_check(1, 2**53), build_range_schema(1, 2**53)]
 
 
 class FactIn(In):
-    model_config = example(_FACT_IN)
+    model_config = build_example(_FACT_IN)
 
     entity: Entity = Field(description="Who or what it is about.")
     predicate: Predicate = Field(description="What about it.")
@@ -168,35 +173,35 @@ class FactIn(In):
         begin, end = self.valid_from, self.valid_until
         if begin is not None and end is not None and end <= begin:
             says = "a time after `valid_from`"
-            raise RefusedError("value", allowed=says, loc=("valid_until",))
+            raise FieldRefusedError("value", allowed=says, loc=("valid_until",))
         return self
 
 
-def _batch(items: list[FactIn]) -> list[FactIn]:
+def _check_batch(items: list[FactIn]) -> list[FactIn]:
     if not 1 <= len(items) <= MAX_BATCH:
-        raise RefusedError("batch_size")
+        raise FieldRefusedError("batch_size")
     return items
 
 
 class FactsIn(In):
-    model_config = example({"items": [_FACT_IN]})
+    model_config = build_example({"items": [_FACT_IN]})
 
     items: Annotated[
         list[FactIn],
-        AfterValidator(_batch),
+        AfterValidator(_check_batch),
         Field(json_schema_extra={"minItems": 1, "maxItems": MAX_BATCH}),
     ]
 
 
 class EndIn(In):
-    model_config = example({"at": _FEB})
+    model_config = build_example({"at": _FEB})
 
     at: Time = Field(description="When it ceased to hold.")
     origin: Literal["agent", "model"] = "agent"
 
 
 class RetractIn(In):
-    model_config = example({"reason": "wrong"})
+    model_config = build_example({"reason": "wrong"})
 
     reason: Literal["wrong", "duplicate", "withdrawn"]
     whole: bool = Field(
@@ -205,7 +210,7 @@ class RetractIn(In):
 
 
 class TimelineIn(In):
-    model_config = example(
+    model_config = build_example(
         {"entity": "user", "predicate": "home airport", "cardinality": "single"}
     )
 
@@ -215,7 +220,7 @@ class TimelineIn(In):
 
 
 class Moment(In):
-    """The two clocks: the world's, and that of what was recorded."""
+    """Valid time and recorded time to answer as of."""
 
     valid_at: Time | None = Field(None, description="What held then; absent: now.")
     known_at: Time | None = Field(
@@ -230,9 +235,9 @@ class FactsQuery(Moment, Pagination):
 
 
 class FactSearchIn(Moment):
-    """Filters of the list, and names, which stay out of URLs and logs."""
+    """Filters of the list and names, kept out of URLs and logs."""
 
-    model_config = example({"predicate": "home airport", "valid_at": _JAN})
+    model_config = build_example({"predicate": "home airport", "valid_at": _JAN})
 
     entity: Entity | None = None
     predicate: Predicate | None = None
@@ -246,17 +251,19 @@ class FactSourceOut(Out):
     seq: int
 
 
-def _sources(agent: Agent, found: Iterable[Source | None]) -> list[FactSourceOut]:
-    """Tell of sources, their threads as the agent calls them."""
+def _build_sources(
+    agent: Agent, found: Iterable[AssertionSource | None]
+) -> list[FactSourceOut]:
+    """Build answers of sources, with threads named as the agent names them."""
     return [
-        FactSourceOut(thread=agent.calls(each.thread), seq=each.seq)
+        FactSourceOut(thread=agent.get_thread_name(each.thread), seq=each.seq)
         for each in found
         if each is not None
     ]
 
 
 class FactOut(Out):
-    model_config = example(FACT)
+    model_config = build_example(FACT)
 
     id: int = Field(description="Of its earliest assertion: the seq of that.")
     entity: str
@@ -275,18 +282,18 @@ class FactOut(Out):
 
     @classmethod
     def from_line(cls, agent: Agent, found: FactLine) -> FactOut:
-        return cls.from_record(found, sources=_sources(agent, found.sources))
+        return cls.from_record(found, sources=_build_sources(agent, found.sources))
 
 
 class FactsOut(Out):
-    model_config = example({"items": [FACT], "next": None})
+    model_config = build_example({"items": [FACT], "next": None})
 
     items: list[FactOut]
     next: str | None
 
 
 class AssertionOut(Out):
-    model_config = example(ASSERTION)
+    model_config = build_example(ASSERTION)
 
     seq: int
     at: datetime
@@ -306,14 +313,14 @@ class AssertionOut(Out):
 
     @classmethod
     def from_line(cls, agent: Agent, found: AssertionLine) -> AssertionOut:
-        source = next(iter(_sources(agent, [found.source])), None)
+        source = next(iter(_build_sources(agent, [found.source])), None)
         return cls.from_record(found, source=source)
 
 
 class FactStoryOut(Out):
-    """A fact, and how it is derived."""
+    """A fact and its derivation."""
 
-    model_config = example(
+    model_config = build_example(
         {"fact": FACT, "assertions": [ASSERTION], "rests_on": [7], "timeline": [FACT]}
     )
 
@@ -341,13 +348,13 @@ class FactStoryOut(Out):
 class ReviewOut(Out):
     """Values retracted as wrong: models cannot assert them."""
 
-    model_config = example({"items": [{**ASSERTION, "wrong": True}]})
+    model_config = build_example({"items": [{**ASSERTION, "wrong": True}]})
 
     items: list[AssertionOut]
 
 
 class FactsWrittenOut(Out):
-    model_config = example(_WRITTEN)
+    model_config = build_example(_WRITTEN)
 
     subject: UUID
     seq: int = Field(description="The head of the home thread.")
@@ -367,7 +374,7 @@ _Make = Callable[[Subject], Command]
 _Body = FactIn | FactsIn | EndIn | RetractIn | TimelineIn
 
 
-# The actions come first: the plain address below would match theirs as well.
+# Actions are registered first: the plain address below would match them as well.
 
 
 @router.route_both(
@@ -380,7 +387,7 @@ _Body = FactIn | FactsIn | EndIn | RetractIn | TimelineIn
 )
 async def add_batch(request: HttpRequest, place: Place, body: FactsIn) -> HttpResponse:
     """Assert up to 200 facts of a subject, all or nothing."""
-    return await _add(request, place, body)
+    return await _add_facts(request, place, body)
 
 
 @router.route(
@@ -393,11 +400,11 @@ async def add_batch(request: HttpRequest, place: Place, body: FactsIn) -> HttpRe
 async def search(
     request: HttpRequest, subject: Path[Id], body: FactSearchIn
 ) -> HttpResponse:
-    """List facts of an entity, of a predicate, or of both, however they are spelled.
+    """List facts of an entity, a predicate, or both, in any spelling.
 
     A POST that changes nothing.
     """
-    return await read(_search, auth.caller(request), subject, body)
+    return await read(_search_facts, auth.get_caller(request), subject, body)
 
 
 @router.route(
@@ -410,12 +417,16 @@ async def search(
 async def configure(
     request: HttpRequest, subject: Path[Id], body: TimelineIn
 ) -> HttpResponse:
-    """Set whether several values of an entity and a predicate hold at once."""
+    """Set whether several values of an entity and predicate hold at once."""
 
-    def made(found: Subject) -> Command:
-        return writing.configuration(body.entity, body.predicate, body.cardinality)
+    def build_command(found: Subject) -> Command:
+        return writing.build_configuration(
+            body.entity, body.predicate, body.cardinality
+        )
 
-    return await _build_written(await _submit(request, subject, body, made))
+    return await _render_written(
+        await _submit_command(request, subject, body, build_command)
+    )
 
 
 @router.route(
@@ -426,8 +437,8 @@ async def configure(
     refusals=GONE,
 )
 async def review(request: HttpRequest, subject: Path[Id]) -> ReviewOut:
-    """List what was retracted as wrong, newest first: models cannot assert it."""
-    return await read(_review, auth.caller(request), subject)
+    """List values retracted as wrong, newest first: models cannot assert them."""
+    return await read(_review_facts, auth.get_caller(request), subject)
 
 
 @router.route_both(
@@ -439,11 +450,11 @@ async def review(request: HttpRequest, subject: Path[Id]) -> ReviewOut:
     refusals=_ADDS,
 )
 async def add(request: HttpRequest, place: Place, body: FactIn) -> HttpResponse:
-    """Assert a fact of a subject: what holds, and since when.
+    """Assert a fact of a subject and since when it holds.
 
     Nothing is overwritten: facts are derived from all assertions.
     """
-    return await _add(request, place, body)
+    return await _add_facts(request, place, body)
 
 
 @router.route_both(
@@ -456,8 +467,8 @@ async def add(request: HttpRequest, place: Place, body: FactIn) -> HttpResponse:
 async def list_all(
     request: HttpRequest, place: Place, query: Query[FactsQuery]
 ) -> HttpResponse:
-    """List what holds of a subject at an instant, by what was known at another."""
-    return await read(_list, auth.caller(request), place, query)
+    """List a subject's facts valid at one time, as known at another."""
+    return await read(_list_facts, auth.get_caller(request), place, query)
 
 
 @router.route(
@@ -470,14 +481,16 @@ async def list_all(
 async def end(
     request: HttpRequest, subject: Path[Id], fact: Path[int], body: EndIn
 ) -> HttpResponse:
-    """Say when a fact ceased to hold: its value asserted with that end."""
+    """End a fact: assert its value with an end of validity."""
 
-    def made(found: Subject) -> Command:
-        return writing.ending(
+    def build_command(found: Subject) -> Command:
+        return writing.build_ending(
             found, fact, at=body.at, origin=body.origin, now=clock.now()
         )
 
-    return await _build_written(await _submit(request, subject, body, made))
+    return await _render_written(
+        await _submit_command(request, subject, body, build_command)
+    )
 
 
 @router.route(
@@ -490,17 +503,19 @@ async def end(
 async def retract(
     request: HttpRequest, subject: Path[Id], fact: Path[int], body: RetractIn
 ) -> HttpResponse:
-    """Take back a fact, or one assertion: what held without it holds again.
+    """Retract a fact or one assertion: facts are derived without it.
 
-    While a value is retracted as `wrong`, what a model asserts of it does not count.
+    While a value is retracted as `wrong`, a model's assertion of it has no effect.
     """
 
-    def made(found: Subject) -> Command:
-        return writing.retraction(
+    def build_command(found: Subject) -> Command:
+        return writing.build_retraction(
             found, fact, body.reason, whole=body.whole, now=clock.now()
         )
 
-    return await _build_written(await _submit(request, subject, body, made))
+    return await _render_written(
+        await _submit_command(request, subject, body, build_command)
+    )
 
 
 @router.route(
@@ -513,58 +528,62 @@ async def retract(
 async def get(
     request: HttpRequest, subject: Path[Id], fact: Path[int], query: Query[Moment]
 ) -> HttpResponse:
-    """A fact with its assertions, their sources, and facts it stands among."""
-    return await read(_get, auth.caller(request), subject, fact, query)
+    """Read a fact with its assertions, their sources and its timeline."""
+    return await read(_get_fact, auth.get_caller(request), subject, fact, query)
 
 
-async def _add(
+async def _add_facts(
     request: HttpRequest, place: Place, body: FactIn | FactsIn
 ) -> HttpResponse:
-    agent = auth.caller(request)
-    drafts = _drafts(body.items if isinstance(body, FactsIn) else [body])
+    agent = auth.get_caller(request)
+    drafts = _build_drafts(body.items if isinstance(body, FactsIn) else [body])
 
-    def made(subject: Subject) -> Command:
-        return writing.assertion(subject, drafts, now=clock.now(), bound=agent.bound)
+    def build_command(subject: Subject) -> Command:
+        return writing.build_assertion(
+            subject, drafts, now=clock.now(), bound=agent.bound
+        )
 
-    return await _build_written(await _submit(request, place, body, made), status=201)
+    return await _render_written(
+        await _submit_command(request, place, body, build_command), status=201
+    )
 
 
-def _list(agent: Agent, place: Place, query: FactsQuery) -> HttpResponse:
-    where = _filter(query, ended=query.ended == "true")
-    return _listed(agent, place, where, after=query.after, limit=query.limit)
+def _list_facts(agent: Agent, place: Place, query: FactsQuery) -> HttpResponse:
+    where = _build_filter(query, ended=query.ended == "true")
+    return _render_facts(agent, place, where, after=query.after, limit=query.limit)
 
 
-def _search(agent: Agent, subject: UUID, body: FactSearchIn) -> HttpResponse:
-    where = _filter(
+def _search_facts(agent: Agent, subject: UUID, body: FactSearchIn) -> HttpResponse:
+    where = _build_filter(
         body,
         ended=body.ended,
         entity=body.entity,
         predicate=body.predicate,
     )
-    return _listed(agent, subject, where, after=body.after, limit=body.limit)
+    return _render_facts(agent, subject, where, after=body.after, limit=body.limit)
 
 
-def _get(agent: Agent, subject: UUID, fact: int, query: Moment) -> HttpResponse:
+def _get_fact(agent: Agent, subject: UUID, fact: int, query: Moment) -> HttpResponse:
     found = facts.get_fact(
-        find_subject(agent, subject),
+        get_agent_subject(agent, subject),
         fact,
         now=clock.now(),
         valid_at=query.valid_at,
         known_at=query.known_at,
     )
-    return rendered(FactStoryOut.from_story(agent, found))
+    return render_answer(FactStoryOut.from_story(agent, found))
 
 
-def _listed(
+def _render_facts(
     agent: Agent, place: Place, where: FactFilter, *, after: str | None, limit: int
 ) -> HttpResponse:
-    subject = find_subject(agent, place)
+    subject = get_agent_subject(agent, place)
     found = facts.list_facts(subject, where, after=after, limit=limit)
     items = [FactOut.from_line(agent, each) for each in found.items]
-    return rendered(FactsOut(items=items, next=found.next))
+    return render_answer(FactsOut(items=items, next=found.next))
 
 
-def _filter(
+def _build_filter(
     moment: Moment,
     *,
     ended: bool,
@@ -580,7 +599,7 @@ def _filter(
     )
 
 
-def _drafts(items: Sequence[FactIn]) -> list[FactDraft]:
+def _build_drafts(items: Sequence[FactIn]) -> list[FactDraft]:
     return [
         FactDraft(
             **each.model_dump(exclude={"source"}),
@@ -592,30 +611,30 @@ def _drafts(items: Sequence[FactIn]) -> list[FactDraft]:
     ]
 
 
-async def _submit(
+async def _submit_command(
     request: HttpRequest, place: Place, body: _Body, make: _Make
-) -> Receipt:
-    agent, named = auth.caller(request), idempotency(request, body)
+) -> OrderReceipt:
+    agent, named = auth.get_caller(request), parse_idempotency(request, body)
 
-    def prepared() -> tuple[Subject, Command]:
-        subject = find_subject(agent, place)
-        return subject, homes.prepared(partial(make, subject), named)
+    def prepare_command() -> tuple[Subject, Command]:
+        subject = get_agent_subject(agent, place)
+        return subject, homes.build_or_refuse(partial(make, subject), named)
 
-    subject, command = await read(prepared)
+    subject, command = await read(prepare_command)
     made = command.facts if isinstance(command, AssertFacts) else ()
     return await homes.submit(
         agent=agent,
         subject=subject,
         command=command,
         texts=[each.payload for each in made],
-        if_match=if_match(request),
-        # What it was made of may have been erased since it was read.
+        if_match=parse_if_match(request),
+        # Refuses the write if an erasure of the subject came after the read.
         epoch=subject.epoch,
         request=named,
     )
 
 
-async def _build_written(receipt: Receipt, *, status: int = 200) -> HttpResponse:
+async def _render_written(receipt: OrderReceipt, *, status: int = 200) -> HttpResponse:
     made = {e.seq: e.event for e in receipt.events if isinstance(e.event, FactAsserted)}
     by_model = [seq for seq, event in made.items() if event.origin == "model"]
     out = FactsWrittenOut(
@@ -626,9 +645,9 @@ async def _build_written(receipt: Receipt, *, status: int = 200) -> HttpResponse
             facts.list_without_effect, receipt.thread, by_model, known_at=receipt.seq
         ),
     )
-    return rendered(out, status=status, replayed=receipt.replayed)
+    return render_answer(out, status=status, replayed=receipt.replayed)
 
 
-def _review(agent: Agent, subject: UUID) -> ReviewOut:
-    found = facts.list_wrong(find_subject(agent, subject))
+def _review_facts(agent: Agent, subject: UUID) -> ReviewOut:
+    found = facts.list_wrong(get_agent_subject(agent, subject))
     return ReviewOut(items=[AssertionOut.from_line(agent, each) for each in found])

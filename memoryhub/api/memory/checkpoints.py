@@ -8,13 +8,13 @@ from ninja import Path, Query
 from pydantic import AfterValidator, Field
 
 from memoryhub.api.document.fields import (
+    FieldRefusedError,
     In,
     Limit,
     Name,
     Out,
-    RefusedError,
     ThreadName,
-    example,
+    build_example,
 )
 from memoryhub.api.document.memory_fields import (
     CheckpointName,
@@ -22,14 +22,18 @@ from memoryhub.api.document.memory_fields import (
     CheckpointRef,
     ExistedOut,
     Remark,
-    named_checkpoint,
+    parse_checkpoint,
 )
-from memoryhub.api.document.samples import AT, UNTIL, measured
+from memoryhub.api.document.samples import AT, UNTIL, build_measures
 from memoryhub.api.document.schemas import AsOf, Pagination
 from memoryhub.api.http import auth
-from memoryhub.api.http.operations import StrictRouter, rendered
-from memoryhub.api.http.preconditions import CONDITIONAL, idempotency, if_match
-from memoryhub.api.http.reading import GONE, find_thread, seq_of
+from memoryhub.api.http.operations import StrictRouter, render_answer
+from memoryhub.api.http.preconditions import (
+    CONDITIONAL,
+    parse_idempotency,
+    parse_if_match,
+)
+from memoryhub.api.http.reading import GONE, get_agent_thread, get_seq
 from memoryhub.errors import (
     BadCursorError,
     CheckpointsFullError,
@@ -40,14 +44,19 @@ from memoryhub.errors import (
     SeqUnknownError,
     StaleError,
 )
-from memoryhub.journal import Receipt
+from memoryhub.journal import OrderReceipt
 from memoryhub.kernel.memory.checkpoint_events import (
     COUNTED,
     CheckpointRestored,
     CheckpointTaken,
 )
 from memoryhub.kernel.memory.checkpoints import TakeCheckpoint
-from memoryhub.kernel.memory.nouns import MOVED, RESTORABLE, RESTORED, moved
+from memoryhub.kernel.memory.nouns import (
+    MOVED_FIELDS,
+    RESTORABLE,
+    RESTORED,
+    build_moved_fields,
+)
 from memoryhub.kernel.text import strict_json
 from memoryhub.queries.memory import checkpoints, comparisons
 from memoryhub.queries.memory.checkpoints import CheckpointLine
@@ -70,7 +79,7 @@ CHECKPOINT = {
     "auto": False,
     "parent": None,
     "keys": 2,
-    **measured("checkpoint"),
+    **build_measures("checkpoint"),
     "touched": None,
 }
 _SIDE = {"seq": 41, "expires_at": UNTIL, "bytes": 64}
@@ -112,14 +121,14 @@ class CompareQuery(AsOf, Pagination):
 
 
 class CheckpointIn(In):
-    model_config = example(_CHECKPOINT_IN)
+    model_config = build_example(_CHECKPOINT_IN)
 
     name: CheckpointName | None = None
     description: Remark | None = None
 
 
 class CheckpointOut(Out):
-    model_config = example(CHECKPOINT)
+    model_config = build_example(CHECKPOINT)
 
     seq: int
     name: str | None
@@ -131,27 +140,27 @@ class CheckpointOut(Out):
     touched: int | None = Field(description="Names; null: any, since the beginning.")
 
     @classmethod
-    def of(cls, line: CheckpointLine) -> CheckpointOut:
+    def from_line(cls, line: CheckpointLine) -> CheckpointOut:
         return cls.from_record(line, **line.counts)
 
 
 class CheckpointsOut(Out):
-    model_config = example({"items": [CHECKPOINT], "next": None})
+    model_config = build_example({"items": [CHECKPOINT], "next": None})
 
     items: list[CheckpointOut]
     next: str | None
 
 
-def _parts(parts: list[RestoredPart]) -> list[RestoredPart]:
+def _check_parts(parts: list[RestoredPart]) -> list[RestoredPart]:
     if not parts or len(set(parts)) < len(parts):
-        raise RefusedError("value", allowed="at least one part, and each once")
+        raise FieldRefusedError("value", allowed="at least one part, and each once")
     return parts
 
 
 class RestoreIn(In):
-    model_config = example({"parts": ["keys", "task"], "dry_run": False})
+    model_config = build_example({"parts": ["keys", "task"], "dry_run": False})
 
-    parts: Annotated[list[RestoredPart], AfterValidator(_parts)] = list(RESTORED)
+    parts: Annotated[list[RestoredPart], AfterValidator(_check_parts)] = list(RESTORED)
     dry_run: bool = Field(
         default=False, description="Only tell what would change; nothing is written."
     )
@@ -177,9 +186,9 @@ class DifferenceOut(Out):
 
 
 class CompareOut(Out):
-    """What differs from `a` to `b`. The keys come in parts, the rest with each."""
+    """Differences from `a` to `b`. Keys come in parts, the rest with each."""
 
-    model_config = example(_COMPARISON)
+    model_config = build_example(_COMPARISON)
 
     seq: int
     keys: list[DifferenceOut]
@@ -191,13 +200,13 @@ class CompareOut(Out):
     pins_out: list[str]
 
     @classmethod
-    def of(cls, found: Comparison) -> CompareOut:
+    def from_comparison(cls, found: Comparison) -> CompareOut:
         keys = {"keys": found.keys.items, "next": found.keys.next}
         return cls.from_record(found, **keys, **found.slices)
 
 
 class RestoredOut(Out):
-    model_config = example(
+    model_config = build_example(
         {
             "seq": 54,
             "parts": ["keys", "task"],
@@ -205,7 +214,7 @@ class RestoredOut(Out):
             "set": 1,
             "removed": 0,
             "expired": 0,
-            **moved({}),
+            **build_moved_fields({}),
             "left_out": [],
             "comparison": None,
         }
@@ -217,7 +226,7 @@ class RestoredOut(Out):
     set: int
     removed: int
     expired: int
-    __annotations__ |= dict.fromkeys(MOVED, int)
+    __annotations__ |= dict.fromkeys(MOVED_FIELDS, int)
     left_out: list[str] = Field(
         description="Pages of the working set that are gone since, and stay away."
     )
@@ -240,24 +249,24 @@ router = StrictRouter(tags=["checkpoints"])
 async def take(
     request: HttpRequest, thread: Path[ThreadName], body: CheckpointIn
 ) -> HttpResponse:
-    """Keep keys, task, notes and working set as they are, by reference.
+    """Keep keys, task, notes and working set by reference.
 
-    Costs the same whatever there is. Makes the thread if the name is new.
+    The cost does not depend on their size. Makes the thread if the name is new.
     """
     description = body.description
-    receipt = await writing.take(
-        agent=auth.caller(request),
+    receipt = await writing.take_checkpoint(
+        agent=auth.get_caller(request),
         thread=thread,
         command=TakeCheckpoint(
             name=body.name,
             description=None
             if description is None
-            else strict_json.as_sent(description),
+            else strict_json.dump_stored(description),
         ),
-        if_match=if_match(request),
-        request=idempotency(request, body),
+        if_match=parse_if_match(request),
+        request=parse_idempotency(request, body),
     )
-    return await read(_taken, receipt, body)
+    return await read(_render_taken, receipt, body)
 
 
 @router.route(
@@ -270,8 +279,8 @@ async def take(
 async def list_all(
     request: HttpRequest, thread: Path[ThreadName], query: Query[CheckpointsQuery]
 ) -> HttpResponse:
-    """Checkpoints, oldest first. Reads nothing of what they hold."""
-    return await read(_list, auth.caller(request), thread, query)
+    """List checkpoints, oldest first, without their contents."""
+    return await read(_list_checkpoints, auth.get_caller(request), thread, query)
 
 
 @router.route(
@@ -284,8 +293,8 @@ async def list_all(
 async def compare(
     request: HttpRequest, thread: Path[ThreadName], query: Query[CompareQuery]
 ) -> HttpResponse:
-    """What differs between two checkpoints, or one and `head`, from `a` to `b`."""
-    return await read(_compare, auth.caller(request), thread, query)
+    """Compare two checkpoints, or one and `head`, from `a` to `b`."""
+    return await read(_compare_checkpoints, auth.get_caller(request), thread, query)
 
 
 @router.route(
@@ -301,23 +310,25 @@ async def restore(
     checkpoint: Path[CheckpointPath],
     body: RestoreIn,
 ) -> HttpResponse:
-    """Make the parts what they were. `before` names the checkpoint that undoes it.
+    """Restore the parts. `before` names the checkpoint that undoes it.
 
-    Keys whose instant has passed stay expired; all other checkpoints stay. If-Match
-    takes the thread's head, as a preview saw it.
+    Expired keys stay expired; all other checkpoints stay. If-Match takes the thread's
+    head, as a preview saw it.
     """
-    agent, target = auth.caller(request), named_checkpoint(checkpoint)
+    agent, target = auth.get_caller(request), parse_checkpoint(checkpoint)
     if body.dry_run:
-        return await read(_preview, agent, thread, target, body, if_match(request))
-    receipt = await writing.restore(
+        return await read(
+            _preview_restore, agent, thread, target, body, parse_if_match(request)
+        )
+    receipt = await writing.restore_checkpoint(
         agent=agent,
         thread=thread,
         target=target,
         parts=tuple(body.parts),
-        if_match=if_match(request),
-        request=idempotency(request, body),
+        if_match=parse_if_match(request),
+        request=parse_idempotency(request, body),
     )
-    return await read(_restored, agent, thread, target, body, receipt)
+    return await read(_render_restored, agent, thread, target, body, receipt)
 
 
 @router.route(
@@ -333,8 +344,10 @@ async def get(
     checkpoint: Path[CheckpointPath],
     query: Query[AsOf],
 ) -> HttpResponse:
-    """One checkpoint, by its seq or name."""
-    return await read(_get, auth.caller(request), thread, checkpoint, query)
+    """Read a checkpoint, by its seq or name."""
+    return await read(
+        _get_checkpoint, auth.get_caller(request), thread, checkpoint, query
+    )
 
 
 @router.route(
@@ -347,18 +360,20 @@ async def get(
 async def delete(
     request: HttpRequest, thread: Path[ThreadName], checkpoint: Path[CheckpointPath]
 ) -> HttpResponse:
-    """Delete a checkpoint and nothing else: other checkpoints and all values stay."""
-    receipt = await writing.delete(
-        agent=auth.caller(request),
+    """Delete only a checkpoint: other checkpoints and all values stay."""
+    receipt = await writing.delete_checkpoint(
+        agent=auth.get_caller(request),
         thread=thread,
-        target=named_checkpoint(checkpoint),
-        if_match=if_match(request),
+        target=parse_checkpoint(checkpoint),
+        if_match=parse_if_match(request),
     )
     existed = bool(receipt.events)
-    return rendered(ExistedOut(existed=existed, seq=receipt.seq if existed else None))
+    return render_answer(
+        ExistedOut(existed=existed, seq=receipt.seq if existed else None)
+    )
 
 
-# A checkpoint may be called `x:restore`; only a POST to that address is the action.
+# A checkpoint may be named `x:restore`; only a POST to that address restores.
 _SO_NAMED = "/threads/{thread}/checkpoints/{checkpoint}:restore"
 
 
@@ -379,102 +394,104 @@ async def delete_so_named(
     return await delete(request, thread, f"{checkpoint}:restore")
 
 
-def _taken(receipt: Receipt, body: CheckpointIn) -> HttpResponse:
+def _render_taken(receipt: OrderReceipt, body: CheckpointIn) -> HttpResponse:
     (each,) = (e for e in receipt.events if isinstance(e.event, CheckpointTaken))
-    event = receipt.one(CheckpointTaken)
+    event = receipt.get_event(CheckpointTaken)
     out = CheckpointOut.from_record(
         event,
         seq=each.seq,
         at=each.at,
         description=body.description,
-        parent=checkpoints.number_of(receipt, event.parent),
+        parent=checkpoints.to_number(receipt, event.parent),
         **event.counts,
     )
-    return rendered(out, status=201, replayed=receipt.replayed)
+    return render_answer(out, status=201, replayed=receipt.replayed)
 
 
-def _restored(
-    agent: Agent, name: str, target: int | str, body: RestoreIn, receipt: Receipt
+def _render_restored(
+    agent: Agent, name: str, target: int | str, body: RestoreIn, receipt: OrderReceipt
 ) -> HttpResponse:
-    restored = receipt.all(CheckpointRestored)
+    restored = receipt.list_events(CheckpointRestored)
     event = restored[0] if restored else None
-    expired = event.expired if event else _expired(agent, name, target, body)
+    expired = event.expired if event else _count_expired(agent, name, target, body)
     out = RestoredOut(
         seq=receipt.seq if event else None,
         parts=body.parts,
-        before=checkpoints.number_of(receipt, event.before if event else None),
+        before=checkpoints.to_number(receipt, event.before if event else None),
         set=event.set if event else 0,
         removed=event.removed if event else 0,
         expired=expired,
-        **(event.moved if event else moved({})),
+        **(event.moved if event else build_moved_fields({})),
         left_out=event.left_out if event else [],
     )
-    return rendered(out, replayed=receipt.replayed)
+    return render_answer(out, replayed=receipt.replayed)
 
 
-def _list(agent: Agent, name: str, query: CheckpointsQuery) -> HttpResponse:
-    thread = find_thread(agent, name)
+def _list_checkpoints(agent: Agent, name: str, query: CheckpointsQuery) -> HttpResponse:
+    thread = get_agent_thread(agent, name)
     found = checkpoints.list_checkpoints(
         thread,
         name=query.name,
         auto=None if query.auto is None else query.auto == "true",
-        seq=seq_of(thread, query),
+        seq=get_seq(thread, query),
         after=query.after,
         limit=query.limit,
     )
-    items = [CheckpointOut.of(line) for line in found.items]
-    return rendered(CheckpointsOut(items=items, next=found.next))
+    items = [CheckpointOut.from_line(line) for line in found.items]
+    return render_answer(CheckpointsOut(items=items, next=found.next))
 
 
-def _get(agent: Agent, name: str, target: str, query: AsOf) -> HttpResponse:
-    thread = find_thread(agent, name)
+def _get_checkpoint(agent: Agent, name: str, target: str, query: AsOf) -> HttpResponse:
+    thread = get_agent_thread(agent, name)
     line = checkpoints.get_checkpoint(
-        thread, named_checkpoint(target), seq=seq_of(thread, query)
+        thread, parse_checkpoint(target), seq=get_seq(thread, query)
     )
-    return rendered(CheckpointOut.of(line))
+    return render_answer(CheckpointOut.from_line(line))
 
 
-def _compare(agent: Agent, name: str, query: CompareQuery) -> HttpResponse:
-    thread = find_thread(agent, name)
+def _compare_checkpoints(agent: Agent, name: str, query: CompareQuery) -> HttpResponse:
+    thread = get_agent_thread(agent, name)
     found = comparisons.compare(
         thread,
         query.a,
         query.b,
         values=query.values == "true",
-        seq=seq_of(thread, query),
+        seq=get_seq(thread, query),
         after=query.after,
         limit=query.limit,
     )
-    return rendered(CompareOut.of(found))
+    return render_answer(CompareOut.from_comparison(found))
 
 
-def _expired(agent: Agent, name: str, target: int | str, body: RestoreIn) -> int:
-    """Keys that stay expired where nothing was restored, as a preview counts them."""
+def _count_expired(agent: Agent, name: str, target: int | str, body: RestoreIn) -> int:
+    """Count keys that stay expired, as a preview does, if nothing was restored."""
     if "keys" not in body.parts:
         return 0
     try:
-        found, _ = comparisons.preview(find_thread(agent, name), target, ["keys"])
+        found, _ = comparisons.preview_restore(
+            get_agent_thread(agent, name), target, ["keys"]
+        )
     except CheckpointUnknownError:
-        # It is answered again, and the checkpoint is gone since.
+        # A replayed answer, and the checkpoint was deleted since.
         return 0
     return found.expired
 
 
-def _preview(
+def _preview_restore(
     agent: Agent, name: str, target: int | str, body: RestoreIn, seen: int | None
 ) -> HttpResponse:
-    thread = find_thread(agent, name)
+    thread = get_agent_thread(agent, name)
     if seen not in (None, thread.head_seq):
         raise StaleError(head_seq=thread.head_seq)
-    found, left_out = comparisons.preview(thread, target, body.parts)
+    found, left_out = comparisons.preview_restore(thread, target, body.parts)
     compared = comparisons.compare(thread, HEAD, target)
     out = RestoredOut.from_record(
         found,
         seq=None,
         parts=body.parts,
         before=None,
-        **moved(found.slices),
+        **build_moved_fields(found.slices),
         left_out=left_out,
-        comparison=CompareOut.of(compared),
+        comparison=CompareOut.from_comparison(compared),
     )
-    return rendered(out)
+    return render_answer(out)

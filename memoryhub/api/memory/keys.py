@@ -10,11 +10,11 @@ from pydantic import AfterValidator, Field, model_validator
 
 from memoryhub.api.document.fields import (
     MAX_BATCH,
+    FieldRefusedError,
     In,
     Out,
-    RefusedError,
     ThreadName,
-    example,
+    build_example,
 )
 from memoryhub.api.document.memory_fields import (
     ClearedOut,
@@ -23,15 +23,20 @@ from memoryhub.api.document.memory_fields import (
     ExpiringIn,
     Glob,
     KeyName,
-    expected,
-    one_expiry,
+    check_one_expiry,
+    parse_expected,
 )
 from memoryhub.api.document.samples import AT, PLACE, UNTIL
 from memoryhub.api.document.schemas import AsOf, Pagination
 from memoryhub.api.http import auth
-from memoryhub.api.http.operations import StrictRouter, rendered
-from memoryhub.api.http.preconditions import CONDITIONAL, KEEPING, idempotency, if_match
-from memoryhub.api.http.reading import GONE, find_thread, seq_of
+from memoryhub.api.http.operations import StrictRouter, render_answer
+from memoryhub.api.http.preconditions import (
+    CONDITIONAL,
+    KEEPING,
+    parse_idempotency,
+    parse_if_match,
+)
+from memoryhub.api.http.reading import GONE, get_agent_thread, get_seq
 from memoryhub.errors import (
     BadCursorError,
     ContentErasedError,
@@ -42,7 +47,7 @@ from memoryhub.errors import (
     SeqUnknownError,
     ValueTooLargeError,
 )
-from memoryhub.journal import Receipt
+from memoryhub.journal import OrderReceipt
 from memoryhub.kernel.memory.key_events import (
     KeyDeleted,
     KeyRetimed,
@@ -73,25 +78,27 @@ _CHANGES = [
 
 
 class KeyIn(ExpiringIn):
-    model_config = example({"value": {"letter": "A", "row": 12}, "ttl_seconds": 3600})
+    model_config = build_example(
+        {"value": {"letter": "A", "row": 12}, "ttl_seconds": 3600}
+    )
 
     value: Any = Field(description="Any JSON; null is a value.")
 
-    _one = model_validator(mode="before")(one_expiry)
+    _one = model_validator(mode="before")(check_one_expiry)
 
 
 class RetimeIn(ExpiringIn):
-    """Another expiry. One of the two must be sent."""
+    """Another expiry; one of the two fields must be sent."""
 
-    model_config = example({"expires_at": UNTIL})
+    model_config = build_example({"expires_at": UNTIL})
 
-    _one = model_validator(mode="before")(one_expiry)
+    _one = model_validator(mode="before")(check_one_expiry)
 
     @model_validator(mode="after")
     def one_of_them(self) -> Self:
         if not self.model_fields_set:
             says = "that or `expires_at` must be sent; null is never"
-            raise RefusedError("missing", allowed=says, loc=("ttl_seconds",))
+            raise FieldRefusedError("missing", allowed=says, loc=("ttl_seconds",))
         return self
 
 
@@ -104,40 +111,40 @@ class KeyChangeIn(ExpiringIn):
     if_match: int | None = Field(None, description=VERSION)
     if_none_match: Literal["*"] | None = None
 
-    _one = model_validator(mode="before")(one_expiry)
+    _one = model_validator(mode="before")(check_one_expiry)
 
     @model_validator(mode="after")
-    def whole(self) -> Self:
+    def check_op_fields(self) -> Self:
         sent = self.model_fields_set
         if self.op == "set" and "value" not in sent:
-            raise RefusedError("missing", allowed="a set needs it", loc=("value",))
+            raise FieldRefusedError("missing", allowed="a set needs it", loc=("value",))
         for name in ("value", "ttl_seconds", "expires_at"):
             if self.op == "delete" and name in sent:
                 says = "a delete takes none"
-                raise RefusedError("extra_field", allowed=says, loc=(name,))
+                raise FieldRefusedError("extra_field", allowed=says, loc=(name,))
         if self.if_match is not None and self.if_none_match is not None:
             says = "null beside `if_match`"
-            raise RefusedError("value", allowed=says, loc=("if_none_match",))
+            raise FieldRefusedError("value", allowed=says, loc=("if_none_match",))
         return self
 
 
-def _distinct(items: list[KeyChangeIn]) -> list[KeyChangeIn]:
+def _check_changes(items: list[KeyChangeIn]) -> list[KeyChangeIn]:
     if not 1 <= len(items) <= MAX_BATCH:
-        raise RefusedError("batch_size")
+        raise FieldRefusedError("batch_size")
     seen: set[str] = set()
     for n, item in enumerate(items):
         if item.key in seen:
-            raise RefusedError("value", allowed="each key once", loc=(n, "key"))
+            raise FieldRefusedError("value", allowed="each key once", loc=(n, "key"))
         seen.add(item.key)
     return items
 
 
 class KeyChangesIn(In):
-    model_config = example({"items": _CHANGES})
+    model_config = build_example({"items": _CHANGES})
 
     items: Annotated[
         list[KeyChangeIn],
-        AfterValidator(_distinct),
+        AfterValidator(_check_changes),
         Field(json_schema_extra={"minItems": 1, "maxItems": MAX_BATCH}),
     ]
 
@@ -149,7 +156,9 @@ class KeysQuery(AsOf, Pagination):
 
 
 class SetOut(Out):
-    model_config = example({**PLACE, "seq": 41, "key": "seat", "expires_at": UNTIL})
+    model_config = build_example(
+        {**PLACE, "seq": 41, "key": "seat", "expires_at": UNTIL}
+    )
 
     thread: str
     thread_id: UUID
@@ -167,7 +176,7 @@ class KeyOut(Out):
 
 
 class KeyValueOut(KeyOut):
-    model_config = example(KEY_VALUE)
+    model_config = build_example(KEY_VALUE)
 
     value: Any
     erased: bool = Field(
@@ -176,7 +185,7 @@ class KeyValueOut(KeyOut):
 
 
 class KeysOut(Out):
-    model_config = example({"items": [_KEY], "next": None})
+    model_config = build_example({"items": [_KEY], "next": None})
 
     items: list[KeyValueOut | KeyOut]
     next: str | None
@@ -190,7 +199,7 @@ class ChangedOut(Out):
 
 
 class ChangesOut(Out):
-    model_config = example(
+    model_config = build_example(
         {
             **PLACE,
             "items": [
@@ -227,16 +236,18 @@ _SETS = (
 async def put(
     request: HttpRequest, thread: Path[ThreadName], key: Path[KeyName], body: KeyIn
 ) -> HttpResponse:
-    """Set a key; its expiry is set anew with it. Makes the thread if the name is new.
+    """Set a key and its expiry. Makes the thread if the name is new.
 
     If-Match takes the `seq` that GET gave, If-None-Match: * only makes a new key.
     """
-    command = writing.setting(key, body.value, body.expiry(), expected(request))
-    receipt = await writing.change(
-        agent=auth.caller(request), thread=thread, changes=(command,)
+    command = writing.build_setting(
+        key, body.value, body.build_expiry(), parse_expected(request)
     )
-    event = receipt.one(KeySet)
-    return _set_response(receipt, event, status=201 if event.created else 200)
+    receipt = await writing.change_keys(
+        agent=auth.get_caller(request), thread=thread, changes=(command,)
+    )
+    event = receipt.get_event(KeySet)
+    return _render_set(receipt, event, status=201 if event.created else 200)
 
 
 @router.route(
@@ -252,11 +263,11 @@ async def get(
     key: Path[KeyName],
     query: Query[AsOf],
 ) -> HttpResponse:
-    """A key's value. One that has expired is not there, swept or not.
+    """Read a key's value. An expired key is not found, swept or not.
 
-    Of the past a value may be gone for good: after its expiry and the project's grace.
+    A past value may be erased: after its expiry and the project's grace period.
     """
-    return await read(_get, auth.caller(request), thread, key, query)
+    return await read(_get_key, auth.get_caller(request), thread, key, query)
 
 
 @router.route(
@@ -269,17 +280,17 @@ async def get(
 async def retime(
     request: HttpRequest, thread: Path[ThreadName], key: Path[KeyName], body: RetimeIn
 ) -> HttpResponse:
-    """Change the expiry alone; the value is not sent again."""
-    receipt = await writing.retime(
-        agent=auth.caller(request),
+    """Change only the expiry; the value is not sent again."""
+    receipt = await writing.retime_key(
+        agent=auth.get_caller(request),
         thread=thread,
         key=key,
-        expiry=body.expiry(),
-        expected=expected(request),
+        expiry=body.build_expiry(),
+        expected=parse_expected(request),
     )
-    events: list[KeyRetimed | KeySet] = [*receipt.all(KeyRetimed)]
-    (event,) = events or receipt.all(KeySet)
-    return _set_response(receipt, event, status=200)
+    events: list[KeyRetimed | KeySet] = [*receipt.list_events(KeyRetimed)]
+    (event,) = events or receipt.list_events(KeySet)
+    return _render_set(receipt, event, status=200)
 
 
 @router.route(
@@ -292,13 +303,15 @@ async def retime(
 async def delete(
     request: HttpRequest, thread: Path[ThreadName], key: Path[KeyName]
 ) -> HttpResponse:
-    """Delete a key. History keeps its value, unless it was to expire."""
-    command = DeleteKey(key=key, expected=expected(request))
-    receipt = await writing.change(
-        agent=auth.caller(request), thread=thread, changes=(command,)
+    """Delete a key. History keeps its value, unless it had an expiry."""
+    command = DeleteKey(key=key, expected=parse_expected(request))
+    receipt = await writing.change_keys(
+        agent=auth.get_caller(request), thread=thread, changes=(command,)
     )
     existed = bool(receipt.events)
-    return rendered(ExistedOut(existed=existed, seq=receipt.seq if existed else None))
+    return render_answer(
+        ExistedOut(existed=existed, seq=receipt.seq if existed else None)
+    )
 
 
 @router.route(
@@ -311,8 +324,8 @@ async def delete(
 async def list_all(
     request: HttpRequest, thread: Path[ThreadName], query: Query[KeysQuery]
 ) -> HttpResponse:
-    """Keys that match, with their values if asked. All parts show one instant."""
-    return await read(_list, auth.caller(request), thread, query)
+    """List matching keys, with values if asked. All parts show one instant."""
+    return await read(_list_keys, auth.get_caller(request), thread, query)
 
 
 @router.route(
@@ -325,24 +338,24 @@ async def list_all(
 async def batch(
     request: HttpRequest, thread: Path[ThreadName], body: KeyChangesIn
 ) -> HttpResponse:
-    """Up to 200 sets and deletes, all or nothing; a refusal names the item.
+    """Set and delete up to 200 keys, all or nothing; a refusal names the item.
 
     Each may have a version of its own to compare; If-Match is the thread's head.
     """
-    receipt = await writing.change(
-        agent=auth.caller(request),
+    receipt = await writing.change_keys(
+        agent=auth.get_caller(request),
         thread=thread,
-        changes=_changes(body.items),
-        if_match=if_match(request),
-        request=idempotency(request, body),
+        changes=_build_commands(body.items),
+        if_match=parse_if_match(request),
+        request=parse_idempotency(request, body),
         numbered=True,
     )
     out = ChangesOut(
         thread=receipt.name,
         thread_id=receipt.thread,
-        items=_changed(body.items, receipt),
+        items=_build_changed(body.items, receipt),
     )
-    return rendered(out, replayed=receipt.replayed)
+    return render_answer(out, replayed=receipt.replayed)
 
 
 @router.route(
@@ -355,22 +368,22 @@ async def batch(
 async def clear(
     request: HttpRequest, thread: Path[ThreadName], body: EmptyIn
 ) -> HttpResponse:
-    """Remove every key, nothing else. `cleared` counts those not yet expired."""
-    receipt = await writing.clear(
-        agent=auth.caller(request),
+    """Remove all keys, nothing else. `cleared` counts those not yet expired."""
+    receipt = await writing.clear_keys(
+        agent=auth.get_caller(request),
         thread=thread,
-        if_match=if_match(request),
-        request=idempotency(request, body),
+        if_match=parse_if_match(request),
+        request=parse_idempotency(request, body),
     )
-    cleared = sum(event.count for event in receipt.all(KeysCleared))
+    cleared = sum(event.count for event in receipt.list_events(KeysCleared))
     out = ClearedOut(cleared=cleared, seq=receipt.seq)
-    return rendered(out, replayed=receipt.replayed)
+    return render_answer(out, replayed=receipt.replayed)
 
 
-def _set_response(
-    receipt: Receipt, event: KeySet | KeyRetimed, *, status: int
+def _render_set(
+    receipt: OrderReceipt, event: KeySet | KeyRetimed, *, status: int
 ) -> HttpResponse:
-    """What became of one key."""
+    """Render the result of a set or a change of expiry."""
     out = SetOut(
         thread=receipt.name,
         thread_id=receipt.thread,
@@ -378,30 +391,30 @@ def _set_response(
         key=event.key,
         expires_at=event.expires_at,
     )
-    return rendered(out, status=status)
+    return render_answer(out, status=status)
 
 
-def _changes(items: list[KeyChangeIn]) -> tuple[SetKey | DeleteKey, ...]:
-    """The commands; a refusal says of which item it is."""
+def _build_commands(items: list[KeyChangeIn]) -> tuple[SetKey | DeleteKey, ...]:
+    """Build the commands; a refusal carries the index of its item."""
     changes = []
     for index, item in enumerate(items):
         try:
-            changes.append(_change(item))
+            changes.append(_build_command(item))
         except ValueTooLargeError as refusal:
             refusal.detail["index"] = index
             raise
     return tuple(changes)
 
 
-def _change(item: KeyChangeIn) -> SetKey | DeleteKey:
+def _build_command(item: KeyChangeIn) -> SetKey | DeleteKey:
     condition = Expected(version=item.if_match, absent=item.if_none_match is not None)
     if item.op == "delete":
         return DeleteKey(key=item.key, expected=condition)
-    return writing.setting(item.key, item.value, item.expiry(), condition)
+    return writing.build_setting(item.key, item.value, item.build_expiry(), condition)
 
 
-def _changed(items: list[KeyChangeIn], receipt: Receipt) -> list[ChangedOut]:
-    """What became of each, in their order; a delete of nothing has no event."""
+def _build_changed(items: list[KeyChangeIn], receipt: OrderReceipt) -> list[ChangedOut]:
+    """Build the result of each item, in order; deleting a missing key has no event."""
     by_key = {
         each.event.key: (each.seq, each.event)
         for each in receipt.events
@@ -418,27 +431,27 @@ def _changed(items: list[KeyChangeIn], receipt: Receipt) -> list[ChangedOut]:
     return found
 
 
-# What is read is rendered where it was read: the event loop has others to serve.
+# Reads are rendered in the reader's thread, which keeps the event loop free.
 
 
-def _get(agent: Agent, name: str, key: str, query: AsOf) -> HttpResponse:
-    thread = find_thread(agent, name)
-    line = keys.get_key(thread, key, seq=seq_of(thread, query))
-    return rendered(KeyValueOut.model_validate(line))
+def _get_key(agent: Agent, name: str, key: str, query: AsOf) -> HttpResponse:
+    thread = get_agent_thread(agent, name)
+    line = keys.get_key(thread, key, seq=get_seq(thread, query))
+    return render_answer(KeyValueOut.model_validate(line))
 
 
-def _list(agent: Agent, name: str, query: KeysQuery) -> HttpResponse:
-    thread = find_thread(agent, name)
+def _list_keys(agent: Agent, name: str, query: KeysQuery) -> HttpResponse:
+    thread = get_agent_thread(agent, name)
     values = query.values == "true"
     found = keys.list_keys(
         thread,
         glob=query.glob,
         sort=query.sort,
         values=values,
-        seq=seq_of(thread, query),
+        seq=get_seq(thread, query),
         after=query.after,
         limit=query.limit,
     )
     shape = KeyValueOut if values else KeyOut
     items = [shape.model_validate(line) for line in found.items]
-    return rendered(KeysOut(items=items, next=found.next))
+    return render_answer(KeysOut(items=items, next=found.next))

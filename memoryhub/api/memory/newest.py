@@ -1,4 +1,4 @@
-"""Newest records of a noun on the wire, in the overview of working memory."""
+"""Newest records of a noun, in the overview of working memory."""
 
 from __future__ import annotations
 
@@ -8,13 +8,13 @@ from typing import Any
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Newest:
-    """What the overview says of a noun."""
+class NewestNoun:
+    """A noun in the overview of working memory: its field's name, type and example."""
 
     name: str
     #: The type of the field.
     kind: Any
-    #: Of one record.
+    #: Example of one record.
     example: Mapping[str, Any]
-    #: Statistics of the example, where one of each does not say it.
+    #: Statistics of the example that differ from 1.
     figures: Mapping[str, Any] = field(default_factory=dict)

@@ -9,22 +9,32 @@ from pydantic import AfterValidator, Field
 
 from memoryhub.api.document.fields import (
     MAX_BATCH,
+    FieldRefusedError,
     In,
     Out,
-    RefusedError,
     ThreadName,
-    example,
+    build_example,
 )
-from memoryhub.api.document.memory_fields import ClearedOut, EmptyIn, sized, text_schema
+from memoryhub.api.document.memory_fields import (
+    ClearedOut,
+    EmptyIn,
+    build_size_check,
+    build_text_schema,
+)
 from memoryhub.api.document.samples import AT
 from memoryhub.api.document.schemas import AsOf, Pagination
 from memoryhub.api.http import auth
-from memoryhub.api.http.operations import StrictRouter, rendered
-from memoryhub.api.http.preconditions import CONDITIONAL, KEEPING, idempotency, if_match
-from memoryhub.api.http.reading import GONE, find_thread, seq_of
-from memoryhub.api.memory.newest import Newest
+from memoryhub.api.http.operations import StrictRouter, render_answer
+from memoryhub.api.http.preconditions import (
+    CONDITIONAL,
+    KEEPING,
+    parse_idempotency,
+    parse_if_match,
+)
+from memoryhub.api.http.reading import GONE, get_agent_thread, get_seq
+from memoryhub.api.memory.newest import NewestNoun
 from memoryhub.errors import BadCursorError, ProjectFullError, SeqUnknownError
-from memoryhub.journal import Receipt
+from memoryhub.journal import OrderReceipt
 from memoryhub.kernel.memory.notes import (
     AddNotes,
     ClearNotes,
@@ -39,7 +49,9 @@ from memoryhub.services.access.api_keys import Agent
 from memoryhub.services.memory import working_memory
 
 _MAX_BYTES: Final = 16 * 1024
-NoteText = Annotated[str, sized(_MAX_BYTES, least=1), text_schema(_MAX_BYTES, least=1)]
+NoteText = Annotated[
+    str, build_size_check(_MAX_BYTES, least=1), build_text_schema(_MAX_BYTES, least=1)
+]
 
 NOTE = {"seq": 43, "at": AT, "bytes": 64, "text": "The fare allows one free change."}
 _ADDED = {"seq": 43, "at": AT, "trimmed": 0}
@@ -51,29 +63,29 @@ class NotesQuery(AsOf, Pagination):
 
 
 class NoteIn(In):
-    model_config = example({"text": NOTE["text"]})
+    model_config = build_example({"text": NOTE["text"]})
 
     text: NoteText
 
 
-def _batch(items: list[NoteIn]) -> list[NoteIn]:
+def _check_batch(items: list[NoteIn]) -> list[NoteIn]:
     if not 1 <= len(items) <= MAX_BATCH:
-        raise RefusedError("batch_size")
+        raise FieldRefusedError("batch_size")
     return items
 
 
 class NotesIn(In):
-    model_config = example({"items": [{"text": NOTE["text"]}]})
+    model_config = build_example({"items": [{"text": NOTE["text"]}]})
 
     items: Annotated[
         list[NoteIn],
-        AfterValidator(_batch),
+        AfterValidator(_check_batch),
         Field(json_schema_extra={"minItems": 1, "maxItems": MAX_BATCH}),
     ]
 
 
 class AddedOut(Out):
-    model_config = example(_ADDED)
+    model_config = build_example(_ADDED)
 
     seq: int
     at: datetime
@@ -81,7 +93,7 @@ class AddedOut(Out):
 
 
 class AddedBatchOut(Out):
-    model_config = example({"items": [_ADDED]})
+    model_config = build_example({"items": [_ADDED]})
 
     items: list[AddedOut]
 
@@ -94,13 +106,13 @@ class NoteOut(Out):
 
 
 class NotesOut(Out):
-    model_config = example({"items": [NOTE], "next": None})
+    model_config = build_example({"items": [NOTE], "next": None})
 
     items: list[NoteOut]
     next: str | None
 
 
-NEWEST = Newest(
+NEWEST = NewestNoun(
     name="notes", kind=list[NoteOut], example=NOTE, figures={"note_bytes": 32}
 )
 
@@ -123,9 +135,9 @@ async def add(
 
     Beyond `max_notes` the oldest leave the scratchpad; history still has them.
     """
-    receipt = await _add(request, thread, body, [body.text])
-    (added,) = _added(receipt)
-    return rendered(added, status=201, replayed=receipt.replayed)
+    receipt = await _add_notes(request, thread, body, [body.text])
+    (added,) = _build_added(receipt)
+    return render_answer(added, status=201, replayed=receipt.replayed)
 
 
 @router.route(
@@ -141,9 +153,9 @@ async def add_batch(
 ) -> HttpResponse:
     """Add up to 200 lines in order, all or nothing."""
     texts = [item.text for item in body.items]
-    receipt = await _add(request, thread, body, texts)
-    out = AddedBatchOut(items=_added(receipt))
-    return rendered(out, status=201, replayed=receipt.replayed)
+    receipt = await _add_notes(request, thread, body, texts)
+    out = AddedBatchOut(items=_build_added(receipt))
+    return render_answer(out, status=201, replayed=receipt.replayed)
 
 
 @router.route(
@@ -156,8 +168,8 @@ async def add_batch(
 async def list_all(
     request: HttpRequest, thread: Path[ThreadName], query: Query[NotesQuery]
 ) -> HttpResponse:
-    """The scratchpad by number, now or as of an event."""
-    return await read(_list, auth.caller(request), thread, query)
+    """List notes by number, now or as of an event."""
+    return await read(_list_notes, auth.get_caller(request), thread, query)
 
 
 @router.route(
@@ -171,37 +183,37 @@ async def clear(
     request: HttpRequest, thread: Path[ThreadName], body: EmptyIn
 ) -> HttpResponse:
     """Empty the scratchpad; history still has its lines."""
-    receipt = await working_memory.submit(
-        agent=auth.caller(request),
+    receipt = await working_memory.submit_command(
+        agent=auth.get_caller(request),
         thread=thread,
         command=ClearNotes(),
-        if_match=if_match(request),
-        request=idempotency(request, body),
+        if_match=parse_if_match(request),
+        request=parse_idempotency(request, body),
     )
-    cleared = sum(event.count for event in receipt.all(NotesCleared))
+    cleared = sum(event.count for event in receipt.list_events(NotesCleared))
     out = ClearedOut(cleared=cleared, seq=receipt.seq)
-    return rendered(out, replayed=receipt.replayed)
+    return render_answer(out, replayed=receipt.replayed)
 
 
-async def _add(
+async def _add_notes(
     request: HttpRequest, thread: str, body: NoteIn | NotesIn, texts: list[str]
-) -> Receipt:
+) -> OrderReceipt:
     new = tuple(
-        NewNote(text=strict_json.as_sent(text), bytes=len(text.encode()))
+        NewNote(text=strict_json.dump_stored(text), bytes=len(text.encode()))
         for text in texts
     )
-    return await working_memory.submit(
-        agent=auth.caller(request),
+    return await working_memory.submit_command(
+        agent=auth.get_caller(request),
         thread=thread,
         command=AddNotes(notes=new),
         texts=[note.text for note in new],
-        if_match=if_match(request),
-        request=idempotency(request, body),
+        if_match=parse_if_match(request),
+        request=parse_idempotency(request, body),
         born=True,
     )
 
 
-def _added(receipt: Receipt) -> list[AddedOut]:
+def _build_added(receipt: OrderReceipt) -> list[AddedOut]:
     return [
         AddedOut(seq=each.seq, at=each.at, trimmed=each.event.trimmed)
         for each in receipt.events
@@ -209,14 +221,14 @@ def _added(receipt: Receipt) -> list[AddedOut]:
     ]
 
 
-def _list(agent: Agent, name: str, query: NotesQuery) -> HttpResponse:
-    thread = find_thread(agent, name)
+def _list_notes(agent: Agent, name: str, query: NotesQuery) -> HttpResponse:
+    thread = get_agent_thread(agent, name)
     found = notes.list_notes(
         thread,
         order=query.order,
         content=query.content == "full",
-        seq=seq_of(thread, query),
+        seq=get_seq(thread, query),
         after=query.after,
         limit=query.limit,
     )
-    return rendered(NotesOut.model_validate(found))
+    return render_answer(NotesOut.model_validate(found))

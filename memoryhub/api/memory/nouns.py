@@ -1,10 +1,10 @@
-"""The nouns that the overview of working memory shows beside keys and task."""
+"""Nouns that the overview of working memory shows beside keys and task."""
 
 from __future__ import annotations
 
 from memoryhub.api.memory import notes
-from memoryhub.api.memory.newest import Newest
+from memoryhub.api.memory.newest import NewestNoun
 
-NEWEST: tuple[Newest, ...] = (
+NEWEST: tuple[NewestNoun, ...] = (
     notes.NEWEST,
 )  # fmt: skip

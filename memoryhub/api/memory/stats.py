@@ -5,12 +5,17 @@ from datetime import datetime
 from django.http import HttpRequest
 from ninja import Path, Query
 
-from memoryhub.api.document.fields import Out, ThreadName, example
+from memoryhub.api.document.fields import Out, ThreadName, build_example
 from memoryhub.api.document.samples import AT, THREAD
 from memoryhub.api.document.schemas import AsOf, ScopeOut
 from memoryhub.api.http import auth
 from memoryhub.api.http.operations import StrictRouter
-from memoryhub.api.http.reading import GONE, find_thread, require_unrestricted, seq_of
+from memoryhub.api.http.reading import (
+    GONE,
+    get_agent_thread,
+    get_seq,
+    require_unrestricted,
+)
 from memoryhub.api.memory.working_memory import STATS, MemoryStatsOut
 from memoryhub.errors import SeqUnknownError, SubjectErasedError, SubjectRestrictedError
 from memoryhub.models.server.clock import clock
@@ -36,7 +41,7 @@ class TallyOut(Out):
 
 
 class ThreadStatsOut(MemoryStatsOut):
-    model_config = example(
+    model_config = build_example(
         {
             "thread": "booking:204",
             "seq": 3,
@@ -81,12 +86,12 @@ class ThreadStatsOut(MemoryStatsOut):
 
 
 class ProjectStatsOut(Out):
-    """Sums taken every 10 s; `age_seconds` says how old these are.
+    """Sums taken every 10 s; `age_seconds` is their age.
 
-    For a key that is bound to a subject they are of its threads only, taken now.
+    For a key that is bound to a subject, sums of its threads, taken now.
     """
 
-    model_config = example(
+    model_config = build_example(
         {
             "taken_at": AT,
             "age_seconds": 4.2,
@@ -119,8 +124,8 @@ class ProjectStatsOut(Out):
 async def of_thread(
     request: HttpRequest, thread: Path[ThreadName], query: Query[AsOf]
 ) -> ThreadStatsOut:
-    """What a thread holds, counted: now, or as of an event."""
-    return await read(_of_thread, auth.caller(request), thread, query)
+    """Count a thread's contents, now or as of an event."""
+    return await read(_get_thread_stats, auth.get_caller(request), thread, query)
 
 
 @router.route(
@@ -131,24 +136,24 @@ async def of_thread(
     refusals=[SubjectErasedError, SubjectRestrictedError],
 )
 async def of_project(request: HttpRequest) -> ProjectStatsOut:
-    """What the project holds, as it was last summed up.
+    """Return the project's counts, as last summed up.
 
-    A key that is bound to a subject is told of that subject's threads only.
+    A key that is bound to a subject gets that subject's threads only.
     """
-    return await read(_of_project, auth.caller(request))
+    return await read(_get_project_stats, auth.get_caller(request))
 
 
-def _of_thread(agent: Agent, name: str, moment: AsOf) -> ThreadStatsOut:
-    thread = find_thread(agent, name)
-    found = get_thread_stats(thread, now=clock.now(), at_seq=seq_of(thread, moment))
+def _get_thread_stats(agent: Agent, name: str, moment: AsOf) -> ThreadStatsOut:
+    thread = get_agent_thread(agent, name)
+    found = get_thread_stats(thread, now=clock.now(), at_seq=get_seq(thread, moment))
     return ThreadStatsOut.from_record(
         found,
         thread=name,
-        **found.memory.plain(),
+        **found.memory.to_dict(),
     )
 
 
-def _of_project(agent: Agent) -> ProjectStatsOut:
+def _get_project_stats(agent: Agent) -> ProjectStatsOut:
     now = clock.now()
     require_unrestricted(agent)
     if agent.bound is None:

@@ -9,29 +9,29 @@ from ninja import Path, Query
 from pydantic import AfterValidator, Field, WithJsonSchema
 
 from memoryhub.api.document.fields import (
+    FieldRefusedError,
     In,
     Out,
-    RefusedError,
     ThreadName,
     Time,
-    counted,
-    example,
-    within,
+    build_example,
+    build_range_check,
+    build_range_schema,
 )
 from memoryhub.api.document.memory_fields import (
     ExistedOut,
-    expected,
-    sized,
-    text_schema,
+    build_size_check,
+    build_text_schema,
+    parse_expected,
 )
 from memoryhub.api.document.samples import AT
 from memoryhub.api.document.schemas import AsOf
 from memoryhub.api.http import auth
-from memoryhub.api.http.operations import StrictRouter, rendered
+from memoryhub.api.http.operations import StrictRouter, render_answer
 from memoryhub.api.http.preconditions import CONDITIONAL
-from memoryhub.api.http.reading import GONE, find_thread, seq_of
+from memoryhub.api.http.reading import GONE, get_agent_thread, get_seq
 from memoryhub.errors import ProjectFullError, SeqUnknownError, TaskNotFoundError
-from memoryhub.journal import Receipt
+from memoryhub.journal import OrderReceipt
 from memoryhub.kernel.memory.tasks import (
     MAX_DATA_BYTES,
     MAX_DESCRIPTION_BYTES,
@@ -50,28 +50,30 @@ from memoryhub.services.access.api_keys import Agent
 from memoryhub.services.memory import working_memory
 
 
-def _percent(number: float) -> float:
+def _check_percent(number: float) -> float:
     if not isfinite(number) or not 0 <= number <= 100:
-        raise RefusedError("value")
+        raise FieldRefusedError("value")
     return number
 
 
-def _data(data: dict[str, Any]) -> dict[str, Any]:
-    if len(strict_json.canonical(data)) > MAX_DATA_BYTES:
-        raise RefusedError("value", allowed="an object of at most 64 KiB of JSON")
+def _check_data(data: dict[str, Any]) -> dict[str, Any]:
+    if len(strict_json.dump_canonical(data)) > MAX_DATA_BYTES:
+        raise FieldRefusedError("value", allowed="an object of at most 64 KiB of JSON")
     return data
 
 
-Step = Annotated[int, within(0, MAX_STEP), counted(0, MAX_STEP)]
+Step = Annotated[int, build_range_check(0, MAX_STEP), build_range_schema(0, MAX_STEP)]
 Percent = Annotated[
     float,
-    AfterValidator(_percent),
+    AfterValidator(_check_percent),
     WithJsonSchema({"type": "number", "minimum": 0, "maximum": 100}),
 ]
 Description = Annotated[
-    str, sized(MAX_DESCRIPTION_BYTES), text_schema(MAX_DESCRIPTION_BYTES)
+    str,
+    build_size_check(MAX_DESCRIPTION_BYTES),
+    build_text_schema(MAX_DESCRIPTION_BYTES),
 ]
-TaskData = Annotated[dict[str, Any], AfterValidator(_data)]
+TaskData = Annotated[dict[str, Any], AfterValidator(_check_data)]
 
 _TASK_IN = {
     "status": "running",
@@ -92,30 +94,30 @@ class TaskFieldsIn(In):
 
 
 class TaskIn(TaskFieldsIn):
-    """The whole of it; what is absent takes its default."""
+    """The whole task; absent fields take their default."""
 
-    model_config = example(_TASK_IN)
+    model_config = build_example(_TASK_IN)
 
     status: TaskStatus = "pending"
     current_step: Step | None = 0
     progress_percent: Percent | None = 0.0
 
 
-def _optional(schema: dict[str, Any]) -> None:
-    """What is absent stays as it is, so there is no default to tell of."""
+def _drop_default(schema: dict[str, Any]) -> None:
+    """Drop the default from the schema: an absent field stays unchanged."""
     del schema["default"]
 
 
 class TaskPatch(TaskFieldsIn):
-    """What changes; absent stays, null clears. None of it is a heartbeat."""
+    """Changed fields; absent stays, null clears, empty is a heartbeat."""
 
-    model_config = example({"current_step": 4, "progress_percent": 80.0})
+    model_config = build_example({"current_step": 4, "progress_percent": 80.0})
 
-    status: TaskStatus = Field("pending", json_schema_extra=_optional)
+    status: TaskStatus = Field("pending", json_schema_extra=_drop_default)
 
 
 class TaskOut(Out):
-    model_config = example(TASK)
+    model_config = build_example(TASK)
 
     status: str
     description: str | None
@@ -140,8 +142,8 @@ router = StrictRouter(tags=["task"])
 async def get(
     request: HttpRequest, thread: Path[ThreadName], query: Query[AsOf]
 ) -> HttpResponse:
-    """The state of the task, now or as of an event."""
-    return await read(_get, auth.caller(request), thread, query)
+    """Read the task, now or as of an event."""
+    return await read(_get_task, auth.get_caller(request), thread, query)
 
 
 @router.route(
@@ -154,22 +156,24 @@ async def get(
 async def put(
     request: HttpRequest, thread: Path[ThreadName], body: TaskIn
 ) -> HttpResponse:
-    """Set the whole of it; what is absent takes its default.
+    """Set the whole task; absent fields take their default.
 
     Makes the thread if the name is new.
     """
-    fields = _fields(body)
+    fields = _build_fields(body)
     if body.started_at is None and "started_at" in body.model_fields_set:
         fields["started_at"] = b"null"
-    command = SetTask(status=body.status, fields=fields, expected=expected(request))
-    receipt = await working_memory.submit(
-        agent=auth.caller(request),
+    command = SetTask(
+        status=body.status, fields=fields, expected=parse_expected(request)
+    )
+    receipt = await working_memory.submit_command(
+        agent=auth.get_caller(request),
         thread=thread,
         command=command,
         texts=[*fields.values()],
         born=True,
     )
-    return await read(_written, receipt)
+    return await read(_render_task, receipt)
 
 
 @router.route(
@@ -182,24 +186,24 @@ async def put(
 async def patch(
     request: HttpRequest, thread: Path[ThreadName], body: TaskPatch
 ) -> HttpResponse:
-    """Change what is sent; null clears. Two at once never lose each other's fields.
+    """Change the sent fields; null clears. Concurrent patches merge by field.
 
-    Sent with nothing in it, it says that the task is alive.
+    An empty body is a heartbeat of the task.
     """
-    sent, fields = body.model_fields_set, _fields(body)
+    sent, fields = body.model_fields_set, _build_fields(body)
     command = UpdateTask(
         status=body.status if "status" in sent else None,
         fields=fields,
         cleared=tuple(n for n in TASK_FIELDS if n in sent and n not in fields),
-        expected=expected(request),
+        expected=parse_expected(request),
     )
-    receipt = await working_memory.submit(
-        agent=auth.caller(request),
+    receipt = await working_memory.submit_command(
+        agent=auth.get_caller(request),
         thread=thread,
         command=command,
         texts=[*fields.values()],
     )
-    return await read(_written, receipt)
+    return await read(_render_task, receipt)
 
 
 @router.route(
@@ -211,32 +215,34 @@ async def patch(
 )
 async def delete(request: HttpRequest, thread: Path[ThreadName]) -> HttpResponse:
     """Remove the task; keys, notes and checkpoints stay."""
-    receipt = await working_memory.submit(
-        agent=auth.caller(request),
+    receipt = await working_memory.submit_command(
+        agent=auth.get_caller(request),
         thread=thread,
-        command=ClearTask(expected=expected(request)),
+        command=ClearTask(expected=parse_expected(request)),
     )
     existed = bool(receipt.events)
-    return rendered(ExistedOut(existed=existed, seq=receipt.seq if existed else None))
+    return render_answer(
+        ExistedOut(existed=existed, seq=receipt.seq if existed else None)
+    )
 
 
-def _fields(body: TaskIn | TaskPatch) -> dict[TaskField, bytes]:
-    """What is sealed of it, by field."""
+def _build_fields(body: TaskIn | TaskPatch) -> dict[TaskField, bytes]:
+    """Build the sealed fields of a task, by name."""
     plain = {name: getattr(body, name) for name in TASK_FIELDS}
     if body.started_at is not None:
         plain["started_at"] = body.started_at.isoformat()
     return {
-        name: strict_json.as_sent(value)
+        name: strict_json.dump_stored(value)
         for name, value in plain.items()
         if value is not None
     }
 
 
-def _get(agent: Agent, name: str, moment: AsOf) -> HttpResponse:
-    thread = find_thread(agent, name)
-    task = tasks.get_task(thread, seq=seq_of(thread, moment))
-    return rendered(TaskOut.model_validate(task))
+def _get_task(agent: Agent, name: str, moment: AsOf) -> HttpResponse:
+    thread = get_agent_thread(agent, name)
+    task = tasks.get_task(thread, seq=get_seq(thread, moment))
+    return render_answer(TaskOut.model_validate(task))
 
 
-def _written(receipt: Receipt) -> HttpResponse:
-    return rendered(TaskOut.model_validate(tasks.after(receipt)))
+def _render_task(receipt: OrderReceipt) -> HttpResponse:
+    return render_answer(TaskOut.model_validate(tasks.get_task_after(receipt)))

@@ -8,30 +8,36 @@ from django.http import HttpRequest, HttpResponse
 from ninja import Path, Query
 from pydantic import BeforeValidator, Field, WithJsonSchema
 
-from memoryhub.api.document.fields import MAX_BATCH, Out, ThreadName, example, whole
-from memoryhub.api.document.samples import PLACE, UNTIL, measured
+from memoryhub.api.document.fields import (
+    MAX_BATCH,
+    Out,
+    ThreadName,
+    build_example,
+    build_integer_reader,
+)
+from memoryhub.api.document.samples import PLACE, UNTIL, build_measures
 from memoryhub.api.document.schemas import AsOf
 from memoryhub.api.http import auth
-from memoryhub.api.http.operations import StrictRouter, rendered
-from memoryhub.api.http.reading import GONE, find_thread, seq_of
+from memoryhub.api.http.operations import StrictRouter, render_answer
+from memoryhub.api.http.reading import GONE, get_agent_thread, get_seq
 from memoryhub.api.memory.checkpoints import CHECKPOINT, CheckpointOut
 from memoryhub.api.memory.keys import KEY_VALUE, KeyValueOut
 from memoryhub.api.memory.nouns import NEWEST
 from memoryhub.api.memory.tasks import TASK, TaskOut
 from memoryhub.errors import SeqUnknownError
-from memoryhub.kernel.memory.nouns import measured_fields
+from memoryhub.kernel.memory.nouns import build_measured_fields
 from memoryhub.queries.memory.working_memory import get_memory
 from memoryhub.queries.threads.readers import read
 from memoryhub.services.access.api_keys import Agent
 
-#: As they stand in the counts of a thread.
+#: Example of the working-memory counts of a thread.
 STATS = {
     "keys": 2,
     "key_bytes": 28,
     "expiring": 1,
     "next_expiry_at": UNTIL,
     "default_ttl_seconds": None,
-    **measured("stats"),
+    **build_measures("stats"),
     **{name: value for each in NEWEST for name, value in each.figures.items()},
     "checkpoints": 1,
     "automatic": 0,
@@ -44,14 +50,14 @@ class MemoryStatsOut(Out):
     expiring: int
     next_expiry_at: datetime | None
     default_ttl_seconds: int | None
-    __annotations__ |= measured_fields("stats")
+    __annotations__ |= build_measured_fields("stats")
     checkpoints: int
     automatic: int
 
 
 Many = Annotated[
     int,
-    BeforeValidator(whole("limit", low=0, high=MAX_BATCH)),
+    BeforeValidator(build_integer_reader("limit", low=0, high=MAX_BATCH)),
     WithJsonSchema({"type": "integer", "minimum": 0, "maximum": MAX_BATCH}),
 ]
 
@@ -69,9 +75,9 @@ class MemoryQuery(AsOf):
 
 
 class MemoryOut(Out):
-    """All of it at one instant: what a turn starts with."""
+    """Working memory at one instant, for a turn's start."""
 
-    model_config = example(
+    model_config = build_example(
         {
             **PLACE,
             "seq": 44,
@@ -106,24 +112,24 @@ router = StrictRouter(tags=["working memory"])
 async def get(
     request: HttpRequest, thread: Path[ThreadName], query: Query[MemoryQuery]
 ) -> HttpResponse:
-    """Task, keys, newest notes and checkpoints at one instant, for a turn's start."""
-    return await read(_get, auth.caller(request), thread, query)
+    """Read task, keys, newest notes and checkpoints at one instant."""
+    return await read(_get_memory, auth.get_caller(request), thread, query)
 
 
-def _get(agent: Agent, name: str, query: MemoryQuery) -> HttpResponse:
-    thread = find_thread(agent, name)
+def _get_memory(agent: Agent, name: str, query: MemoryQuery) -> HttpResponse:
+    thread = get_agent_thread(agent, name)
     found = get_memory(
         thread,
         max_keys=query.keys,
         newest={each.name: getattr(query, each.name) for each in NEWEST},
-        seq=seq_of(thread, query),
+        seq=get_seq(thread, query),
     )
     out = MemoryOut.from_record(
         found,
         thread=name,
         thread_id=thread.id,
-        checkpoints=[CheckpointOut.of(line) for line in found.checkpoints],
-        stats=MemoryStatsOut(**found.stats.plain()),
+        checkpoints=[CheckpointOut.from_line(line) for line in found.checkpoints],
+        stats=MemoryStatsOut(**found.stats.to_dict()),
         **found.newest,
     )
-    return rendered(out)
+    return render_answer(out)

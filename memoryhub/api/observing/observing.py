@@ -12,9 +12,14 @@ from memoryhub.api.document.fields import ThreadName
 from memoryhub.api.document.memory_fields import EmptyIn
 from memoryhub.api.document.schemas import AsOf
 from memoryhub.api.http import auth
-from memoryhub.api.http.operations import StrictRouter, rendered
-from memoryhub.api.http.preconditions import CONDITIONAL, KEEPING, idempotency, if_match
-from memoryhub.api.http.reading import GONE, find_state, find_thread, seq_of
+from memoryhub.api.http.operations import StrictRouter, render_answer
+from memoryhub.api.http.preconditions import (
+    CONDITIONAL,
+    KEEPING,
+    parse_idempotency,
+    parse_if_match,
+)
+from memoryhub.api.http.reading import GONE, get_agent_state, get_agent_thread, get_seq
 from memoryhub.api.observing.observing_schemas import (
     GenerationOut,
     GenerationsOut,
@@ -40,11 +45,11 @@ from memoryhub.errors import (
     SeqUnknownError,
     StaleEpochError,
 )
-from memoryhub.journal import Receipt
+from memoryhub.journal import OrderReceipt
 from memoryhub.kernel.observing.observing import PauseObserver, ResumeObserver
 from memoryhub.kernel.state.page_events import PageCreated
 from memoryhub.kernel.state.state import ThreadState
-from memoryhub.queries.lists.cursors import Batch
+from memoryhub.queries.lists.cursors import ListBatch
 from memoryhub.queries.observing import observers
 from memoryhub.queries.observing.observers import ObservationView, Observer
 from memoryhub.queries.replay import states
@@ -52,12 +57,12 @@ from memoryhub.queries.threads import threads
 from memoryhub.queries.threads.readers import read
 from memoryhub.services.access.api_keys import Agent
 from memoryhub.services.observing import observers as steering
-from memoryhub.services.observing.observers import Draft
+from memoryhub.services.observing.observers import ObservationDraft
 
 router = StrictRouter(tags=["observing"])
 
 _READS: Final = (*GONE, SeqUnknownError)
-#: What keeping an observation may answer.
+#: Refusals of storing an observation.
 _KEEPS: Final = (
     *KEEPING,
     *(ObserverOffError, StaleEpochError, RangeTakenError, RangeOpenError),
@@ -68,7 +73,7 @@ _REFLECTS: Final = (
     *(ObserverOffError, StaleEpochError, LogChangedError, NothingToDoError),
 )
 
-_Act = Callable[..., Awaitable[Receipt]]
+_Act = Callable[..., Awaitable[OrderReceipt]]
 
 
 @router.route(
@@ -81,8 +86,8 @@ _Act = Callable[..., Awaitable[Receipt]]
 async def get(
     request: HttpRequest, thread: Path[ThreadName], query: Query[AsOf]
 ) -> HttpResponse:
-    """How far a thread is observed, what is due when, and the newest runs."""
-    return await read(_get, auth.caller(request), thread, query)
+    """Report how far a thread is observed, what is due, and newest runs."""
+    return await read(_get_observer, auth.get_caller(request), thread, query)
 
 
 @router.route(
@@ -91,8 +96,8 @@ async def get(
 async def get_log(
     request: HttpRequest, thread: Path[ThreadName], query: Query[AsOf]
 ) -> HttpResponse:
-    """What stands in requests in the place of messages."""
-    return await read(_get_log, auth.caller(request), thread, query)
+    """Read the log, which replaces messages in requests."""
+    return await read(_get_log, auth.get_caller(request), thread, query)
 
 
 @router.route(
@@ -105,8 +110,8 @@ async def get_log(
 async def list_all(
     request: HttpRequest, thread: Path[ThreadName], query: Query[ObservationsQuery]
 ) -> HttpResponse:
-    """All that the thread itself has observed, newest first; or what has one state."""
-    return await read(_list, auth.caller(request), thread, query)
+    """List the thread's own observations, newest first, or those in one state."""
+    return await read(_list_observations, auth.get_caller(request), thread, query)
 
 
 @router.route(
@@ -119,8 +124,8 @@ async def list_all(
 async def list_generations(
     request: HttpRequest, thread: Path[ThreadName], query: Query[GenerationsQuery]
 ) -> HttpResponse:
-    """The newest reflections of the log, and what each took the place of."""
-    return await read(_list_generations, auth.caller(request), thread, query)
+    """List the newest reflections of the log and what each replaced."""
+    return await read(_list_generations, auth.get_caller(request), thread, query)
 
 
 @router.route(
@@ -134,21 +139,21 @@ async def list_generations(
 async def create(
     request: HttpRequest, thread: Path[ThreadName], body: ObservationIn
 ) -> HttpResponse:
-    """Keep what an agent has observed; the built-in observer pauses then.
+    """Store an agent's observation; the built-in observer then pauses.
 
-    It waits until a turn needs the room, or `:activate`; that of a gap in the log
-    stands there at once.
+    An observation waits until a turn needs the room, or `:activate`; in a gap of the
+    log it enters at once.
     """
-    draft = Draft(
+    draft = ObservationDraft(
         begin=body.begin,
         end=body.end,
         epoch=body.epoch,
-        lines=body.made(),
+        lines=body.to_lines(),
         current_task=body.current_task,
         suggested_response=body.suggested_response,
     )
-    act = partial(steering.create, draft=draft)
-    return await _act(request, thread, body, act, status=201)
+    act = partial(steering.create_observation, draft=draft)
+    return await _steer_observer(request, thread, body, act, status=201)
 
 
 @router.route(
@@ -162,7 +167,7 @@ async def run(
     request: HttpRequest, thread: Path[ThreadName], body: EmptyIn
 ) -> HttpResponse:
     """Observe the next messages now, without a model."""
-    return await _act(request, thread, body, steering.run)
+    return await _steer_observer(request, thread, body, steering.observe_now)
 
 
 @router.route(
@@ -175,8 +180,8 @@ async def run(
 async def activate(
     request: HttpRequest, thread: Path[ThreadName], body: EmptyIn
 ) -> HttpResponse:
-    """Take what waits into requests now, as the next turn would."""
-    return await _act(request, thread, body, steering.activate)
+    """Move waiting observations into the log now, as a turn would."""
+    return await _steer_observer(request, thread, body, steering.activate_observations)
 
 
 @router.route(
@@ -189,9 +194,9 @@ async def activate(
 async def abort(
     request: HttpRequest, thread: Path[ThreadName], body: EmptyIn
 ) -> HttpResponse:
-    """Begin nothing until `:resume`, and refuse what was begun."""
-    act = partial(steering.submit, command=PauseObserver())
-    return await _act(request, thread, body, act)
+    """Start no run until `:resume`, and refuse started ones."""
+    act = partial(steering.submit_command, command=PauseObserver())
+    return await _steer_observer(request, thread, body, act)
 
 
 @router.route(
@@ -204,9 +209,9 @@ async def abort(
 async def resume(
     request: HttpRequest, thread: Path[ThreadName], body: EmptyIn
 ) -> HttpResponse:
-    """Go on observing: after `:abort`, failures, or an agent's own observations."""
-    act = partial(steering.submit, command=ResumeObserver())
-    return await _act(request, thread, body, act)
+    """Resume observing after `:abort`, failures or an agent's observations."""
+    act = partial(steering.submit_command, command=ResumeObserver())
+    return await _steer_observer(request, thread, body, act)
 
 
 @router.route(
@@ -220,71 +225,75 @@ async def reflect(
     request: HttpRequest, thread: Path[ThreadName], body: EmptyIn
 ) -> HttpResponse:
     """Condense the log to half now, without a model."""
-    return await _act(request, thread, body, steering.reflect)
+    return await _steer_observer(request, thread, body, steering.reflect_log)
 
 
-async def _act(
+async def _steer_observer(
     request: HttpRequest, thread: str, body: BaseModel, act: _Act, *, status: int = 200
 ) -> HttpResponse:
-    agent = auth.caller(request)
+    agent = auth.get_caller(request)
     receipt = await act(
         agent=agent,
         thread=thread,
-        if_match=if_match(request),
-        request=idempotency(request, body),
+        if_match=parse_if_match(request),
+        request=parse_idempotency(request, body),
     )
     state = receipt.state
     if state is None:
-        state = await read(_state_after, agent, thread, receipt)
-    made = [each.page_id for each in receipt.all(PageCreated)]
+        state = await read(_get_state_after, agent, thread, receipt)
+    made = [each.page_id for each in receipt.list_events(PageCreated)]
     out = ObservedOut(
         thread=receipt.name,
         thread_id=receipt.thread,
         seq=receipt.seq,
         page_id=made[-1] if made else None,
-        observer=_observer(state, receipt.seq),
+        observer=_build_observer(state, receipt.seq),
     )
-    return rendered(out, status=status, replayed=receipt.replayed)
+    return render_answer(out, status=status, replayed=receipt.replayed)
 
 
-def _state_after(agent: Agent, name: str, receipt: Receipt) -> ThreadState:
-    """The thread as it was after what is told again."""
+def _get_state_after(agent: Agent, name: str, receipt: OrderReceipt) -> ThreadState:
+    """Get the state of the thread after a receipt that is answered again."""
     thread = threads.get_unrestricted(agent.project, name, bound=agent.bound)
-    return states.state_of(thread, receipt.seq)
+    return states.load_state(thread, receipt.seq)
 
 
-def _observer(state: ThreadState, seq: int | None) -> ObserverStateOut:
-    found = Observer.from_state(state, now=states.now_of(state, seq))
-    return ObserverStateOut.of(found, state.paging.settings)
+def _build_observer(state: ThreadState, seq: int | None) -> ObserverStateOut:
+    found = Observer.from_state(state, now=states.compute_instant(state, seq))
+    return ObserverStateOut.from_observer(found, state.paging.settings)
 
 
-def _get(agent: Agent, name: str, moment: AsOf) -> HttpResponse:
-    thread, state = find_state(agent, name, moment)
+def _get_observer(agent: Agent, name: str, moment: AsOf) -> HttpResponse:
+    thread, state = get_agent_state(agent, name, moment)
     out = ObserverOut(
         thread=name,
         seq=state.seq,
-        observer=_observer(state, seq_of(thread, moment)),
-        runs=[RunOut.of(each) for each in observers.list_runs(thread, seq=state.seq)],
+        observer=_build_observer(state, get_seq(thread, moment)),
+        runs=[
+            RunOut.from_run(each) for each in observers.list_runs(thread, seq=state.seq)
+        ],
     )
-    return rendered(out)
+    return render_answer(out)
 
 
 def _get_log(agent: Agent, name: str, moment: AsOf) -> HttpResponse:
-    thread, state = find_state(agent, name, moment)
+    thread, state = get_agent_state(agent, name, moment)
     found = observers.list_log(thread, seq=state.seq)
     out = LogOut(
         thread=name,
         seq=state.seq,
         log_tokens=state.observing.log_tokens,
-        items=[ObservationOut.of(each) for each in found],
+        items=[ObservationOut.from_view(each) for each in found],
     )
-    return rendered(out)
+    return render_answer(out)
 
 
-def _list(agent: Agent, name: str, query: ObservationsQuery) -> HttpResponse:
-    thread = find_thread(agent, name)
-    seq = seq_of(thread, query)
-    found: Batch[ObservationView]
+def _list_observations(
+    agent: Agent, name: str, query: ObservationsQuery
+) -> HttpResponse:
+    thread = get_agent_thread(agent, name)
+    seq = get_seq(thread, query)
+    found: ListBatch[ObservationView]
     if query.state is None:
         found = observers.list_observations(
             thread, seq=seq, after=query.after, limit=query.limit
@@ -293,14 +302,18 @@ def _list(agent: Agent, name: str, query: ObservationsQuery) -> HttpResponse:
         raise BadCursorError
     else:
         standing = {"log": observers.list_log, "waiting": observers.list_waiting}
-        found = Batch(items=tuple(standing[query.state](thread, seq=seq)), next=None)
-    items = [ObservationOut.of(each) for each in found.items]
-    return rendered(ObservationsOut(items=items, next=found.next))
+        found = ListBatch(
+            items=tuple(standing[query.state](thread, seq=seq)), next=None
+        )
+    items = [ObservationOut.from_view(each) for each in found.items]
+    return render_answer(ObservationsOut(items=items, next=found.next))
 
 
 def _list_generations(agent: Agent, name: str, query: GenerationsQuery) -> HttpResponse:
-    thread = find_thread(agent, name)
+    thread = get_agent_thread(agent, name)
     found = observers.list_generations(
-        thread, seq=seq_of(thread, query), limit=query.limit
+        thread, seq=get_seq(thread, query), limit=query.limit
     )
-    return rendered(GenerationsOut(items=[GenerationOut.of(each) for each in found]))
+    return render_answer(
+        GenerationsOut(items=[GenerationOut.from_generation(each) for each in found])
+    )

@@ -1,4 +1,4 @@
-"""Observations, and how a thread is observed, on the wire."""
+"""Schemas of observations and of a thread's observer."""
 
 from __future__ import annotations
 
@@ -9,19 +9,19 @@ from uuid import UUID
 from pydantic import AfterValidator, Field, WithJsonSchema, model_validator
 
 from memoryhub.api.document.fields import (
+    FieldRefusedError,
     In,
     Limit,
     Out,
-    RefusedError,
     Time,
-    counted,
-    example,
-    within,
+    build_example,
+    build_range_check,
+    build_range_schema,
 )
 from memoryhub.api.document.samples import AT, PLACE, THREAD_NAME
 from memoryhub.api.document.schemas import AsOf, Pagination
 from memoryhub.kernel.observing.answers import MAX_HINT, MAX_LINE
-from memoryhub.kernel.observing.lines import Line, Mark, is_line, make_line
+from memoryhub.kernel.observing.lines import Mark, ObservationLine, is_line, make_line
 from memoryhub.kernel.state.observing import ObserverRole
 from memoryhub.queries.observing.observers import (
     Generation,
@@ -112,41 +112,44 @@ _OBSERVER: Final[dict[str, Any]] = {
 }
 
 
-def _line_text(most: int, *, least: int) -> AfterValidator:
-    """A text of so many characters, of which something is seen on one line."""
+def _build_line_check(most: int, *, least: int) -> AfterValidator:
+    """Build a check of a one-line text of at most `most` characters, not blank if
+    required."""
 
     def check(text: str) -> str:
         if len(text) > most:
-            raise RefusedError("value")
+            raise FieldRefusedError("value")
         if least and not is_line(text):
-            raise RefusedError("value", allowed="more than blanks")
+            raise FieldRefusedError("value", allowed="more than blanks")
         return text
 
     return AfterValidator(check)
 
 
-def _text_schema(most: int, *, least: int) -> WithJsonSchema:
+def _build_text_schema(most: int, *, least: int) -> WithJsonSchema:
     return WithJsonSchema({"type": "string", "minLength": least, "maxLength": most})
 
 
 LineText = Annotated[
-    str, _line_text(MAX_LINE, least=1), _text_schema(MAX_LINE, least=1)
+    str, _build_line_check(MAX_LINE, least=1), _build_text_schema(MAX_LINE, least=1)
 ]
 HintText = Annotated[
-    str, _line_text(MAX_HINT, least=0), _text_schema(MAX_HINT, least=0)
+    str, _build_line_check(MAX_HINT, least=0), _build_text_schema(MAX_HINT, least=0)
 ]
-Index = Annotated[int, within(0, 2**31 - 1), counted(0, 2**31 - 1)]
+Index = Annotated[
+    int, build_range_check(0, 2**31 - 1), build_range_schema(0, 2**31 - 1)
+]
 
 
-def _first_and_last(slots: list[int] | None) -> list[int] | None:
+def _check_slots(slots: list[int] | None) -> list[int] | None:
     if slots is not None and (len(slots) not in (1, 2) or slots[0] > slots[-1]):
-        raise RefusedError("value")
+        raise FieldRefusedError("value")
     return slots
 
 
-def _lines(lines: list[LineIn]) -> list[LineIn]:
+def _check_lines(lines: list[LineIn]) -> list[LineIn]:
     if not 1 <= len(lines) <= _MAX_LINES:
-        raise RefusedError("value")
+        raise FieldRefusedError("value")
     return lines
 
 
@@ -156,7 +159,7 @@ class LineIn(In):
     text: LineText
     slots: Annotated[
         list[Index] | None,
-        AfterValidator(_first_and_last),
+        AfterValidator(_check_slots),
         Field(
             description="The first and the last message that it was made of; absent: "
             "all of the range.",
@@ -166,7 +169,7 @@ class LineIn(In):
 
 
 class ObservationIn(In):
-    model_config = example(
+    model_config = build_example(
         {**_RANGE, "epoch": 0, "lines": [_LINE], "current_task": "Book the seat."}
     )
 
@@ -177,7 +180,7 @@ class ObservationIn(In):
     epoch: Index = Field(description="The observer's, in which they were read.")
     lines: Annotated[
         list[LineIn],
-        AfterValidator(_lines),
+        AfterValidator(_check_lines),
         Field(json_schema_extra={"minItems": 1, "maxItems": _MAX_LINES}),
     ]
     current_task: HintText | None = None
@@ -189,11 +192,13 @@ class ObservationIn(In):
             found = line.slots or [self.begin]
             if not self.begin <= found[0] <= found[-1] < max(self.end, self.begin + 1):
                 loc = ("lines", number, "slots")
-                raise RefusedError("value", allowed="messages of the range", loc=loc)
+                raise FieldRefusedError(
+                    "value", allowed="messages of the range", loc=loc
+                )
         return self
 
-    def made(self) -> list[Line]:
-        """Return the lines as they are kept."""
+    def to_lines(self) -> list[ObservationLine]:
+        """Convert the lines to stored lines."""
         return [
             make_line(
                 each.text,
@@ -225,12 +230,12 @@ class LineOut(Out):
     slots: list[int] = Field(description="The first and the last message of it.")
 
     @classmethod
-    def of(cls, line: Line) -> Self:
+    def from_line(cls, line: ObservationLine) -> Self:
         return cls.from_record(line, slots=[line.first, line.end - 1])
 
 
 class ObservationOut(Out):
-    """An observation, or a reflection: that covers others."""
+    """An observation, or a reflection that covers others."""
 
     page_id: str
     seq: int = Field(description="Of `page.created`, an ancestor's maybe.")
@@ -251,7 +256,7 @@ class ObservationOut(Out):
     hints: list[str]
 
     @classmethod
-    def of(cls, found: ObservationView) -> Self:
+    def from_view(cls, found: ObservationView) -> Self:
         lines, body = found.lines, found.body
         taken = ("method", "tokens_in", "tokens_out", "cost", "host", "prompt")
         return cls(
@@ -262,22 +267,24 @@ class ObservationOut(Out):
             state=found.standing,
             tokens=body.shown,
             raw_tokens=body.raw,
-            lines=None if lines is None else [LineOut.of(each) for each in lines],
+            lines=None
+            if lines is None
+            else [LineOut.from_line(each) for each in lines],
             hints=[*found.hints],
         )
 
 
 class ObservationsOut(Out):
-    model_config = example({"items": [_OBSERVATION], "next": None})
+    model_config = build_example({"items": [_OBSERVATION], "next": None})
 
     items: list[ObservationOut]
     next: str | None
 
 
 class LogOut(Out):
-    """What stands in requests in the place of messages."""
+    """The log, which replaces messages in requests."""
 
-    model_config = example(
+    model_config = build_example(
         {
             "thread": THREAD_NAME,
             "seq": 61,
@@ -302,12 +309,12 @@ class GenerationOut(Out):
     log_tokens: int = Field(validation_alias="tokens")
 
     @classmethod
-    def of(cls, found: Generation) -> Self:
+    def from_generation(cls, found: Generation) -> Self:
         return cls.model_validate(found)
 
 
 class GenerationsOut(Out):
-    model_config = example({"items": [_GENERATION]})
+    model_config = build_example({"items": [_GENERATION]})
 
     items: list[GenerationOut] = Field(description="The newest first.")
 
@@ -336,7 +343,7 @@ class FailuresOut(Out):
 
 
 class ObserverStateOut(Out):
-    """How far a thread is observed, and what is due when."""
+    """Progress of observing a thread, and what is due."""
 
     settings: ObserverSettingsOut
     paused: bool
@@ -365,7 +372,7 @@ class ObserverStateOut(Out):
     failures: FailuresOut
 
     @classmethod
-    def of(cls, found: Observer, settings: object) -> Self:
+    def from_observer(cls, found: Observer, settings: object) -> Self:
         tokens = (
             *("window", "need", "log", "uncovered", "waiting", "unobserved"),
             *("interval", "keep", "activate_at", "reflect_at"),
@@ -382,7 +389,7 @@ class ObserverStateOut(Out):
 
 
 class RunOut(Out):
-    """Somebody was asked to observe or to condense, and what came of it."""
+    """A run of the observer or the reflector, and its outcome."""
 
     seq: int
     at: datetime
@@ -397,12 +404,12 @@ class RunOut(Out):
     host: str | None
 
     @classmethod
-    def of(cls, found: ObserverRun) -> Self:
+    def from_run(cls, found: ObserverRun) -> Self:
         return cls.model_validate(found)
 
 
 class ObserverOut(Out):
-    model_config = example(
+    model_config = build_example(
         {"thread": THREAD_NAME, "seq": 43, "observer": _OBSERVER, "runs": [_RUN]}
     )
 
@@ -413,9 +420,9 @@ class ObserverOut(Out):
 
 
 class ObservedOut(Out):
-    """What was done, and how far the thread is observed then."""
+    """The result, and the state of the observer then."""
 
-    model_config = example(
+    model_config = build_example(
         {**PLACE, "seq": 43, "page_id": "obs-43", "observer": _OBSERVER}
     )
 

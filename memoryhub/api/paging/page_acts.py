@@ -13,15 +13,15 @@ from memoryhub.api.document.fields import (
     Name,
     Out,
     ThreadName,
-    counted,
-    example,
-    within,
+    build_example,
+    build_range_check,
+    build_range_schema,
 )
 from memoryhub.api.document.samples import PLACE
 from memoryhub.api.http import auth
-from memoryhub.api.http.operations import StrictRouter, rendered
+from memoryhub.api.http.operations import StrictRouter, render_answer
 from memoryhub.api.http.preconditions import CONDITIONAL
-from memoryhub.api.paging.page_conditions import OF_A_PAGE, conditions
+from memoryhub.api.paging.page_conditions import PAGE_REFUSALS, parse_conditions
 from memoryhub.api.paging.page_schemas import ENVELOPE, By, EnvelopeOut
 from memoryhub.errors import (
     FaultBudgetError,
@@ -32,7 +32,7 @@ from memoryhub.errors import (
     PinnedByLogError,
     PinnedError,
 )
-from memoryhub.journal import Receipt
+from memoryhub.journal import OrderReceipt
 from memoryhub.kernel.levels.tools import DEFAULT_LEVEL, LEAST
 from memoryhub.kernel.paging.page_commands import (
     EvictPage,
@@ -50,8 +50,12 @@ from memoryhub.services.paging import page_faults
 from memoryhub.services.paging import pages as writing
 from memoryhub.services.paging.page_faults import RequestedPart
 
-Offset = Annotated[int, within(0, MAX_INTEGER), counted(0, MAX_INTEGER)]
-PartLimit = Annotated[int, within(LEAST, MAX_INTEGER), counted(LEAST, MAX_INTEGER)]
+Offset = Annotated[
+    int, build_range_check(0, MAX_INTEGER), build_range_schema(0, MAX_INTEGER)
+]
+PartLimit = Annotated[
+    int, build_range_check(LEAST, MAX_INTEGER), build_range_schema(LEAST, MAX_INTEGER)
+]
 
 _EFFECTS = {
     "promoted_to_working_set": True,
@@ -65,7 +69,7 @@ _EFFECTS = {
 
 
 class FaultIn(In):
-    model_config = example({"level": 2, "reason": "user_requested_recall"})
+    model_config = build_example({"level": 2, "reason": "user_requested_recall"})
 
     level: LevelNumber | None = Field(
         None, description="2 without it; with `offset` or `limit` it is 0."
@@ -81,29 +85,29 @@ class FaultIn(In):
 
 
 class MapIn(In):
-    model_config = example({"level": 0})
+    model_config = build_example({"level": 0})
 
     level: LevelNumber = 0
     by: By = "tool"
 
 
 class ActIn(In):
-    model_config = example({})
+    model_config = build_example({})
 
     by: By = "tool"
 
 
 class ReferenceIn(In):
-    model_config = example({"how": "cited"})
+    model_config = build_example({"how": "cited"})
 
     how: Literal["cited", "read"] = "read"
     by: By = "tool"
 
 
 class EffectOut(Out):
-    """What stands where after a command of paging."""
+    """State of a page after a paging command."""
 
-    model_config = example(
+    model_config = build_example(
         {
             **PLACE,
             "seq": 15,
@@ -138,7 +142,7 @@ class EffectsOut(Out):
 
 
 class FaultOut(Out):
-    model_config = example({"page": ENVELOPE, "effects": _EFFECTS})
+    model_config = build_example({"page": ENVELOPE, "effects": _EFFECTS})
 
     page: EnvelopeOut
     effects: EffectsOut
@@ -153,7 +157,7 @@ router = StrictRouter(tags=["pages"])
     needs=auth.WRITE,
     out=FaultOut,
     refusals=[
-        *(*CONDITIONAL, *OF_A_PAGE),
+        *(*CONDITIONAL, *PAGE_REFUSALS),
         *(FaultConfidenceError, FaultBudgetError, NoRoomError),
     ],
 )
@@ -162,11 +166,11 @@ async def fault(
 ) -> HttpResponse:
     """Fetch a page back for the model, at a level or the nearest more faithful one.
 
-    A page that is mapped so already is free. What is charged is in the next request,
-    whole; what can't be is refused (409 `no_room`) with the level, or the tokens of a
-    part, that fits. A page of any size can be read in parts: `offset` and `limit` are
-    tokens of FULL, and `effects.next_offset` is where the next one begins. Beyond the
-    faults or tokens of an exchange it is refused with what is left and the levels that
+    A page that is mapped so already is free. A charged page is whole in the next
+    request; what does not fit is refused (409 `no_room`) with the level, or the tokens
+    of a part, that fits. A page of any size can be read in parts: `offset` and `limit`
+    are tokens of FULL, and `effects.next_offset` is where the next one begins. Beyond
+    the faults or tokens of an exchange the refusal has what is left and the levels that
     would fit; the user's next message renews the budget.
     """
     part = None
@@ -178,15 +182,15 @@ async def fault(
     command = FaultPage(
         page_id=page_id, level=0 if part else level, reason=body.reason, by=body.by
     )
-    found = await page_faults.fault(
-        agent=auth.caller(request),
+    found = await page_faults.fault_page(
+        agent=auth.get_caller(request),
         thread=thread,
         command=command,
         part=part,
-        preconditions=conditions(request, body),
+        preconditions=parse_conditions(request, body),
     )
-    out = FaultOut.model_validate(found.plain())
-    return rendered(out, replayed=found.receipt.replayed)
+    out = FaultOut.model_validate(found.to_json())
+    return render_answer(out, replayed=found.receipt.replayed)
 
 
 @router.route(
@@ -194,19 +198,19 @@ async def fault(
     "/threads/{thread}/pages/{page_id}/map",
     needs=auth.WRITE,
     out=EffectOut,
-    refusals=[*CONDITIONAL, *OF_A_PAGE, NoRoomError, PinnedError, PinBudgetError],
+    refusals=[*CONDITIONAL, *PAGE_REFUSALS, NoRoomError, PinnedError, PinBudgetError],
 )
 async def map_page(
     request: HttpRequest, thread: Path[ThreadName], page_id: Path[Name], body: MapIn
 ) -> HttpResponse:
-    """Give a page a frame at a level, or at the most faithful one below that fits."""
+    """Map a page at a level, or at the most faithful one below that fits."""
     receipt = await writing.map_page(
-        agent=auth.caller(request),
+        agent=auth.get_caller(request),
         thread=thread,
         command=MapPage(page_id=page_id, level=body.level, by=body.by),
-        preconditions=conditions(request, body),
+        preconditions=parse_conditions(request, body),
     )
-    return await _effect(receipt, page_id)
+    return await _render_effect(receipt, page_id)
 
 
 @router.route(
@@ -214,14 +218,14 @@ async def map_page(
     "/threads/{thread}/pages/{page_id}/evict",
     needs=auth.WRITE,
     out=EffectOut,
-    refusals=[*CONDITIONAL, *OF_A_PAGE, PinnedByLogError, PinnedError],
+    refusals=[*CONDITIONAL, *PAGE_REFUSALS, PinnedByLogError, PinnedError],
 )
 async def evict(
     request: HttpRequest, thread: Path[ThreadName], page_id: Path[Name], body: ActIn
 ) -> HttpResponse:
-    """Take a page one tier down; what is pinned, by whatever rule, stays."""
+    """Move a page one tier down; a page pinned by any rule stays."""
     command = EvictPage(page_id=page_id, by=body.by)
-    return await _act(request, thread, command, page_id, body)
+    return await _submit_command(request, thread, command, page_id, body)
 
 
 @router.route(
@@ -229,14 +233,14 @@ async def evict(
     "/threads/{thread}/pages/{page_id}/pin",
     needs=auth.WRITE,
     out=EffectOut,
-    refusals=[*CONDITIONAL, *OF_A_PAGE, PinBudgetError, NoRoomError],
+    refusals=[*CONDITIONAL, *PAGE_REFUSALS, PinBudgetError, NoRoomError],
 )
 async def pin(
     request: HttpRequest, thread: Path[ThreadName], page_id: Path[Name], body: ActIn
 ) -> HttpResponse:
     """Keep a page in the working set, mapping it first if need be."""
     command = PinPage(page_id=page_id, by=body.by)
-    return await _act(request, thread, command, page_id, body)
+    return await _submit_command(request, thread, command, page_id, body)
 
 
 @router.route(
@@ -244,14 +248,14 @@ async def pin(
     "/threads/{thread}/pages/{page_id}/unpin",
     needs=auth.WRITE,
     out=EffectOut,
-    refusals=[*CONDITIONAL, *OF_A_PAGE],
+    refusals=[*CONDITIONAL, *PAGE_REFUSALS],
 )
 async def unpin(
     request: HttpRequest, thread: Path[ThreadName], page_id: Path[Name], body: ActIn
 ) -> HttpResponse:
-    """Let a page leave again; rules may still hold it."""
+    """Unpin a page; rules may still hold it."""
     command = UnpinPage(page_id=page_id, by=body.by)
-    return await _act(request, thread, command, page_id, body)
+    return await _submit_command(request, thread, command, page_id, body)
 
 
 @router.route(
@@ -259,7 +263,7 @@ async def unpin(
     "/threads/{thread}/pages/{page_id}/reference",
     needs=auth.WRITE,
     out=EffectOut,
-    refusals=[*CONDITIONAL, *OF_A_PAGE],
+    refusals=[*CONDITIONAL, *PAGE_REFUSALS],
 )
 async def reference(
     request: HttpRequest,
@@ -267,35 +271,38 @@ async def reference(
     page_id: Path[Name],
     body: ReferenceIn,
 ) -> HttpResponse:
-    """Tell that a page was used, so that it stays longer."""
+    """Report that a page was used, so that it stays longer."""
     command = ReferencePages(page_ids=(page_id,), how=body.how, by=body.by)
-    return await _act(request, thread, command, page_id, body)
+    return await _submit_command(request, thread, command, page_id, body)
 
 
-async def _act(
+async def _submit_command(
     request: HttpRequest,
     thread: str,
     command: PageCommand,
     page_id: str,
     body: BaseModel,
 ) -> HttpResponse:
-    receipt = await writing.apply(
-        auth.caller(request), thread, command, preconditions=conditions(request, body)
+    receipt = await writing.submit_command(
+        auth.get_caller(request),
+        thread,
+        command,
+        preconditions=parse_conditions(request, body),
     )
-    return await _effect(receipt, page_id)
+    return await _render_effect(receipt, page_id)
 
 
-async def _effect(receipt: Receipt, page_id: str) -> HttpResponse:
-    paging = (await writing.after(receipt)).paging
+async def _render_effect(receipt: OrderReceipt, page_id: str) -> HttpResponse:
+    paging = (await writing.get_state_after(receipt)).paging
     frame = paging.frames.get(page_id)
     out = EffectOut(
         thread=receipt.name,
         thread_id=receipt.thread,
         seq=receipt.seq,
         page_id=page_id,
-        tier=paging.tier(page_id) or "L2",  # type: ignore[arg-type]  # closed words
+        tier=paging.find_tier(page_id) or "L2",  # type: ignore[arg-type]  # closed words
         level=frame.level if frame else None,
         pinned=page_id in paging.pins,
-        evictions=writing.evictions(receipt),
+        evictions=writing.list_evicted(receipt),
     )
-    return rendered(out, replayed=receipt.replayed)
+    return render_answer(out, replayed=receipt.replayed)

@@ -1,4 +1,4 @@
-"""Pages on the wire."""
+"""Schemas of pages."""
 
 from __future__ import annotations
 
@@ -16,6 +16,7 @@ from pydantic import (
 from memoryhub.api.document import contents
 from memoryhub.api.document.fields import (
     MAX_BATCH,
+    FieldRefusedError,
     Hint,
     Importance,
     In,
@@ -23,20 +24,25 @@ from memoryhub.api.document.fields import (
     Out,
     OwnPageId,
     PageLevel,
-    RefusedError,
     SentTokens,
-    example,
+    build_example,
 )
 from memoryhub.api.document.samples import PAGE, PLACE
 from memoryhub.api.document.schemas import AsOf, Pagination
 from memoryhub.errors import InvalidError
-from memoryhub.kernel.state.pages import AgentPageType, Entry, Modality, PageType, Tier
+from memoryhub.kernel.state.pages import (
+    AgentPageType,
+    Modality,
+    PageEntry,
+    PageType,
+    Tier,
+)
 from memoryhub.queries.paging.pages import PageLine
 from memoryhub.queries.turns.envelopes import Envelope
 from memoryhub.services.paging.pages import PageChange, PageDraft
 
 MAX_PROVENANCE = 64
-#: On whose account; what is of the system is never an agent's.
+#: Originators that an agent may name; `system` is never one.
 By = Literal["user", "model", "tool"]
 Rule = Literal["explicit", "system", "exchange", "recent", "claim"]
 
@@ -74,23 +80,23 @@ ENVELOPE = {
 }
 
 
-def _provenance(ids: list[str]) -> list[str]:
+def _check_provenance(ids: list[str]) -> list[str]:
     if len(ids) > MAX_PROVENANCE:
-        raise RefusedError("value")
+        raise FieldRefusedError("value")
     return ids
 
 
 Provenance = Annotated[
     list[Name],
-    AfterValidator(_provenance),
+    AfterValidator(_check_provenance),
     Field(json_schema_extra={"maxItems": MAX_PROVENANCE}),
 ]
 
 
 class PagePut(In):
-    """A page as it is written: content by its modality, and what is known of it."""
+    """A page to write: content by its modality, and metadata."""
 
-    model_config = example(_PAGE_IN)
+    model_config = build_example(_PAGE_IN)
 
     type: AgentPageType
     modality: Modality
@@ -116,19 +122,19 @@ class PagePut(In):
 
     @field_validator("content")
     @classmethod
-    def of_its_modality(
+    def check_modality(
         cls, content: dict[str, Any], info: ValidationInfo
     ) -> dict[str, Any]:
         if "modality" not in info.data:
             return content
-        return contents.checked(content, modality=info.data["modality"])
+        return contents.check_content(content, modality=info.data["modality"])
 
     @field_validator("meta")
     @classmethod
     def check_meta(cls, meta: dict[str, Any]) -> dict[str, Any]:
-        return contents.checked_meta(meta)
+        return contents.check_meta(meta)
 
-    def draft(self, page_id: str) -> PageDraft:
+    def to_draft(self, page_id: str) -> PageDraft:
         sources = self.provenance
         if sources is not None and page_id in sources:
             raise InvalidError(
@@ -149,32 +155,32 @@ class PagePut(In):
 
 
 class PageIn(PagePut):
-    model_config = example({"page_id": "fare-rules", **_PAGE_IN})
+    model_config = build_example({"page_id": "fare-rules", **_PAGE_IN})
 
     page_id: OwnPageId | None = Field(None, description="Absent: one is made.")
 
 
-def _batch(items: list[PageIn]) -> list[PageIn]:
+def _check_batch(items: list[PageIn]) -> list[PageIn]:
     if not 1 <= len(items) <= MAX_BATCH:
-        raise RefusedError("batch_size")
+        raise FieldRefusedError("batch_size")
     return items
 
 
 class PagesIn(In):
-    model_config = example({"items": [{"page_id": "fare-rules", **_PAGE_IN}]})
+    model_config = build_example({"items": [{"page_id": "fare-rules", **_PAGE_IN}]})
 
     items: Annotated[
         list[PageIn],
-        AfterValidator(_batch),
+        AfterValidator(_check_batch),
         Field(json_schema_extra={"minItems": 1, "maxItems": MAX_BATCH}),
     ]
     by: By = "tool"
 
 
 class PagePatch(In):
-    """What changes of a page; a new content is a new version."""
+    """Changes of a page; new content is a new version."""
 
-    model_config = example({"importance": 0.9, "hint": "what class Q may change"})
+    model_config = build_example({"importance": 0.9, "hint": "what class Q may change"})
 
     content: dict[str, Any] | None = None
     importance: Importance | None = None
@@ -186,10 +192,10 @@ class PagePatch(In):
     def tokens_of_a_content(self) -> Self:
         if self.tokens is not None and self.content is None:
             says = "null where there is no new `content`"
-            raise RefusedError("value", allowed=says, loc=("tokens",))
+            raise FieldRefusedError("value", allowed=says, loc=("tokens",))
         return self
 
-    def change(self) -> PageChange:
+    def to_change(self) -> PageChange:
         return PageChange(
             content=self.content,
             importance=self.importance,
@@ -199,7 +205,7 @@ class PagePatch(In):
 
 
 class PromptIn(In):
-    model_config = example({"text": "You book flights."})
+    model_config = build_example({"text": "You book flights."})
 
     text: str
     tokens: SentTokens = None
@@ -221,7 +227,7 @@ class HistoryQuery(AsOf, Pagination):
 
 
 class WrittenOut(Out):
-    model_config = example(_WRITTEN)
+    model_config = build_example(_WRITTEN)
 
     thread: str
     thread_id: UUID
@@ -233,13 +239,13 @@ class WrittenOut(Out):
 
 
 class WrittenBatchOut(Out):
-    model_config = example({"items": [_WRITTEN]})
+    model_config = build_example({"items": [_WRITTEN]})
 
     items: list[WrittenOut]
 
 
 class DeletedOut(Out):
-    model_config = example({**PLACE, "seq": 18, "page_id": "fare-rules"})
+    model_config = build_example({**PLACE, "seq": 18, "page_id": "fare-rules"})
 
     thread: str
     thread_id: UUID
@@ -252,8 +258,8 @@ class LevelOut(Out):
     tokens: int
 
     @classmethod
-    def of(cls, entry: Entry) -> list[Self]:
-        """Return all levels that there are of a page."""
+    def from_entry(cls, entry: PageEntry) -> list[Self]:
+        """Build the answers of all levels that a page has."""
         return [
             cls(level=number, tokens=held.tokens)
             for number, held in enumerate(entry.levels)
@@ -262,7 +268,7 @@ class LevelOut(Out):
 
 
 class PageOut(Out):
-    """A line of the page table, and where the page stands."""
+    """An entry of the page table, and the page's place."""
 
     page_id: str
     version: int
@@ -280,14 +286,14 @@ class PageOut(Out):
     pinned: Rule | None
 
     @classmethod
-    def of(cls, line: PageLine, **others: Any) -> Self:
+    def from_line(cls, line: PageLine, **others: Any) -> Self:
         entry = line.entry
         return cls.from_record(
             entry,
             tokens=entry.full.tokens,
             thread_id=entry.full.location.thread,
             seq=entry.full.location.seq,
-            levels=LevelOut.of(entry),
+            levels=LevelOut.from_entry(entry),
             tier=line.tier,
             level=line.level,
             pinned=line.pinned,
@@ -296,7 +302,7 @@ class PageOut(Out):
 
 
 class PagesOut(Out):
-    model_config = example({"tokenizer": "est/1", "items": [PAGE], "next": None})
+    model_config = build_example({"tokenizer": "est/1", "items": [PAGE], "next": None})
 
     tokenizer: str = Field(description="Who counts in this thread.")
     items: list[PageOut]
@@ -320,14 +326,14 @@ class EnvelopeOut(Out):
     meta: MetaOut
 
     @classmethod
-    def of(cls, envelope: Envelope) -> Self:
-        return cls.model_validate(envelope.plain())
+    def from_envelope(cls, envelope: Envelope) -> Self:
+        return cls.model_validate(envelope.to_dict())
 
 
 class PageViewOut(PageOut):
     """A page with its content at a level; reading it has no effect."""
 
-    model_config = example(
+    model_config = build_example(
         {
             **PAGE,
             "tokenizer": "est/1",

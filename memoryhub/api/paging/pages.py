@@ -6,12 +6,12 @@ from django.http import HttpRequest, HttpResponse
 from ninja import Path, Query
 
 from memoryhub.api.document import contents
-from memoryhub.api.document.fields import Name, OwnPageId, RefusedError, ThreadName
+from memoryhub.api.document.fields import FieldRefusedError, Name, OwnPageId, ThreadName
 from memoryhub.api.http import auth
-from memoryhub.api.http.operations import StrictRouter, rendered
-from memoryhub.api.http.preconditions import CONDITIONAL, KEEPING, if_match
-from memoryhub.api.http.reading import GONE, find_state, find_thread
-from memoryhub.api.paging.page_conditions import OF_A_PAGE, conditions
+from memoryhub.api.http.operations import StrictRouter, render_answer
+from memoryhub.api.http.preconditions import CONDITIONAL, KEEPING, parse_if_match
+from memoryhub.api.http.reading import GONE, get_agent_state, get_agent_thread
+from memoryhub.api.paging.page_conditions import PAGE_REFUSALS, parse_conditions
 from memoryhub.api.paging.page_schemas import (
     DeletedOut,
     EnvelopeOut,
@@ -44,10 +44,10 @@ from memoryhub.errors import (
     TokensRequiredError,
     UnknownPageError,
 )
-from memoryhub.journal import Receipt
+from memoryhub.journal import OrderReceipt
 from memoryhub.kernel.paging.page_commands import DeletePage
 from memoryhub.kernel.state.page_events import PageCreated, PageUpdated, list_evictions
-from memoryhub.kernel.state.pages import SYSTEM_PROMPT, Entry
+from memoryhub.kernel.state.pages import SYSTEM_PROMPT, PageEntry
 from memoryhub.models.server.ids import uuid7
 from memoryhub.models.threads import Thread
 from memoryhub.queries.paging import pages
@@ -83,20 +83,20 @@ _WRITES = (
 async def create(
     request: HttpRequest, thread: Path[ThreadName], body: PageIn
 ) -> HttpResponse:
-    """Make a page, mapped at FULL if it fits. An id that exists is refused.
+    """Create a page, mapped at FULL if it fits. An existing id is refused.
 
     Makes the thread if the name is new. `mapped` is false where no room could be made;
     the page is kept all the same.
     """
-    receipt = await writing.write(
-        agent=auth.caller(request),
+    receipt = await writing.write_pages(
+        agent=auth.get_caller(request),
         thread=thread,
-        drafts=[body.draft(body.page_id or _new_id())],
+        drafts=[body.to_draft(body.page_id or _build_id())],
         by=body.by,
-        preconditions=conditions(request, body),
+        preconditions=parse_conditions(request, body),
     )
-    (made,) = _written(receipt, writing.mapped(receipt))
-    return rendered(made, status=201, replayed=receipt.replayed)
+    (made,) = _build_written(receipt, writing.map_residency(receipt))
+    return render_answer(made, status=201, replayed=receipt.replayed)
 
 
 @router.route(
@@ -110,16 +110,18 @@ async def create(
 async def create_batch(
     request: HttpRequest, thread: Path[ThreadName], body: PagesIn
 ) -> HttpResponse:
-    """Make up to 200 pages in order, all or nothing; later ones may name earlier."""
-    receipt = await writing.write(
-        agent=auth.caller(request),
+    """Create up to 200 pages in order, all or nothing; later may name earlier."""
+    receipt = await writing.write_pages(
+        agent=auth.get_caller(request),
         thread=thread,
-        drafts=[item.draft(item.page_id or _new_id()) for item in body.items],
+        drafts=[item.to_draft(item.page_id or _build_id()) for item in body.items],
         by=body.by,
-        preconditions=conditions(request, body),
+        preconditions=parse_conditions(request, body),
     )
-    made = WrittenBatchOut(items=_written(receipt, writing.mapped(receipt)))
-    return rendered(made, status=201, replayed=receipt.replayed)
+    made = WrittenBatchOut(
+        items=_build_written(receipt, writing.map_residency(receipt))
+    )
+    return render_answer(made, status=201, replayed=receipt.replayed)
 
 
 @router.route(
@@ -136,19 +138,19 @@ async def put(
     page_id: Path[OwnPageId],
     body: PagePut,
 ) -> HttpResponse:
-    """Make the page, or write its next version; older ones stay readable at their seq.
+    """Create a page or write its next version; older ones stay readable at their seq.
 
-    What a page that is there was made of stays, unless `provenance` says otherwise.
+    An existing page keeps its provenance, unless `provenance` is sent.
     """
-    receipt = await writing.write(
-        agent=auth.caller(request),
+    receipt = await writing.write_pages(
+        agent=auth.get_caller(request),
         thread=thread,
-        drafts=[body.draft(page_id)],
+        drafts=[body.to_draft(page_id)],
         replace=True,
         by=body.by,
-        preconditions=writing.Preconditions(if_match=if_match(request)),
+        preconditions=writing.Preconditions(if_match=parse_if_match(request)),
     )
-    return await _put(receipt)
+    return await _render_put(receipt)
 
 
 @router.route(
@@ -162,15 +164,15 @@ async def put(
 async def put_system_prompt(
     request: HttpRequest, thread: Path[ThreadName], body: PromptIn
 ) -> HttpResponse:
-    """Write what stands first in every request. It counts as pinned."""
+    """Write the system prompt: pinned, and first in every request."""
     receipt = await writing.write_system_prompt(
-        agent=auth.caller(request),
+        agent=auth.get_caller(request),
         thread=thread,
         text=body.text,
         tokens=body.tokens,
-        preconditions=writing.Preconditions(if_match=if_match(request)),
+        preconditions=writing.Preconditions(if_match=parse_if_match(request)),
     )
-    return await _put(receipt)
+    return await _render_put(receipt)
 
 
 @router.route(
@@ -183,8 +185,8 @@ async def put_system_prompt(
 async def list_all(
     request: HttpRequest, thread: Path[ThreadName], query: Query[PagesQuery]
 ) -> HttpResponse:
-    """Pages in the order they were made, narrowed by type, modality, tier and pin."""
-    return await read(_list, auth.caller(request), thread, query)
+    """List pages in order of creation, filtered by type, modality, tier and pin."""
+    return await read(_list_pages, auth.get_caller(request), thread, query)
 
 
 @router.route(
@@ -192,7 +194,7 @@ async def list_all(
     "/threads/{thread}/pages/{page_id}",
     needs=auth.READ,
     out=PageViewOut,
-    refusals=[*GONE, *OF_A_PAGE, SeqUnknownError],
+    refusals=[*GONE, *PAGE_REFUSALS, SeqUnknownError],
 )
 async def get(
     request: HttpRequest,
@@ -200,11 +202,11 @@ async def get(
     page_id: Path[Name],
     query: Query[PageQuery],
 ) -> HttpResponse:
-    """A page at a level, or at the nearest more faithful one that there can be.
+    """Read a page at a level, or at the nearest more faithful one there is.
 
-    `page.level` says which was served. Reading changes nothing: no look-up is counted.
+    `page.level` is the level served. Reading changes nothing: no look-up is counted.
     """
-    return await read(_get, auth.caller(request), thread, page_id, query)
+    return await read(_get_page, auth.get_caller(request), thread, page_id, query)
 
 
 @router.route(
@@ -220,8 +222,8 @@ async def history(
     page_id: Path[Name],
     query: Query[HistoryQuery],
 ) -> HttpResponse:
-    """All that happened to a page, oldest first; also to one that is deleted."""
-    return await read(_history, auth.caller(request), thread, page_id, query)
+    """List all events of a page, oldest first, even if deleted."""
+    return await read(_list_history, auth.get_caller(request), thread, page_id, query)
 
 
 @router.route(
@@ -231,7 +233,7 @@ async def history(
     out=WrittenOut,
     refusals=[
         *KEEPING,
-        *OF_A_PAGE,
+        *PAGE_REFUSALS,
         DerivedPageError,
         PinBudgetError,
         TokensRequiredError,
@@ -245,21 +247,21 @@ async def patch(
 ) -> HttpResponse:
     """Change a page's content, importance or hint; of a message, only the latter two.
 
-    A content is of the page's modality, and stands in the place of the whole old one.
+    New content has the page's modality and replaces the whole old content.
     """
-    agent = auth.caller(request)
-    row, entry = await read(_found, agent, thread, page_id)
+    agent = auth.get_caller(request)
+    row, entry = await read(_get_entry, agent, thread, page_id)
     if body.content is not None and entry.slot is None:
         _require_shape(body.content, entry)
-    receipt = await writing.amend(
+    receipt = await writing.amend_page(
         agent=agent,
         thread=row,
         entry=entry,
-        change=body.change(),
+        change=body.to_change(),
         by=body.by,
-        preconditions=writing.Preconditions(if_match=if_match(request)),
+        preconditions=writing.Preconditions(if_match=parse_if_match(request)),
     )
-    return await _put(receipt)
+    return await _render_put(receipt)
 
 
 @router.route(
@@ -267,44 +269,44 @@ async def patch(
     "/threads/{thread}/pages/{page_id}",
     needs=auth.WRITE,
     out=DeletedOut,
-    refusals=[*CONDITIONAL, *OF_A_PAGE, DerivedPageError, SubjectHeldError],
+    refusals=[*CONDITIONAL, *PAGE_REFUSALS, DerivedPageError, SubjectHeldError],
 )
 async def delete(
     request: HttpRequest, thread: Path[ThreadName], page_id: Path[Name]
 ) -> HttpResponse:
-    """Take a page out for good; its id is never used again.
+    """Delete a page for good; its id is never used again.
 
-    A message goes with its thread or subject, and the system prompt is written anew.
-    Of a subject that is held no page goes before the hold ends.
+    A message goes with its thread or subject; the system prompt is only rewritten. No
+    page of a held subject is deleted before the hold ends.
     """
     if page_id == SYSTEM_PROMPT:
         raise InvalidError(code="reserved_id", loc="path.page_id")
-    receipt = await writing.apply(
-        auth.caller(request),
+    receipt = await writing.submit_command(
+        auth.get_caller(request),
         thread,
         DeletePage(page_id=page_id),
-        preconditions=writing.Preconditions(if_match=if_match(request)),
+        preconditions=writing.Preconditions(if_match=parse_if_match(request)),
     )
     name, home = receipt.name, receipt.thread
     out = DeletedOut(thread=name, thread_id=home, seq=receipt.seq, page_id=page_id)
-    return rendered(out)
+    return render_answer(out)
 
 
-def _new_id() -> str:
+def _build_id() -> str:
     return f"page-{uuid7().hex}"
 
 
-async def _put(receipt: Receipt) -> HttpResponse:
-    frames = (await writing.after(receipt)).paging.frames
-    ids = [event.page_id for event in receipt.all(PageCreated)]
-    ids += [event.page_id for event in receipt.all(PageUpdated)]
+async def _render_put(receipt: OrderReceipt) -> HttpResponse:
+    frames = (await writing.get_state_after(receipt)).paging.frames
+    ids = [event.page_id for event in receipt.list_events(PageCreated)]
+    ids += [event.page_id for event in receipt.list_events(PageUpdated)]
     mapped = {page_id: page_id in frames for page_id in ids}
-    (out,) = _written(receipt, mapped)
-    return rendered(out, status=201 if receipt.all(PageCreated) else 200)
+    (out,) = _build_written(receipt, mapped)
+    return render_answer(out, status=201 if receipt.list_events(PageCreated) else 200)
 
 
-def _written(receipt: Receipt, mapped: dict[str, bool]) -> list[WrittenOut]:
-    """One for each page that was made or changed, with what left for it."""
+def _build_written(receipt: OrderReceipt, mapped: dict[str, bool]) -> list[WrittenOut]:
+    """Build an answer for each created or changed page, with the pages it evicted."""
     found: list[WrittenOut] = []
     leaving: list[str] = []
     for each in receipt.events:
@@ -328,28 +330,28 @@ def _written(receipt: Receipt, mapped: dict[str, bool]) -> list[WrittenOut]:
     return found
 
 
-def _require_shape(content: dict[str, Any], entry: Entry) -> None:
+def _require_shape(content: dict[str, Any], entry: PageEntry) -> None:
     try:
-        contents.checked(content, modality=entry.modality)
-    except RefusedError as refused:
+        contents.check_content(content, modality=entry.modality)
+    except FieldRefusedError as refused:
         loc = ".".join(map(str, ("content", *refused.loc)))
         raise InvalidError(
             code=refused.code, loc=loc, allowed=refused.allowed
         ) from None
 
 
-# What is read is rendered where it was read: the event loop has others to serve.
+# Reads are rendered in the reader's thread, which keeps the event loop free.
 
 
-def _found(agent: Agent, name: str, page_id: str) -> tuple[Thread, Entry]:
-    thread = find_thread(agent, name)
-    entry = pages.current_entry(thread, page_id)
-    # Slower, but it knows why there is none.
-    return thread, entry or pages.find_entry(states.state_of(thread), page_id)
+def _get_entry(agent: Agent, name: str, page_id: str) -> tuple[Thread, PageEntry]:
+    thread = get_agent_thread(agent, name)
+    entry = pages.find_current_entry(thread, page_id)
+    # The slower look-up raises the reason why there is no entry.
+    return thread, entry or pages.find_entry(states.load_state(thread), page_id)
 
 
-def _list(agent: Agent, name: str, query: PagesQuery) -> HttpResponse:
-    thread, state = find_state(agent, name, query)
+def _list_pages(agent: Agent, name: str, query: PagesQuery) -> HttpResponse:
+    thread, state = get_agent_state(agent, name, query)
     batch = pages.list_pages(
         thread,
         state,
@@ -362,38 +364,38 @@ def _list(agent: Agent, name: str, query: PagesQuery) -> HttpResponse:
         after=query.after,
         limit=query.limit,
     )
-    items = [PageOut.of(line) for line in batch.items]
+    items = [PageOut.from_line(line) for line in batch.items]
     tokenizer = state.paging.settings.tokenizer
-    return rendered(PagesOut(tokenizer=tokenizer, items=items, next=batch.next))
+    return render_answer(PagesOut(tokenizer=tokenizer, items=items, next=batch.next))
 
 
-def _get(agent: Agent, name: str, page_id: str, query: PageQuery) -> HttpResponse:
-    thread, state = find_state(agent, name, query)
-    line = pages.line_of(state, pages.find_entry(state, page_id))
+def _get_page(agent: Agent, name: str, page_id: str, query: PageQuery) -> HttpResponse:
+    thread, state = get_agent_state(agent, name, query)
+    line = pages.build_line(state, pages.find_entry(state, page_id))
     envelope = envelopes.get_envelope(
         thread, line.entry, level=query.level, tier=line.tier
     )
-    out = PageViewOut.of(
+    out = PageViewOut.from_line(
         line,
         tokenizer=state.paging.settings.tokenizer,
         hint=envelopes.get_hint(thread, line.entry),
         provenance=list(pages.get_provenance(state, page_id)),
-        page=EnvelopeOut.of(envelope),
+        page=EnvelopeOut.from_envelope(envelope),
     )
-    return rendered(out)
+    return render_answer(out)
 
 
-def _history(
+def _list_history(
     agent: Agent, name: str, page_id: str, query: HistoryQuery
 ) -> HttpResponse:
-    thread, state = find_state(agent, name, query)
+    thread, state = get_agent_state(agent, name, query)
     batch = list_history(
         thread,
-        pages.segments(state),
+        pages.list_segments(state),
         page_id,
         after=query.after,
         limit=query.limit,
     )
     if not batch.items and query.after is None:
         raise PageUnknownError
-    return rendered(MutationsOut.model_validate(batch))
+    return render_answer(MutationsOut.model_validate(batch))

@@ -1,4 +1,4 @@
-"""Telemetry of paging on the wire: counts, changes of pages."""
+"""Schemas of paging telemetry: counts, changes of pages."""
 
 from __future__ import annotations
 
@@ -8,11 +8,11 @@ from uuid import UUID
 
 from pydantic import Field
 
-from memoryhub.api.document.fields import Name, Out, Turn, example
+from memoryhub.api.document.fields import Name, Out, Turn, build_example
 from memoryhub.api.document.samples import AT, THREAD_ID, THREAD_NAME
 from memoryhub.api.document.schemas import AsOf, Pagination
-from memoryhub.queries.paging.paging_metrics import Tally
-from memoryhub.queries.paging.residency import Budget
+from memoryhub.queries.paging.paging_metrics import PagingCounts
+from memoryhub.queries.paging.residency import TokenUse
 
 BUDGET = {
     "budget_tokens": 128000,
@@ -64,7 +64,7 @@ _MUTATION = {
 
 
 class BudgetOut(Out):
-    """Where the tokens are; all are of lines as they stand in a request."""
+    """Use of the budget, in tokens of request lines."""
 
     budget_tokens: int
     reserved_tokens: int
@@ -78,7 +78,7 @@ class BudgetOut(Out):
     evict_to_tokens: int
 
     @classmethod
-    def of(cls, budget: Budget) -> Self:
+    def from_budget(cls, budget: TokenUse) -> Self:
         settings = budget.settings
         return cls(
             budget_tokens=settings.budget_tokens,
@@ -126,27 +126,27 @@ class PagingTallyOut(Out):
     recall_wasted: dict[str, int]
 
     @classmethod
-    def of(cls, tally: Tally) -> Self:
+    def from_tally(cls, tally: PagingCounts) -> Self:
         return cls(
             hits=tally.count("hits"),
             misses=tally.count("misses"),
             hit_rate=tally.hit_rate,
             faults=tally.count("faults"),
-            faults_by_reason=tally.by("fault.reason."),
-            faults_by_tier=tally.by("fault.from."),
+            faults_by_reason=tally.count_by_suffix("fault.reason."),
+            faults_by_tier=tally.count_by_suffix("fault.from."),
             refusals=tally.count("refused"),
-            refusals_by_code=tally.by("refused."),
+            refusals_by_code=tally.count_by_suffix("refused."),
             referenced=tally.count("referenced"),
             fault_rate=tally.fault_rate,
             refaults=tally.count("refaults"),
             mapped=tally.count("mapped"),
             evictions=tally.count("evicted"),
-            evictions_by_cause=tally.by("evicted."),
+            evictions_by_cause=tally.count_by_suffix("evicted."),
             lowerings=tally.count("lowered"),
             saved_tokens=tally.count("saved_tokens"),
-            recall_brought=tally.by("recall.brought."),
-            recall_used=tally.by("recall.used."),
-            recall_wasted=tally.by("recall.wasted."),
+            recall_brought=tally.count_by_suffix("recall.brought."),
+            recall_used=tally.count_by_suffix("recall.used."),
+            recall_wasted=tally.count_by_suffix("recall.wasted."),
         )
 
 
@@ -159,7 +159,7 @@ class TurnTallyOut(Out):
 
 
 class PagingOut(Out):
-    model_config = example(
+    model_config = build_example(
         {
             "thread": THREAD_NAME,
             "seq": 17,
@@ -231,7 +231,7 @@ class MutationOut(Out):
 
 
 class MutationsOut(Out):
-    model_config = example({"items": [_MUTATION], "next": None})
+    model_config = build_example({"items": [_MUTATION], "next": None})
 
     items: list[MutationOut]
     next: str | None

@@ -8,21 +8,21 @@ from ninja import Path, Query
 from pydantic import Field, model_validator
 
 from memoryhub.api.document.fields import (
+    FieldRefusedError,
     In,
     Name,
     Out,
-    RefusedError,
     ThreadName,
-    example,
+    build_example,
 )
 from memoryhub.api.document.samples import PAGE, PLACE, THREAD_NAME
 from memoryhub.api.document.schemas import AsOf
 from memoryhub.api.http import auth
-from memoryhub.api.http.operations import StrictRouter, rendered
+from memoryhub.api.http.operations import StrictRouter, render_answer
 from memoryhub.api.http.preconditions import CONDITIONAL
-from memoryhub.api.http.reading import GONE, find_state, find_thread, seq_of
+from memoryhub.api.http.reading import GONE, get_agent_state, get_agent_thread, get_seq
 from memoryhub.api.paging.page_acts import ActIn
-from memoryhub.api.paging.page_conditions import conditions
+from memoryhub.api.paging.page_conditions import parse_conditions
 from memoryhub.api.paging.page_schemas import By, LevelOut, Rule
 from memoryhub.api.paging.paging_schemas import (
     BUDGET,
@@ -35,13 +35,13 @@ from memoryhub.api.paging.paging_schemas import (
     VerdictOut,
 )
 from memoryhub.errors import BadCursorError, SeqUnknownError
-from memoryhub.journal import Receipt
+from memoryhub.journal import OrderReceipt
 from memoryhub.kernel.paging.page_commands import FlushTlb, InvalidateTlb
 from memoryhub.kernel.state.page_events import TlbFlushed, TlbInvalidated
-from memoryhub.kernel.state.pages import Entry, Modality, PageType, Tier
+from memoryhub.kernel.state.pages import Modality, PageEntry, PageType, Tier
 from memoryhub.kernel.state.state import ThreadState
-from memoryhub.queries.paging.paging_metrics import Tally, get_metrics
-from memoryhub.queries.paging.residency import Cell, Residency, get_residency
+from memoryhub.queries.paging.paging_metrics import PagingCounts, get_metrics
+from memoryhub.queries.paging.residency import Residency, ResidentPage, get_residency
 from memoryhub.queries.threads.mutations import MutationFilter, list_mutations
 from memoryhub.queries.threads.readers import read
 from memoryhub.queries.turns import manifests, prefetch
@@ -112,7 +112,7 @@ class FrameOut(Out):
     rank: int | None = Field(description="1 leaves first; null for what is pinned.")
 
     @classmethod
-    def of(cls, cell: Cell) -> Self:
+    def from_cell(cls, cell: ResidentPage) -> Self:
         why = cell.why
         return cls.from_record(
             cell,
@@ -139,7 +139,7 @@ class HotOut(Out):
 
 
 class WorkingSetOut(Out):
-    model_config = example(
+    model_config = build_example(
         {
             "thread": THREAD_NAME,
             "seq": 17,
@@ -162,12 +162,12 @@ class WorkingSetOut(Out):
     thrash_index: float
 
     @classmethod
-    def of(cls, name: str, found: Residency) -> Self:
+    def from_residency(cls, name: str, found: Residency) -> Self:
         return cls.from_record(
             found,
             thread=name,
-            budget=BudgetOut.of(found.budget),
-            frames=[FrameOut.of(cell) for cell in found.cells],
+            budget=BudgetOut.from_budget(found.budget),
+            frames=[FrameOut.from_cell(cell) for cell in found.cells],
             hot=found.warm,
         )
 
@@ -182,13 +182,13 @@ class TlbEntryOut(Out):
     levels: list[LevelOut]
 
     @classmethod
-    def of(cls, state: ThreadState, entry: Entry) -> Self:
-        tier = state.paging.tier(entry.page_id) or entry.home
-        return cls.from_record(entry, tier=tier, levels=LevelOut.of(entry))
+    def from_entry(cls, state: ThreadState, entry: PageEntry) -> Self:
+        tier = state.paging.find_tier(entry.page_id) or entry.home
+        return cls.from_record(entry, tier=tier, levels=LevelOut.from_entry(entry))
 
 
 class TlbOut(Out):
-    model_config = example(
+    model_config = build_example(
         {
             "thread": THREAD_NAME,
             "seq": 17,
@@ -217,9 +217,9 @@ class TlbOut(Out):
 
 
 class InvalidateIn(In):
-    """One page, or all pages that stand in a tier."""
+    """A page, or all pages of a tier."""
 
-    model_config = example({"tier": "L1"})
+    model_config = build_example({"tier": "L1"})
 
     page_id: Name | None = None
     tier: Tier | None = None
@@ -229,12 +229,12 @@ class InvalidateIn(In):
     def one_of_them(self) -> Self:
         if (self.page_id is None) == (self.tier is None):
             says = "one of `page_id` and `tier`, and not both"
-            raise RefusedError("value", allowed=says, loc=("page_id",))
+            raise FieldRefusedError("value", allowed=says, loc=("page_id",))
         return self
 
 
 class DroppedOut(Out):
-    model_config = example({**PLACE, "seq": 19, "dropped": 6})
+    model_config = build_example({**PLACE, "seq": 19, "dropped": 6})
 
     thread: str
     thread_id: UUID
@@ -287,9 +287,9 @@ class PrefetchedOut(Out):
 
 
 class PrefetchOut(Out):
-    """What a turn may bring along whatever it is asked."""
+    """Pages that a turn may prefetch for any message."""
 
-    model_config = example(
+    model_config = build_example(
         {
             "thread": THREAD_NAME,
             "turn": 3,
@@ -309,9 +309,9 @@ class PrefetchOut(Out):
 
 
 class ManifestOut(Out):
-    """What a model can know of the pages there are; here with every frame."""
+    """Pages that a model can know of; here with every frame."""
 
-    model_config = example(
+    model_config = build_example(
         {
             "thread": THREAD_NAME,
             "turn": 3,
@@ -371,8 +371,8 @@ _READS = (*GONE, SeqUnknownError)
 async def get(
     request: HttpRequest, thread: Path[ThreadName], query: Query[AsOf]
 ) -> HttpResponse:
-    """What stands in the model's context, and why each page stays or goes."""
-    return await read(_get, auth.caller(request), thread, query)
+    """List the pages in the model's context and why each stays or leaves."""
+    return await read(_get_working_set, auth.get_caller(request), thread, query)
 
 
 @router.route(
@@ -381,8 +381,8 @@ async def get(
 async def get_tlb(
     request: HttpRequest, thread: Path[ThreadName], query: Query[AsOf]
 ) -> HttpResponse:
-    """The page-table entries that were looked up last. Looking here counts nothing."""
-    return await read(_get_tlb, auth.caller(request), thread, query)
+    """List the page-table entries looked up last. Reading it counts nothing."""
+    return await read(_get_tlb, auth.get_caller(request), thread, query)
 
 
 @router.route(
@@ -391,8 +391,8 @@ async def get_tlb(
 async def get_paging(
     request: HttpRequest, thread: Path[ThreadName], query: Query[AsOf]
 ) -> HttpResponse:
-    """Look-ups, faults, evictions: in total, in this turn, and by turn."""
-    return await read(_get_paging, auth.caller(request), thread, query)
+    """Count look-ups, faults and evictions: total, this turn, by turn."""
+    return await read(_get_paging, auth.get_caller(request), thread, query)
 
 
 @router.route(
@@ -405,8 +405,8 @@ async def get_paging(
 async def get_manifest(
     request: HttpRequest, thread: Path[ThreadName], query: Query[AsOf]
 ) -> HttpResponse:
-    """What a model can be told of the pages there are, all frames among them."""
-    return await read(_get_manifest, auth.caller(request), thread, query)
+    """List the pages that a model can be told of, with all frames."""
+    return await read(_get_manifest, auth.get_caller(request), thread, query)
 
 
 @router.route(
@@ -419,8 +419,8 @@ async def get_manifest(
 async def get_prefetch(
     request: HttpRequest, thread: Path[ThreadName], query: Query[AsOf]
 ) -> HttpResponse:
-    """What a turn would bring along whatever it is asked, and by what counts."""
-    return await read(_get_prefetch, auth.caller(request), thread, query)
+    """List the pages that a turn would prefetch for any message, and why."""
+    return await read(_get_prefetch, auth.get_caller(request), thread, query)
 
 
 @router.route(
@@ -433,8 +433,8 @@ async def get_prefetch(
 async def mutations(
     request: HttpRequest, thread: Path[ThreadName], query: Query[MutationsQuery]
 ) -> HttpResponse:
-    """What changed pages, oldest first; of a fork, with the steps it inherits."""
-    return await read(_mutations, auth.caller(request), thread, query)
+    """List changes of pages, oldest first; of a fork, inherited ones too."""
+    return await read(_list_mutations, auth.get_caller(request), thread, query)
 
 
 @router.route(
@@ -447,14 +447,14 @@ async def mutations(
 async def flush_tlb(
     request: HttpRequest, thread: Path[ThreadName], body: ActIn
 ) -> HttpResponse:
-    """Drop every entry; each is read again when it is next looked up."""
-    receipt = await writing.apply(
-        auth.caller(request),
+    """Drop every entry; the next look-up reads each anew."""
+    receipt = await writing.submit_command(
+        auth.get_caller(request),
         thread,
         FlushTlb(by=body.by),
-        preconditions=conditions(request, body),
+        preconditions=parse_conditions(request, body),
     )
-    return _dropped(receipt, receipt.one(TlbFlushed).dropped)
+    return _render_dropped(receipt, receipt.get_event(TlbFlushed).dropped)
 
 
 @router.route(
@@ -467,38 +467,38 @@ async def flush_tlb(
 async def invalidate_tlb(
     request: HttpRequest, thread: Path[ThreadName], body: InvalidateIn
 ) -> HttpResponse:
-    """Drop the entry of one page, or those of all pages that stand in a tier."""
-    receipt = await writing.apply(
-        auth.caller(request),
+    """Drop the entry of one page, or of all pages of a tier."""
+    receipt = await writing.submit_command(
+        auth.get_caller(request),
         thread,
         InvalidateTlb(page_id=body.page_id, tier=body.tier, by=body.by),
-        preconditions=conditions(request, body),
+        preconditions=parse_conditions(request, body),
     )
-    return _dropped(receipt, receipt.one(TlbInvalidated).dropped)
+    return _render_dropped(receipt, receipt.get_event(TlbInvalidated).dropped)
 
 
-def _dropped(receipt: Receipt, dropped: int) -> HttpResponse:
+def _render_dropped(receipt: OrderReceipt, dropped: int) -> HttpResponse:
     out = DroppedOut(
         thread=receipt.name,
         thread_id=receipt.thread,
         seq=receipt.seq,
         dropped=dropped,
     )
-    return rendered(out, replayed=receipt.replayed)
+    return render_answer(out, replayed=receipt.replayed)
 
 
-# What is read is rendered where it was read: the event loop has others to serve.
+# Reads are rendered in the reader's thread, which keeps the event loop free.
 
 
-def _get(agent: Agent, name: str, moment: AsOf) -> HttpResponse:
-    thread = find_thread(agent, name)
-    seq = seq_of(thread, moment)
+def _get_working_set(agent: Agent, name: str, moment: AsOf) -> HttpResponse:
+    thread = get_agent_thread(agent, name)
+    seq = get_seq(thread, moment)
     found = get_residency(thread, thread.head_seq if seq is None else seq)
-    return rendered(WorkingSetOut.of(name, found))
+    return render_answer(WorkingSetOut.from_residency(name, found))
 
 
 def _get_tlb(agent: Agent, name: str, moment: AsOf) -> HttpResponse:
-    _, state = find_state(agent, name, moment)
+    _, state = get_agent_state(agent, name, moment)
     tlb = state.paging.tlb
     out = TlbOut(
         thread=name,
@@ -506,33 +506,36 @@ def _get_tlb(agent: Agent, name: str, moment: AsOf) -> HttpResponse:
         size=state.paging.settings.tlb_entries,
         hits=tlb.hits,
         misses=tlb.misses,
-        hit_rate=Tally(counts={"hits": tlb.hits, "misses": tlb.misses}).hit_rate,
-        items=[TlbEntryOut.of(state, entry) for entry in tlb.oldest_first()[::-1]],
+        hit_rate=PagingCounts(counts={"hits": tlb.hits, "misses": tlb.misses}).hit_rate,
+        items=[
+            TlbEntryOut.from_entry(state, entry)
+            for entry in tlb.list_oldest_first()[::-1]
+        ],
     )
-    return rendered(out)
+    return render_answer(out)
 
 
 def _get_paging(agent: Agent, name: str, moment: AsOf) -> HttpResponse:
-    thread, state = find_state(agent, name, moment)
+    thread, state = get_agent_state(agent, name, moment)
     found, exchanges = get_metrics(thread, state), state.paging.exchanges
     out = PagingOut(
         thread=name,
         seq=state.seq,
         turn=state.turn_count,
-        budget=BudgetOut.of(found.residency.budget),
+        budget=BudgetOut.from_budget(found.residency.budget),
         pages=state.paging.pages,
         mapped=len(state.paging.frames),
         hot=len(state.paging.hot),
         exchanges=exchanges.begun,
         resident_rate=exchanges.rate,
         resident_rate_in_all=exchanges.rate_in_all,
-        total=PagingTallyOut.of(found.total),
-        this_turn=PagingTallyOut.of(found.turn),
+        total=PagingTallyOut.from_tally(found.total),
+        this_turn=PagingTallyOut.from_tally(found.turn),
         turns=[
             TurnTallyOut(
                 turn=each.n,
                 resident_rate=each.resident_rate,
-                counts=PagingTallyOut.of(each.tally),
+                counts=PagingTallyOut.from_tally(each.tally),
             )
             for each in found.turns
         ],
@@ -540,31 +543,31 @@ def _get_paging(agent: Agent, name: str, moment: AsOf) -> HttpResponse:
         over_budget=found.residency.over_budget,
         verdict=VerdictOut.model_validate(found.verdict),
     )
-    return rendered(out)
+    return render_answer(out)
 
 
 def _get_prefetch(agent: Agent, name: str, moment: AsOf) -> HttpResponse:
-    thread, state = find_state(agent, name, moment)
+    thread, state = get_agent_state(agent, name, moment)
     found = prefetch.get_prefetch(thread, state) | {"thread": name}
-    return rendered(PrefetchOut.model_validate(found))
+    return render_answer(PrefetchOut.model_validate(found))
 
 
 def _get_manifest(agent: Agent, name: str, moment: AsOf) -> HttpResponse:
-    thread, state = find_state(agent, name, moment)
-    return rendered(
+    thread, state = get_agent_state(agent, name, moment)
+    return render_answer(
         ManifestOut(**manifests.get_manifest(thread, state) | {"thread": name})
     )
 
 
-def _mutations(agent: Agent, name: str, query: MutationsQuery) -> HttpResponse:
-    thread = find_thread(agent, name)
+def _list_mutations(agent: Agent, name: str, query: MutationsQuery) -> HttpResponse:
+    thread = get_agent_thread(agent, name)
     batch = list_mutations(
         thread,
         where=MutationFilter(
             type=query.type, by=query.by, page_id=query.page_id, turn=query.turn
         ),
-        at_seq=seq_of(thread, query),
+        at_seq=get_seq(thread, query),
         after=query.after,
         limit=query.limit,
     )
-    return rendered(MutationsOut.model_validate(batch))
+    return render_answer(MutationsOut.model_validate(batch))

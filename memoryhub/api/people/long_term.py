@@ -9,17 +9,17 @@ from django.http import HttpRequest, HttpResponse
 from ninja import Path
 from pydantic import Field
 
-from memoryhub.api.document.fields import Id, Out, example
+from memoryhub.api.document.fields import Id, Out, build_example
 from memoryhub.api.document.samples import AT
 from memoryhub.api.episodes.episodes import EPISODE, EpisodeOut
 from memoryhub.api.http import auth
-from memoryhub.api.http.operations import StrictRouter, rendered
-from memoryhub.api.http.reading import GONE, find_subject
+from memoryhub.api.http.operations import StrictRouter, render_answer
+from memoryhub.api.http.reading import GONE, get_agent_subject
 from memoryhub.api.knowledge.blocks import BLOCK, BlockOut
 from memoryhub.api.knowledge.facts import FACT, FactOut
 from memoryhub.models.server.clock import clock
-from memoryhub.queries.episodes.episodes import Episode
-from memoryhub.queries.episodes.pending import Outcome
+from memoryhub.queries.episodes.episodes import EpisodeView
+from memoryhub.queries.episodes.pending import EpisodeOutcome
 from memoryhub.queries.knowledge.blocks import BlockView
 from memoryhub.queries.people import long_term
 from memoryhub.queries.threads.readers import read
@@ -28,34 +28,36 @@ from memoryhub.services.access.api_keys import Agent
 router = StrictRouter(tags=["subjects"])
 
 
-class Part(NamedTuple):
-    """A part of `long_term.PARTS` on the wire."""
+class LongTermPartOut(NamedTuple):
+    """A part of `long_term.PARTS`: its schema, its builder and an example."""
 
     out: Any
-    made: Callable[[Agent, Any], Any]
+    build: Callable[[Agent, Any], Any]
     example: Any
 
 
-def _episode(agent: Agent, found: tuple[Episode, Outcome]) -> EpisodeOut:
+def _build_episode(
+    agent: Agent, found: tuple[EpisodeView, EpisodeOutcome]
+) -> EpisodeOut:
     return EpisodeOut.from_episode(agent, *found)
 
 
-def _block(_: Agent, found: BlockView) -> BlockOut:
+def _build_block(_: Agent, found: BlockView) -> BlockOut:
     return BlockOut.model_validate(found)
 
 
-#: By the names of `long_term.PARTS`; each is a list.
+#: Parts by the names of `long_term.PARTS`; each part is a list.
 PARTS = {
-    "blocks": Part(list[BlockOut], _block, BLOCK),
-    "facts": Part(list[FactOut], FactOut.from_line, FACT),
-    "episodes": Part(list[EpisodeOut], _episode, EPISODE),
+    "blocks": LongTermPartOut(list[BlockOut], _build_block, BLOCK),
+    "facts": LongTermPartOut(list[FactOut], FactOut.from_line, FACT),
+    "episodes": LongTermPartOut(list[EpisodeOut], _build_episode, EPISODE),
 }
 
 
 class LongTermOut(Out):
-    """What is known of a subject, all at one instant."""
+    """Knowledge of a subject, all at one instant."""
 
-    model_config = example(
+    model_config = build_example(
         {
             "at": AT,
             **{name: [part.example] for name, part in PARTS.items()},
@@ -76,18 +78,18 @@ class LongTermOut(Out):
     refusals=GONE,
 )
 async def get(request: HttpRequest, subject: Path[Id]) -> HttpResponse:
-    """What an agent loads of a subject when it starts, all at one instant.
+    """Read an agent's start-up knowledge of a subject, at one instant.
 
-    All blocks, the facts that began to hold last, the newest episodes, and how many
-    there are in all; of facts those that hold now.
+    All blocks, the facts valid now that began to hold last, the newest episodes, and
+    how many there are in all.
     """
-    return await read(_get, auth.caller(request), subject)
+    return await read(_get_memory, auth.get_caller(request), subject)
 
 
-def _get(agent: Agent, subject: UUID) -> HttpResponse:
-    found = long_term.get_memory(find_subject(agent, subject), now=clock.now())
+def _get_memory(agent: Agent, subject: UUID) -> HttpResponse:
+    found = long_term.get_memory(get_agent_subject(agent, subject), now=clock.now())
     parts = {
-        name: [part.made(agent, each) for each in found.parts[name]]
+        name: [part.build(agent, each) for each in found.parts[name]]
         for name, part in PARTS.items()
     }
-    return rendered(LongTermOut(at=found.at, counts=dict(found.counts), **parts))
+    return render_answer(LongTermOut(at=found.at, counts=dict(found.counts), **parts))

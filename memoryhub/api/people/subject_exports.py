@@ -7,7 +7,7 @@ from uuid import UUID
 from django.http import HttpRequest, StreamingHttpResponse
 from ninja import Path
 
-from memoryhub.api.document.fields import Id, In, example
+from memoryhub.api.document.fields import Id, In, build_example
 from memoryhub.api.http import auth, limits
 from memoryhub.api.http.operations import StrictRouter
 from memoryhub.errors import (
@@ -21,7 +21,7 @@ from memoryhub.queries.people import profiles
 from memoryhub.queries.threads.readers import read
 from memoryhub.services.access.api_keys import Agent
 from memoryhub.services.export import exports
-from memoryhub.services.export.exports import Export
+from memoryhub.services.export.exports import BundleExport
 
 router = StrictRouter(tags=["subjects"])
 
@@ -29,7 +29,7 @@ router = StrictRouter(tags=["subjects"])
 class ExportIn(In):
     """No fields."""
 
-    model_config = example({})
+    model_config = build_example({})
 
 
 @router.route(
@@ -42,18 +42,18 @@ class ExportIn(In):
 async def export(
     request: HttpRequest, subject: Path[Id], body: ExportIn
 ) -> StreamingHttpResponse:
-    """All that is remembered of a subject, as a ZIP that is made while it is sent.
+    """Export a subject's memory as a ZIP that is built while it is sent.
 
-    A POST, since it is noted and counted. Should it be erased meanwhile, it ends early
-    and does not open: what opens is whole.
+    A POST, since it is noted and counted. If the subject is erased meanwhile, the file
+    ends early and does not open: a file that opens is complete.
     """
-    agent = auth.caller(request)
-    # Here, while there is still a status to refuse with.
+    agent = auth.get_caller(request)
+    # Checked here, before the answer's status is sent.
     limits.require_stream(agent)
-    begun = await read(_prepared, agent, subject)
-    await exports.begin_async(begun, actor=agent.actor)
+    begun = await read(_prepare_export, agent, subject)
+    await exports.begin_export_async(begun, actor=agent.actor)
     return StreamingHttpResponse(
-        _sent(agent, begun),
+        _iter_bundle(agent, begun),
         content_type="application/zip",
         headers={
             "Content-Disposition": f'attachment; filename="{begun.name}"',
@@ -62,19 +62,19 @@ async def export(
     )
 
 
-def _prepared(agent: Agent, subject: UUID) -> Export:
+def _prepare_export(agent: Agent, subject: UUID) -> BundleExport:
     found = profiles.get_subject(agent.project, subject, bound=agent.bound)
-    return exports.prepare(found)
+    return exports.prepare_export(found)
 
 
-async def _sent(agent: Agent, begun: Export) -> AsyncIterator[bytes]:
-    """The bundle, read no further ahead than the client takes it."""
+async def _iter_bundle(agent: Agent, begun: BundleExport) -> AsyncIterator[bytes]:
+    """Yield the bundle in parts, read no further ahead than the client takes them."""
     try:
-        with suppress(Refusal), limits.stream(agent):
+        with suppress(Refusal), limits.hold_stream(agent):
             while part := await read(begun.take):
-                # What is on its way is not cut off: the next request pays.
+                # A running export is not cut off: the next request is refused.
                 limits.charge_reply(agent, len(part))
                 yield part
     finally:
-        # Also when the client is gone, while a reader still makes the next part.
+        # Runs also if the client left while a reader still builds the next part.
         await read(begun.drop)

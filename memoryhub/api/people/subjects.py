@@ -8,11 +8,11 @@ from django.http import HttpRequest, HttpResponse
 from ninja import Path
 from pydantic import Field
 
-from memoryhub.api.document.fields import Id, In, Out, UserId, example
+from memoryhub.api.document.fields import Id, In, Out, UserId, build_example
 from memoryhub.api.document.samples import AT, SUBJECT_ID
 from memoryhub.api.http import auth
-from memoryhub.api.http.operations import StrictRouter, rendered
-from memoryhub.api.http.preconditions import REPEATABLE, person_request
+from memoryhub.api.http.operations import StrictRouter, render_answer
+from memoryhub.api.http.preconditions import REPEATABLE, parse_person_request
 from memoryhub.errors import (
     ErasureInProgressError,
     NotErasedError,
@@ -80,15 +80,15 @@ _PROFILE = {
 
 
 class UserIdIn(In):
-    """In a body, never in an address: those end up in logs."""
+    """A user id in the body; addresses end up in logs."""
 
-    model_config = example({"user_id": "customer-7"})
+    model_config = build_example({"user_id": "customer-7"})
 
     user_id: UserId
 
 
 class BasisIn(In):
-    model_config = example({"basis": "accuracy_contested"})
+    model_config = build_example({"basis": "accuracy_contested"})
 
     basis: Literal[
         "accuracy_contested", "unlawful_objected", "claims", "objection_pending"
@@ -96,22 +96,22 @@ class BasisIn(In):
 
 
 class UnrestrictIn(In):
-    model_config = example({})
+    model_config = build_example({})
 
 
 class SubjectOut(Out):
-    """A subject, by the id that every other route knows it by."""
+    """A subject, by the id that all other routes use."""
 
-    model_config = example(_SUBJECT)
+    model_config = build_example(_SUBJECT)
 
     id: UUID
     state: State
-    #: More than 1 once erased and readmitted.
+    #: Generation; above 1 after an erasure and a readmission.
     generation: int
 
 
 class KindOut(Out):
-    """Records of one type of event; `bytes` are those of their sealed contents."""
+    """Records of one event type; `bytes` counts their sealed contents."""
 
     events: int
     sealed: int
@@ -120,7 +120,7 @@ class KindOut(Out):
 
 
 class UseOut(Out):
-    """What a key did, by its prefix."""
+    """Use by a key, by its prefix."""
 
     prefix: str
     first_day: date
@@ -148,9 +148,9 @@ class ErasureLineOut(Out):
 
 
 class ProfileOut(SubjectOut):
-    """What is held of a subject, counted exactly; no content and no name."""
+    """Exact counts of a subject's records; no content, no name."""
 
-    model_config = example(_PROFILE)
+    model_config = build_example(_PROFILE)
 
     anonymous: bool
     basis: str | None
@@ -184,14 +184,14 @@ class ProfileOut(SubjectOut):
     retention_due_at: datetime | None
 
     @classmethod
-    def of(cls, found: Profile) -> ProfileOut:
+    def from_profile(cls, found: Profile) -> ProfileOut:
         levels = {str(level): count for level, count in found.levels.items()}
         return cls.from_record(
             found, levels=levels, pending=found.pending._asdict(), **found.counts
         )
 
 
-# The actions come first: the plain address below would match theirs as well.
+# Actions are registered first: the plain address below would match them as well.
 
 
 @router.route(
@@ -202,11 +202,13 @@ class ProfileOut(SubjectOut):
     refusals=[NotFoundError, *GONE],
 )
 async def resolve(request: HttpRequest, body: UserIdIn) -> SubjectOut:
-    """The subject of a `user_id`, for the routes that know it by `id`.
+    """Find the subject of a `user_id`, for routes that take its `id`.
 
-    A POST, so that the `user_id` stays out of URLs and logs; it makes nobody.
+    A POST, so that the `user_id` stays out of URLs and logs; creates no subject.
     """
-    return _subject_out(await read(_resolve, auth.caller(request), body.user_id))
+    return _build_subject(
+        await read(_require_subject, auth.get_caller(request), body.user_id)
+    )
 
 
 @router.route(
@@ -218,17 +220,19 @@ async def resolve(request: HttpRequest, body: UserIdIn) -> SubjectOut:
     refusals=[NotFoundError, NotErasedError, SubjectErasedError, *REPEATABLE],
 )
 async def readmit(request: HttpRequest, body: UserIdIn) -> HttpResponse:
-    """Let an erased `user_id` in again: a new subject to which nothing old attaches."""
-    agent = auth.caller(request)
-    again = person_request(request, body, agent=agent)
+    """Readmit an erased `user_id` as a new subject without anything old."""
+    agent = auth.get_caller(request)
+    again = parse_person_request(request, body, agent=agent)
     if served := await read(requests.find, again):
         made = await read(profiles.get_subject, agent.project, served.subject_id)
-        return rendered(_subject_out(made), status=201, replayed=True)
+        return render_answer(_build_subject(made), status=201, replayed=True)
     prepared = await read(
-        readmissions.prepare, agent.project, body.user_id, bound=agent.bound
+        readmissions.prepare_readmission, agent.project, body.user_id, bound=agent.bound
     )
-    made = await readmissions.create(prepared, actor=agent.actor, request=again)
-    return rendered(_subject_out(made), status=201)
+    made = await readmissions.insert_readmission_async(
+        prepared, actor=agent.actor, request=again
+    )
+    return render_answer(_build_subject(made), status=201)
 
 
 @router.route(
@@ -241,19 +245,19 @@ async def readmit(request: HttpRequest, body: UserIdIn) -> HttpResponse:
 async def restrict(
     request: HttpRequest, subject: Path[Id], body: BasisIn
 ) -> HttpResponse:
-    """Keep agents out of a subject's memory, reading and writing, until it is lifted.
+    """Keep agents from reading and writing a subject's memory, until lifted.
 
-    Export goes on, and so does viewing by officers. A repeat may change the basis.
+    Exports go on, and officers can still view it. A repeat may change the basis.
     """
-    agent = auth.caller(request)
-    again = person_request(request, body, agent=agent)
-    found = await read(_find, agent, subject)
+    agent = auth.get_caller(request)
+    again = parse_person_request(request, body, agent=agent)
+    found = await read(_get_subject, agent, subject)
     if await read(requests.find, again):
-        return rendered(_subject_out(found), replayed=True)
-    made = await restrictions.restrict_async(
+        return render_answer(_build_subject(found), replayed=True)
+    made = await restrictions.restrict_subject_async(
         found.id, basis=body.basis, actor=agent.actor, request=again
     )
-    return rendered(_subject_out(made))
+    return render_answer(_build_subject(made))
 
 
 @router.route(
@@ -270,15 +274,15 @@ async def unrestrict(
 
     A plan made with `restrict` keeps them out for as long as it can be confirmed.
     """
-    agent = auth.caller(request)
-    again = person_request(request, body, agent=agent)
-    found = await read(_find, agent, subject)
+    agent = auth.get_caller(request)
+    again = parse_person_request(request, body, agent=agent)
+    found = await read(_get_subject, agent, subject)
     if await read(requests.find, again):
-        return rendered(_subject_out(found), replayed=True)
-    made = await restrictions.unrestrict_async(
+        return render_answer(_build_subject(found), replayed=True)
+    made = await restrictions.unrestrict_subject_async(
         found.id, actor=agent.actor, request=again
     )
-    return rendered(_subject_out(made))
+    return render_answer(_build_subject(made))
 
 
 @router.route(
@@ -289,31 +293,33 @@ async def unrestrict(
     refusals=[NotFoundError, SubjectRestrictedError, *GONE],
 )
 async def get(request: HttpRequest, subject: Path[Id]) -> ProfileOut:
-    """What is held of a subject, in numbers.
+    """Count a subject's records.
 
-    While it is restricted, to keys with a subject scope only.
+    While the subject is restricted, only for keys with a subject scope.
     """
-    return ProfileOut.of(await read(_profile, auth.caller(request), subject))
+    return ProfileOut.from_profile(
+        await read(_get_profile, auth.get_caller(request), subject)
+    )
 
 
-def _resolve(agent: Agent, user_id: str) -> Subject:
+def _require_subject(agent: Agent, user_id: str) -> Subject:
     found = subjects.find(agent.project, user_id, bound=agent.bound)
     if found is None:
         raise NotFoundError
     return found
 
 
-def _find(agent: Agent, subject: UUID) -> Subject:
+def _get_subject(agent: Agent, subject: UUID) -> Subject:
     return profiles.get_subject(agent.project, subject, bound=agent.bound)
 
 
-def _profile(agent: Agent, subject: UUID) -> Profile:
-    found = _find(agent, subject)
+def _get_profile(agent: Agent, subject: UUID) -> Profile:
+    found = _get_subject(agent, subject)
     restricted = found.state == Subject.State.RESTRICTED
     if restricted and auth.READ in agent.scopes:
         raise SubjectRestrictedError
     return profiles.get_profile(found, now=clock.now())
 
 
-def _subject_out(subject: Subject) -> SubjectOut:
+def _build_subject(subject: Subject) -> SubjectOut:
     return SubjectOut.model_validate(subject)

@@ -1,1 +1,1 @@
-"""Searching on the wire: a thread, and all that is remembered of a subject."""
+"""Routes of search: in a thread, and in all memory of a subject."""

@@ -10,20 +10,25 @@ from ninja import Path
 from pydantic import AfterValidator, Field, WithJsonSchema, model_validator
 
 from memoryhub.api.document.fields import (
+    FieldRefusedError,
     In,
     Out,
-    RefusedError,
     ThreadName,
     Time,
-    counted,
-    example,
-    within,
+    build_example,
+    build_range_check,
+    build_range_schema,
 )
 from memoryhub.api.document.samples import AT
 from memoryhub.api.document.schemas import AsOf
 from memoryhub.api.http import auth
-from memoryhub.api.http.operations import rendered
-from memoryhub.api.http.reading import GONE, find_subject, find_thread, seq_of
+from memoryhub.api.http.operations import render_answer
+from memoryhub.api.http.reading import (
+    GONE,
+    get_agent_subject,
+    get_agent_thread,
+    get_seq,
+)
 from memoryhub.api.http.subject_routes import Place, SubjectRouter
 from memoryhub.errors import InvalidError, NotFoundError, SeqUnknownError
 from memoryhub.kernel.knowledge.derivation import Fact
@@ -35,7 +40,7 @@ from memoryhub.models.server.clock import clock
 from memoryhub.models.subjects import Subject
 from memoryhub.queries.knowledge.facts import FactFilter
 from memoryhub.queries.search import searching
-from memoryhub.queries.search.hits import Hit
+from memoryhub.queries.search.hits import SearchHit
 from memoryhub.queries.search.searching import KINDS, SearchRequest, SearchResult
 from memoryhub.queries.threads import threads
 from memoryhub.queries.threads.readers import read
@@ -44,26 +49,26 @@ from memoryhub.services.access.api_keys import Agent
 MOST_HITS = 50
 
 
-def _query(text: str) -> str:
-    """Check a query; what its own words narrow is checked as well."""
+def _check_query(text: str) -> str:
+    """Check a query and the filters written in it."""
     if not text.strip():
-        raise RefusedError("value", allowed="1 to 1,000 characters")
+        raise FieldRefusedError("value", allowed="1 to 1,000 characters")
     try:
         parsing.parse(text, kinds=KINDS)
     except InvalidError as refusal:
-        raise RefusedError(refusal.invalid_code, allowed=refusal.allowed) from None
+        raise FieldRefusedError(refusal.invalid_code, allowed=refusal.allowed) from None
     return text
 
 
-def _kinds(kinds: list[str]) -> list[str]:
+def _check_kinds(kinds: list[str]) -> list[str]:
     if not set(kinds) <= {*KINDS}:
-        raise RefusedError("value", allowed=" | ".join(KINDS))
+        raise FieldRefusedError("value", allowed=" | ".join(KINDS))
     return kinds
 
 
 Query = Annotated[
     str,
-    AfterValidator(_query),
+    AfterValidator(_check_query),
     WithJsonSchema(
         {
             "type": "string",
@@ -76,11 +81,17 @@ Query = Annotated[
 ]
 Kinds = Annotated[
     list[str],
-    AfterValidator(_kinds),
+    AfterValidator(_check_kinds),
     WithJsonSchema({"type": "array", "items": {"enum": [*KINDS]}}),
 ]
-Hits = Annotated[int, within(1, MOST_HITS, code="limit"), counted(1, MOST_HITS)]
-Moment = Annotated[int, within(0, MAX_INTEGER, code="at"), counted(0, MAX_INTEGER)]
+Hits = Annotated[
+    int, build_range_check(1, MOST_HITS, code="limit"), build_range_schema(1, MOST_HITS)
+]
+Moment = Annotated[
+    int,
+    build_range_check(0, MAX_INTEGER, code="at"),
+    build_range_schema(0, MAX_INTEGER),
+]
 
 _HIT = {
     "thread": "booking:204",
@@ -115,12 +126,12 @@ class SearchFields(In):
     @model_validator(mode="after")
     def in_order(self) -> Self:
         if self.from_ and self.to and self.from_ > self.to:
-            raise RefusedError("time_range", allowed="from before to", loc=("to",))
+            raise FieldRefusedError("time_range", allowed="from before to", loc=("to",))
         return self
 
-    def request(self) -> SearchRequest:
+    def to_request(self) -> SearchRequest:
         since, until = (
-            None if each is None else parsing.microseconds(each)
+            None if each is None else parsing.to_microseconds(each)
             for each in (self.from_, self.to)
         )
         kinds = frozenset(self.kinds)
@@ -134,14 +145,14 @@ class SearchFields(In):
 
 
 class ThreadSearchIn(SearchFields, AsOf):
-    model_config = example({"query": "zfa04y", "limit": 5})
+    model_config = build_example({"query": "zfa04y", "limit": 5})
 
     at_seq: Moment | None = Field(None, description="As of this event of the thread.")
     at_turn: Moment | None = Field(None, description="As of the last event of a turn.")
 
 
 class RecallIn(SearchFields):
-    model_config = example({"query": "seat by the window", "kinds": ["message"]})
+    model_config = build_example({"query": "seat by the window", "kinds": ["message"]})
 
     thread: ThreadName | None = Field(None, description="In this thread only.")
     exclude_thread: ThreadName | None = Field(None, description="Not in this thread.")
@@ -164,7 +175,7 @@ class MatchedOut(Out):
 
 
 class FactToldOut(Out):
-    """A fact that was found, by any of its assertions."""
+    """A found fact, by any of its assertions."""
 
     id: int = Field(description="Of `…/facts/{id}`.")
     valid_from: datetime
@@ -176,7 +187,7 @@ class FactToldOut(Out):
 
 
 class HitOut(Out):
-    """A record that was found."""
+    """A found record."""
 
     thread: str = Field(
         description="Whose journal has it; of a fork maybe an ancestor."
@@ -215,7 +226,7 @@ class CutTermOut(Out):
 
 
 class FoundOut(Out):
-    model_config = example(_FOUND)
+    model_config = build_example(_FOUND)
 
     items: list[HitOut]
     total: int = Field(description="Matches in all.")
@@ -240,41 +251,41 @@ router = SubjectRouter(tags=["search"])
 async def search(
     request: HttpRequest, thread: Path[ThreadName], body: ThreadSearchIn
 ) -> HttpResponse:
-    """Find what was said in a thread and what it inherits, now or as of an event.
+    """Search a thread and what it inherits, now or as of an event.
 
-    A message or page stands beside what has become of what was learnt from it, as of
-    an event by what was known then. A POST, so that the words stay out of URLs and
-    logs; it writes nothing. An empty list has a `reason`.
+    A message or page comes with the present state of facts learnt from it; as of an
+    event, the state known then. A POST, so that the words stay out of URLs and logs; it
+    writes nothing. An empty list has a `reason`.
     """
-    return await read(_search, auth.caller(request), thread, body)
+    return await read(_search_thread, auth.get_caller(request), thread, body)
 
 
 @router.route_both("POST", "/recall", needs=auth.READ, out=FoundOut, refusals=GONE)
 async def recall(request: HttpRequest, place: Place, body: RecallIn) -> HttpResponse:
-    """Find what is remembered of a subject, in all of its threads.
+    """Search the memory of a subject, in all of its threads.
 
-    Facts are found as they hold, each once. A message or page stands beside what has
-    become of what was learnt from it.
+    Valid facts are found, each once. A message or page comes with the present state of
+    facts learnt from it.
     """
-    return await read(_recall, auth.caller(request), place, body)
+    return await read(_recall_subject, auth.get_caller(request), place, body)
 
 
-def _search(agent: Agent, name: str, body: ThreadSearchIn) -> HttpResponse:
-    thread = find_thread(agent, name)
-    request = replace(body.request(), where=FactFilter(valid_at=clock.now()))
-    found = searching.search_thread(thread, request, seq=seq_of(thread, body))
-    return _answer(agent, found, body)
+def _search_thread(agent: Agent, name: str, body: ThreadSearchIn) -> HttpResponse:
+    thread = get_agent_thread(agent, name)
+    request = replace(body.to_request(), where=FactFilter(valid_at=clock.now()))
+    found = searching.search_thread(thread, request, seq=get_seq(thread, body))
+    return _render_found(agent, found, body)
 
 
-def _recall(agent: Agent, place: Place, body: RecallIn) -> HttpResponse:
-    subject = find_subject(agent, place)
-    request = body.request()
+def _recall_subject(agent: Agent, place: Place, body: RecallIn) -> HttpResponse:
+    subject = get_agent_subject(agent, place)
+    request = body.to_request()
     filters = request.query.filters
-    # By the names that the key has for them.
+    # The query names threads as the key names them: translate to stored names.
     named = {
         stored
         for name in filters.threads
-        for stored in threads.names_of(name, bound=agent.bound)
+        for stored in threads.list_stored_names(name, bound=agent.bound)
     }
     query = replace(request.query, filters=replace(filters, threads=frozenset(named)))
     where = FactFilter(
@@ -285,14 +296,17 @@ def _recall(agent: Agent, place: Place, body: RecallIn) -> HttpResponse:
     found = searching.recall(
         subject,
         replace(request, query=query, where=where),
-        threads=_stored(agent, subject, body.thread),
-        exclude=_names(agent, body.exclude_thread),
+        threads=_get_thread_names(agent, subject, body.thread),
+        exclude=_list_names(agent, body.exclude_thread),
     )
-    return _answer(agent, found, body)
+    return _render_found(agent, found, body)
 
 
-def _stored(agent: Agent, subject: Subject, name: str | None) -> list[str] | None:
-    """The thread that is meant. Raises NotFoundError for another subject's."""
+def _get_thread_names(
+    agent: Agent, subject: Subject, name: str | None
+) -> list[str] | None:
+    """Return the stored name of the thread, or None. Raises NotFoundError for another
+    subject's thread."""
     if name is None:
         return None
     found = threads.get_thread(agent.project, name, bound=agent.bound)
@@ -301,13 +315,15 @@ def _stored(agent: Agent, subject: Subject, name: str | None) -> list[str] | Non
     return [found.name]
 
 
-def _names(agent: Agent, name: str | None) -> Sequence[str]:
-    return () if name is None else threads.names_of(name, bound=agent.bound)
+def _list_names(agent: Agent, name: str | None) -> Sequence[str]:
+    return () if name is None else threads.list_stored_names(name, bound=agent.bound)
 
 
-def _answer(agent: Agent, found: SearchResult, body: SearchFields) -> HttpResponse:
+def _render_found(
+    agent: Agent, found: SearchResult, body: SearchFields
+) -> HttpResponse:
     out = FoundOut(
-        items=[_hit(agent, hit, explain=body.explain) for hit in found.items],
+        items=[_build_hit(agent, hit, explain=body.explain) for hit in found.items],
         total=found.total,
         reason=found.reason,
         degraded=[*found.degraded],  # type: ignore[list-item]  # closed words
@@ -316,10 +332,10 @@ def _answer(agent: Agent, found: SearchResult, body: SearchFields) -> HttpRespon
         if body.explain
         else None,
     )
-    return rendered(out)
+    return render_answer(out)
 
 
-def _fact(fact: Fact) -> FactToldOut:
+def _build_fact(fact: Fact) -> FactToldOut:
     return FactToldOut(
         id=fact.seq,
         valid_from=fact.begin,
@@ -329,13 +345,13 @@ def _fact(fact: Fact) -> FactToldOut:
     )
 
 
-def _hit(agent: Agent, hit: Hit, *, explain: bool) -> HitOut:
+def _build_hit(agent: Agent, hit: SearchHit, *, explain: bool) -> HitOut:
     return HitOut.from_record(
         hit,
-        thread=agent.calls(hit.thread_name),
+        thread=agent.get_thread_name(hit.thread_name),
         excerpt=hit.excerpt.text,
         matches=hit.excerpt.matches,
-        fact=None if hit.fact is None else _fact(hit.fact),
+        fact=None if hit.fact is None else _build_fact(hit.fact),
         marks=hit.marks or None,
         why=[MatchedOut.model_validate(each) for each in hit.why] if explain else None,
     )

@@ -1,4 +1,4 @@
-"""What is said on an agent's socket, and why one ends. Every message is one object."""
+"""Messages and close codes of an agent's socket. Every message is one JSON object."""
 
 from __future__ import annotations
 
@@ -16,17 +16,17 @@ from memoryhub.errors import Refusal
 from memoryhub.kernel.text import strict_json
 from memoryhub.kernel.text.strict_json import JsonRefusedError
 from memoryhub.queries.replay import exact_json
-from memoryhub.queries.threads.events import EventLine
+from memoryhub.queries.threads.events import ThreadEventLine
 
 MESSAGE_BYTES, MESSAGES_PER_SECOND = 64 * 1024, 20
 HELLO_SECONDS, BEAT_SECONDS, LIFE_SECONDS = 5.0, 15.0, 3600.0
-#: How long a revoked key goes on at most, beside what it is believed.
+#: Seconds between key checks of an open socket; the key cache adds its own delay.
 CHECK_SECONDS = 1.0
 MAX_SOCKETS, MAX_FOLLOWED = 1000, 50
 
 
-class Close(IntEnum):
-    """Why the server ends a socket. A client comes back after 1012 and 1013."""
+class CloseCode(IntEnum):
+    """Close code of a socket. A client reconnects after 1012 and 1013."""
 
     TOO_BIG = 1009
     FAILED = 1011
@@ -41,57 +41,57 @@ class Close(IntEnum):
     TOO_MANY = 4429
 
 
-#: What ends a socket, by what a request would be refused with.
-CLOSES: dict[type[Exception], Close] = {
-    errors.UnauthorizedError: Close.UNAUTHORIZED,
-    errors.KeyInUrlError: Close.UNAUTHORIZED,
-    errors.ScopeError: Close.FORBIDDEN,
-    errors.SubjectRestrictedError: Close.FORBIDDEN,
-    errors.NotFoundError: Close.NOT_FOUND,
-    errors.ThreadErasedError: Close.ERASED,
-    errors.SubjectErasedError: Close.ERASED,
-    errors.ProjectDeletedError: Close.ERASED,
-    errors.RateError: Close.TOO_MANY,
-    errors.UnavailableError: Close.TRY_LATER,
-    DatabaseError: Close.TRY_LATER,
-    InterfaceError: Close.TRY_LATER,
+#: Close code by the refusal that a request would get.
+CLOSES: dict[type[Exception], CloseCode] = {
+    errors.UnauthorizedError: CloseCode.UNAUTHORIZED,
+    errors.KeyInUrlError: CloseCode.UNAUTHORIZED,
+    errors.ScopeError: CloseCode.FORBIDDEN,
+    errors.SubjectRestrictedError: CloseCode.FORBIDDEN,
+    errors.NotFoundError: CloseCode.NOT_FOUND,
+    errors.ThreadErasedError: CloseCode.ERASED,
+    errors.SubjectErasedError: CloseCode.ERASED,
+    errors.ProjectDeletedError: CloseCode.ERASED,
+    errors.RateError: CloseCode.TOO_MANY,
+    errors.UnavailableError: CloseCode.TRY_LATER,
+    DatabaseError: CloseCode.TRY_LATER,
+    InterfaceError: CloseCode.TRY_LATER,
     # A host, an address or headers that are none of ours.
-    Refusal: Close.BAD_MESSAGE,
+    Refusal: CloseCode.BAD_MESSAGE,
 }
 
 
 class EndError(Exception):
-    """The socket can't go on; `code` says why. None: the peer has left."""
+    """The end of a socket; `code` says why, None means that the peer has left."""
 
-    def __init__(self, code: Close | None) -> None:
+    def __init__(self, code: CloseCode | None) -> None:
         self.code = code
         super().__init__(code.name if code else "left")
 
 
-def close_of(failure: Exception) -> Close | None:
-    """Return how the socket ends; None when there is nobody to tell."""
+def get_close_code(failure: Exception) -> CloseCode | None:
+    """Return the close code of a failure; None if the peer has left."""
     if isinstance(failure, EndError):
         return failure.code
     kinds = [kind for kind in type(failure).__mro__ if kind in CLOSES]
-    return CLOSES[kinds[0]] if kinds else Close.FAILED
+    return CLOSES[kinds[0]] if kinds else CloseCode.FAILED
 
 
-# What an agent says
+# Messages of agents
 
 
-class _Message(In):
+class _AgentMessage(In):
     model_config = ConfigDict(frozen=True)
 
 
-class Hello(_Message):
-    """The first message of who could not send its key with the handshake."""
+class Hello(_AgentMessage):
+    """First message of a client that could not send its key in the handshake."""
 
     t: Literal["hello"]
     key: Annotated[str, Field(max_length=256)]
 
 
-class Follow(_Message):
-    """Send the thread's events after a seq. Said again, it starts anew."""
+class Follow(_AgentMessage):
+    """Request for a thread's events after a seq. A repeat starts anew."""
 
     t: Literal["follow"]
     thread: ThreadName
@@ -99,7 +99,7 @@ class Follow(_Message):
     content: Literal["full", "none"] = "full"
 
 
-class Unfollow(_Message):
+class Unfollow(_AgentMessage):
     t: Literal["unfollow"]
     thread: ThreadName
 
@@ -111,30 +111,31 @@ _MESSAGE: TypeAdapter[ClientMessage] = TypeAdapter(
 
 
 def parse(text: str) -> ClientMessage:
-    """Parse an agent's message. Raises EndError: too big, or not a message of ours."""
+    """Parse an agent's message. Raises EndError if too big or not a message of ours."""
     try:
         raw = text.encode()
         if len(raw) > MESSAGE_BYTES:
-            raise EndError(Close.TOO_BIG)
+            raise EndError(CloseCode.TOO_BIG)
         return _MESSAGE.validate_python(strict_json.parse(raw))
     except (JsonRefusedError, UnicodeEncodeError, ValidationError):
-        raise EndError(Close.BAD_MESSAGE) from None
+        raise EndError(CloseCode.BAD_MESSAGE) from None
 
 
-# What the server says
+# Messages of the server
 
 HELLO = orjson.dumps({"t": "hello", "v": 1})
 BEAT = orjson.dumps({"t": "beat"})
 
 
-def event(thread: str, line: EventLine) -> bytes:
-    """Return an event as a stream has it, with the name of its thread."""
+def render_event(thread: str, line: ThreadEventLine) -> bytes:
+    """Render an event as in a stream, with the name of its thread."""
     message = {"t": "event", "thread": thread} | EventOut.model_validate(
         line
     ).model_dump()
-    return exact_json.dumps(message)
+    return exact_json.dump_json(message)
 
 
-def gone_message(thread: str, code: str) -> bytes:
-    """Return the notice that the thread is followed no more; requests get this code."""
+def render_gone(thread: str, code: str) -> bytes:
+    """Render the notice that a thread is no longer followed, with a request's error
+    code."""
     return orjson.dumps({"t": "gone", "thread": thread, "code": code})

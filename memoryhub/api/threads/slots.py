@@ -13,25 +13,29 @@ from pydantic import AfterValidator, Field, WithJsonSchema
 from memoryhub.api.document.fields import (
     MAX_BATCH,
     Bound,
+    FieldRefusedError,
     In,
     Limit,
     Name,
     Out,
-    RefusedError,
     SentTokens,
     SlotType,
     Text,
     ThreadName,
     Time,
     Turn,
-    example,
+    build_example,
 )
 from memoryhub.api.document.samples import AT, SLOT_IN, THREAD_ID
 from memoryhub.api.document.schemas import AsOf, Pagination
 from memoryhub.api.http import auth
-from memoryhub.api.http.operations import StrictRouter, rendered
-from memoryhub.api.http.preconditions import CONDITIONAL, idempotency, if_match
-from memoryhub.api.http.reading import GONE, find_thread, seq_of
+from memoryhub.api.http.operations import StrictRouter, render_answer
+from memoryhub.api.http.preconditions import (
+    CONDITIONAL,
+    parse_idempotency,
+    parse_if_match,
+)
+from memoryhub.api.http.reading import GONE, get_agent_thread, get_seq
 from memoryhub.errors import (
     BadCursorError,
     ContentErasedError,
@@ -41,11 +45,11 @@ from memoryhub.errors import (
     ThreadFullError,
     TokensRequiredError,
 )
-from memoryhub.journal import Receipt
-from memoryhub.kernel.commands import Handler, NewSlot
+from memoryhub.journal import OrderReceipt
+from memoryhub.kernel.commands import HandlerContext, NewSlot
 from memoryhub.kernel.levels import tokens
 from memoryhub.kernel.state.events import Role, SlotAppended
-from memoryhub.kernel.state.pages import slot_page_id
+from memoryhub.kernel.state.pages import build_slot_page_id
 from memoryhub.kernel.text import strict_json
 from memoryhub.kernel.threads import measuring
 from memoryhub.queries.lists.cursors import PART_BYTES
@@ -54,8 +58,8 @@ from memoryhub.queries.threads.slots import (
     SlotFilter,
     SlotLine,
     get_slot,
+    list_newest_messages,
     list_slots,
-    newest_messages,
 )
 from memoryhub.services.access.api_keys import Agent
 from memoryhub.services.paging import pages
@@ -96,7 +100,7 @@ _SLOT = {
 
 
 class HandlerIn(In):
-    """What the receiving handler was told with the message."""
+    """Context that the receiving handler got with the message."""
 
     own_name: Name | None = None
     is_self_call: bool | None = None
@@ -104,16 +108,16 @@ class HandlerIn(In):
     todo_nudge: Text = ""
 
 
-def _handler(handler: HandlerIn | None) -> HandlerIn | None:
+def _check_handler(handler: HandlerIn | None) -> HandlerIn | None:
     if handler and handler.is_self_call is not None and handler.own_name is None:
-        raise RefusedError(
+        raise FieldRefusedError(
             "value", allowed="null where `own_name` is absent", loc=("is_self_call",)
         )
     return handler
 
 
 class SlotIn(In):
-    model_config = example(SLOT_IN)
+    model_config = build_example(SLOT_IN)
 
     from_name: Name = Field(alias="from")
     to_name: Name = Field(alias="to")
@@ -124,44 +128,46 @@ class SlotIn(In):
         None, description="At most the content's bytes, but for media."
     )
     agent_at: Time | None = None
-    handler: Annotated[HandlerIn | None, AfterValidator(_handler)] = None
+    handler: Annotated[HandlerIn | None, AfterValidator(_check_handler)] = None
 
-    def new(self) -> NewSlot:
+    def to_new_slot(self) -> NewSlot:
         count = self.tokens
         if count is None:
-            count = measuring.content_tokens(self.content, tokens.estimate)
+            count = measuring.count_content_tokens(self.content, tokens.estimate_tokens)
         slot = NewSlot(
             from_name=self.from_name,
             to_name=self.to_name,
             type=self.type,
-            content=strict_json.as_sent(self.content),
+            content=strict_json.dump_stored(self.content),
             tokens=count,
             counted_by=tokens.EST.name if self.tokens is None else None,
             role=self.role,
             agent_at=self.agent_at,
-            handler=Handler(**self.handler.model_dump()) if self.handler else None,
+            handler=HandlerContext(**self.handler.model_dump())
+            if self.handler
+            else None,
         )
-        return measuring.of_slot(slot, self.content)
+        return measuring.measure_slot(slot, self.content)
 
 
-def _batch(items: list[SlotIn]) -> list[SlotIn]:
+def _check_batch(items: list[SlotIn]) -> list[SlotIn]:
     if not 1 <= len(items) <= MAX_BATCH:
-        raise RefusedError("batch_size")
+        raise FieldRefusedError("batch_size")
     return items
 
 
 class SlotsIn(In):
-    model_config = example({"items": [SLOT_IN]})
+    model_config = build_example({"items": [SLOT_IN]})
 
     items: Annotated[
         list[SlotIn],
-        AfterValidator(_batch),
+        AfterValidator(_check_batch),
         Field(json_schema_extra={"minItems": 1, "maxItems": MAX_BATCH}),
     ]
 
 
 class AppendedOut(Out):
-    model_config = example(_APPENDED)
+    model_config = build_example(_APPENDED)
 
     thread: str
     thread_id: UUID
@@ -174,7 +180,7 @@ class AppendedOut(Out):
 
 
 class AppendedBatchOut(Out):
-    model_config = example({"items": [_APPENDED]})
+    model_config = build_example({"items": [_APPENDED]})
 
     items: list[AppendedOut]
 
@@ -187,7 +193,7 @@ class HandlerOut(Out):
 
 
 class SlotOut(Out):
-    model_config = example(_SLOT)
+    model_config = build_example(_SLOT)
 
     thread: str
     thread_id: UUID = Field(description="Whose journal holds it: an ancestor's, maybe.")
@@ -208,14 +214,14 @@ class SlotOut(Out):
     handler: HandlerOut
 
     @classmethod
-    def of(cls, name: str, line: SlotLine) -> SlotOut:
+    def from_line(cls, name: str, line: SlotLine) -> SlotOut:
         return cls.from_record(line, thread=name, thread_id=line.home, handler=line)
 
 
 class HandlerViewOut(Out):
-    """A slot as its receiving handler is given it."""
+    """A slot as its receiving handler gets it."""
 
-    model_config = example(
+    model_config = build_example(
         {
             **{n: _SLOT[n] for n in ("thread", "index", "seq", "at", "from", "to")},
             "type": "chat.user",
@@ -238,19 +244,19 @@ class HandlerViewOut(Out):
     content: Any
 
     @classmethod
-    def of(cls, name: str, line: SlotLine) -> HandlerViewOut:
+    def from_line(cls, name: str, line: SlotLine) -> HandlerViewOut:
         return cls.from_record(line, thread=name)
 
 
 class SlotsOut(Out):
-    model_config = example({"items": [_SLOT], "next": None})
+    model_config = build_example({"items": [_SLOT], "next": None})
 
     items: list[SlotOut]
     next: str | None
 
 
 class MessagesOut(Out):
-    model_config = example({"items": [_SLOT]})
+    model_config = build_example({"items": [_SLOT]})
 
     items: list[SlotOut]
 
@@ -286,7 +292,7 @@ _WRITE_REFUSALS = (
 
 
 class IndexConverter(IntConverter):
-    """A whole number in a path, with a minus or without."""
+    """An integer in a path, negative or not."""
 
     regex = "-?[0-9]+"
 
@@ -314,18 +320,18 @@ async def append(
 ) -> HttpResponse:
     """Append a message. A 201 means it is on disk, at its index for ever.
 
-    Makes the thread if the name is new. With an Idempotency-Key a repeat writes
-    nothing and answers the same; `handler` is not compared, the first one stands.
+    Makes the thread if the name is new. With an Idempotency-Key a repeat writes nothing
+    and gets the same answer; `handler` is not compared, the first one is kept.
     """
     receipt = await slots.append(
-        agent=auth.caller(request),
+        agent=auth.get_caller(request),
         thread=thread,
-        slots=[body.new()],
-        if_match=if_match(request),
-        request=idempotency(request, body, but={"handler"}),
+        slots=[body.to_new_slot()],
+        if_match=parse_if_match(request),
+        request=parse_idempotency(request, body, but={"handler"}),
     )
-    (made,) = _appended(receipt)
-    return rendered(made, status=201, replayed=receipt.replayed)
+    (made,) = _build_appended(receipt)
+    return render_answer(made, status=201, replayed=receipt.replayed)
 
 
 @router.route(
@@ -341,14 +347,16 @@ async def append_batch(
 ) -> HttpResponse:
     """Append up to 200 messages in order, all or nothing."""
     receipt = await slots.append(
-        agent=auth.caller(request),
+        agent=auth.get_caller(request),
         thread=thread,
-        slots=[item.new() for item in body.items],
-        if_match=if_match(request),
-        request=idempotency(request, body, but={"items": {"__all__": {"handler"}}}),
+        slots=[item.to_new_slot() for item in body.items],
+        if_match=parse_if_match(request),
+        request=parse_idempotency(
+            request, body, but={"items": {"__all__": {"handler"}}}
+        ),
     )
-    made = AppendedBatchOut(items=_appended(receipt))
-    return rendered(made, status=201, replayed=receipt.replayed)
+    made = AppendedBatchOut(items=_build_appended(receipt))
+    return render_answer(made, status=201, replayed=receipt.replayed)
 
 
 @router.route(
@@ -361,12 +369,12 @@ async def append_batch(
 async def list_all(
     request: HttpRequest, thread: Path[ThreadName], query: Query[SlotsQuery]
 ) -> HttpResponse:
-    """The slots of a Python slice, narrowed by type, sender, receiver and turn.
+    """List slots of a Python slice, filtered by type, sender, receiver and turn.
 
-    The first part fixes the head: a walk of a live thread neither skips nor repeats.
-    A part ends early at about 4 MiB of content; `next` goes on after it.
+    The first part fixes the head: a walk of a live thread neither skips nor repeats. A
+    part ends early at about 4 MiB of content; `next` goes on after it.
     """
-    return await read(_list, auth.caller(request), thread, query)
+    return await read(_list_slots, auth.get_caller(request), thread, query)
 
 
 @router.route(
@@ -382,11 +390,11 @@ async def get(
     index: Path[Index],
     query: Query[SlotQuery],
 ) -> HttpResponse:
-    """One slot, or with `view=handler` what its receiving handler is given.
+    """Read a slot, with `view=handler` as its receiving handler gets it.
 
     A negative index counts from the end: `slots/-1` is the newest, also as of a seq.
     """
-    return await read(_get, auth.caller(request), thread, index, query)
+    return await read(_get_slot, auth.get_caller(request), thread, index, query)
 
 
 @router.route(
@@ -399,16 +407,16 @@ async def get(
 async def list_messages(
     request: HttpRequest, thread: Path[ThreadName], query: Query[MessagesQuery]
 ) -> HttpResponse:
-    """The newest messages of user and assistant, the oldest of them first.
+    """List the newest messages of user and assistant, oldest first.
 
-    As many as there are, up to `limit`: what tools and system say is not among them,
-    nor what was erased.
+    Up to `limit` messages; messages of tools and system and erased messages are left
+    out.
     """
-    return await read(_list_messages, auth.caller(request), thread, query)
+    return await read(_list_messages, auth.get_caller(request), thread, query)
 
 
-def _appended(receipt: Receipt) -> list[AppendedOut]:
-    mapped = pages.mapped(receipt)
+def _build_appended(receipt: OrderReceipt) -> list[AppendedOut]:
+    mapped = pages.map_residency(receipt)
     return [
         AppendedOut(
             thread=receipt.name,
@@ -417,7 +425,7 @@ def _appended(receipt: Receipt) -> list[AppendedOut]:
             index=each.event.index,
             turn=receipt.turn,
             at=each.at,
-            page_id=(page_id := slot_page_id(each.event.index)),
+            page_id=(page_id := build_slot_page_id(each.event.index)),
             mapped=mapped.get(page_id, False),
         )
         for each in receipt.events
@@ -425,11 +433,11 @@ def _appended(receipt: Receipt) -> list[AppendedOut]:
     ]
 
 
-# What is read is rendered where it was read: the event loop has others to serve.
+# Reads are rendered in the reader's thread, which keeps the event loop free.
 
 
-def _list(agent: Agent, name: str, query: SlotsQuery) -> HttpResponse:
-    thread = find_thread(agent, name)
+def _list_slots(agent: Agent, name: str, query: SlotsQuery) -> HttpResponse:
+    thread = get_agent_thread(agent, name)
     batch = list_slots(
         thread,
         start=query.start,
@@ -442,26 +450,30 @@ def _list(agent: Agent, name: str, query: SlotsQuery) -> HttpResponse:
         ),
         order=query.order,
         content=query.content == "full",
-        at_seq=seq_of(thread, query),
+        at_seq=get_seq(thread, query),
         after=query.after,
         limit=query.limit,
         max_bytes=PART_BYTES,
     )
-    items = [SlotOut.of(name, line) for line in batch.items]
-    return rendered(SlotsOut(items=items, next=batch.next))
+    items = [SlotOut.from_line(name, line) for line in batch.items]
+    return render_answer(SlotsOut(items=items, next=batch.next))
 
 
 def _list_messages(agent: Agent, name: str, query: MessagesQuery) -> HttpResponse:
-    thread = find_thread(agent, name)
-    found = newest_messages(thread, limit=query.limit, at_seq=seq_of(thread, query))
-    return rendered(MessagesOut(items=[SlotOut.of(name, line) for line in found]))
+    thread = get_agent_thread(agent, name)
+    found = list_newest_messages(
+        thread, limit=query.limit, at_seq=get_seq(thread, query)
+    )
+    return render_answer(
+        MessagesOut(items=[SlotOut.from_line(name, line) for line in found])
+    )
 
 
-def _get(agent: Agent, name: str, index: int, query: SlotQuery) -> HttpResponse:
-    thread = find_thread(agent, name)
-    line = get_slot(thread, index, at_seq=seq_of(thread, query))
+def _get_slot(agent: Agent, name: str, index: int, query: SlotQuery) -> HttpResponse:
+    thread = get_agent_thread(agent, name)
+    line = get_slot(thread, index, at_seq=get_seq(thread, query))
     if line.erased:
         raise ContentErasedError
     if query.view == "handler":
-        return rendered(HandlerViewOut.of(name, line))
-    return rendered(SlotOut.of(name, line))
+        return render_answer(HandlerViewOut.from_line(name, line))
+    return render_answer(SlotOut.from_line(name, line))

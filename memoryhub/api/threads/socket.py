@@ -1,7 +1,7 @@
-"""Sockets of agents: many threads followed at once, as a stream follows one.
+"""Sockets of agents: each follows many threads, as a stream follows one.
 
-A plain ASGI application. Whoever is refused hears why by a close code, after accepting;
-Origin and cookies are not looked at, for what counts is the key.
+A plain ASGI application. A refused client gets a close code after the accept. Origin
+and cookies are ignored, since only the key authenticates.
 """
 
 from __future__ import annotations
@@ -19,10 +19,10 @@ import structlog
 
 from memoryhub.api.http import auth, gate, limits, streams
 from memoryhub.api.http.gate import Receive, Scope, Send
-from memoryhub.api.http.reading import find_thread
+from memoryhub.api.http.reading import get_agent_thread
 from memoryhub.api.http.streams import Follower, Subscription
 from memoryhub.api.threads import protocol
-from memoryhub.api.threads.protocol import Close, EndError, Follow, Hello, Unfollow
+from memoryhub.api.threads.protocol import CloseCode, EndError, Follow, Hello, Unfollow
 from memoryhub.errors import (
     NotFoundError,
     Refusal,
@@ -33,11 +33,11 @@ from memoryhub.errors import (
 from memoryhub.queries.threads.readers import read
 from memoryhub.services.access.api_keys import Agent
 
-#: Every address below is for agents; this is the one where there is something.
+#: Prefix of all agent sockets, and the only path that is served.
 PREFIX, PATH = "/ws/v1/", "/ws/v1/agent"
 
-#: What is refused of one thread says nothing of what else a socket follows.
-_OF_A_THREAD = (
+#: Refusals that concern one thread and leave the socket open.
+_THREAD_REFUSALS = (
     NotFoundError,
     SubjectErasedError,
     SubjectRestrictedError,
@@ -47,18 +47,18 @@ _OF_A_THREAD = (
 log = structlog.get_logger()
 
 
-class Sockets:
-    """Those of this process."""
+class AgentSockets:
+    """The open agent sockets of this process."""
 
     def __init__(self) -> None:
-        self._ends: set[asyncio.Future[Close]] = set()
+        self._ends: set[asyncio.Future[CloseCode]] = set()
 
     @contextmanager
-    def admitted(self) -> Iterator[asyncio.Future[Close]]:
-        """Count a socket while it is open, and give what may end it from outside."""
+    def admit(self) -> Iterator[asyncio.Future[CloseCode]]:
+        """Count a socket while it is open; yield the future that can end it."""
         if len(self._ends) >= protocol.MAX_SOCKETS:
-            raise EndError(Close.TRY_LATER)
-        end: asyncio.Future[Close] = asyncio.get_running_loop().create_future()
+            raise EndError(CloseCode.TRY_LATER)
+        end: asyncio.Future[CloseCode] = asyncio.get_running_loop().create_future()
         self._ends.add(end)
         try:
             yield end
@@ -66,74 +66,74 @@ class Sockets:
             self._ends.discard(end)
 
     def stop(self) -> None:
-        """Send all away, to come back."""
+        """End all sockets with a code that asks clients to reconnect."""
         for end in self._ends:
             if not end.done():
-                end.set_result(Close.RESTART)
+                end.set_result(CloseCode.RESTART)
 
 
-#: The process's sockets of agents.
-sockets = Sockets()
+#: The only registry of agent sockets in this process.
+sockets = AgentSockets()
 
 
-async def application(scope: Scope, receive: Receive, send: Send) -> None:
-    """Serve every socket that agents open, also where there is none."""
+async def serve_socket(scope: Scope, receive: Receive, send: Send) -> None:
+    """Serve every socket that agents open, unknown paths included."""
     await receive()
     await send({"type": "websocket.accept"})
     try:
-        await _serve(scope, Line(receive, send))
+        await _serve_connection(scope, SocketLine(receive, send))
     except Exception as failure:  # the outermost frame of a socket
-        code = protocol.close_of(failure)
+        code = protocol.get_close_code(failure)
         if code is None:
             return
-        if code is Close.FAILED:
+        if code is CloseCode.FAILED:
             log.error("socket.failed", exc_info=failure)
         else:
             log.info("socket.ended", code=int(code))
-        # The peer may be gone before we have heard of it.
+        # The peer may have left without a message to us.
         with suppress(OSError, RuntimeError):
             await send({"type": "websocket.close", "code": int(code)})
 
 
-async def _serve(scope: Scope, line: Line) -> NoReturn:
-    """From the handshake to the end, whatever it is: an EndError or a Refusal."""
+async def _serve_connection(scope: Scope, line: SocketLine) -> NoReturn:
+    """Serve a socket from the handshake to its end, an EndError or a Refusal."""
     if scope["path"] != PATH:
-        raise EndError(Close.NOT_FOUND)
+        raise EndError(CloseCode.NOT_FOUND)
     gate.check(scope)
     if scope["query_string"]:
-        raise EndError(Close.BAD_MESSAGE)
+        raise EndError(CloseCode.BAD_MESSAGE)
     address: str = (scope.get("client") or ("",))[0]
-    with sockets.admitted() as end:
+    with sockets.admit() as end:
         shown = [value for name, value in scope["headers"] if name == b"authorization"]
         if shown:
-            key = auth.bearer(b",".join(shown).decode("latin-1"))
+            key = auth.parse_bearer(b",".join(shown).decode("latin-1"))
         else:
-            with limits.waiting(address):
-                key = await _first_key(line)
+            with limits.hold_waiting_socket(address):
+                key = await _receive_key(line)
         agent = await auth.greet(key, address=address)
         assert key is not None
-        with limits.stream(agent):
+        with limits.hold_stream(agent):
             await line.send(protocol.HELLO)
             await Socket(line, agent, key=key).serve(end)
 
 
-async def _first_key(line: Line) -> str | None:
-    """The key of the first message; None if it is anything but a hello."""
+async def _receive_key(line: SocketLine) -> str | None:
+    """Receive the key in the first message; None if the message is not a hello."""
     try:
         async with asyncio.timeout(protocol.HELLO_SECONDS):
             text = await line.receive()
         message = protocol.parse(text)
     except TimeoutError:
-        raise EndError(Close.SILENT) from None
+        raise EndError(CloseCode.SILENT) from None
     except EndError as ended:
-        if ended.code is Close.BAD_MESSAGE:
+        if ended.code is CloseCode.BAD_MESSAGE:
             return None
         raise
     return message.key if isinstance(message, Hello) else None
 
 
-class Line:
-    """What goes over a connection, one message at a time in either direction."""
+class SocketLine:
+    """The messages of a connection, one at a time in either direction."""
 
     def __init__(self, receive: Receive, send: Send) -> None:
         self._receive, self._send = receive, send
@@ -143,29 +143,32 @@ class Line:
     async def receive(self) -> str:
         """Receive the next message.
 
-        Raises EndError: too many, no text, or the peer left.
+        Raises EndError for too many messages, a message without text, or a peer that
+        left.
         """
         message = await self._receive()
         if message["type"] == "websocket.disconnect":
             raise EndError(None)
         now = time.monotonic()
         if len(self._heard) == self._heard.maxlen and now - self._heard[0] < 1.0:
-            raise EndError(Close.TOO_MANY)
+            raise EndError(CloseCode.TOO_MANY)
         self._heard.append(now)
         text = message.get("text")
         if text is None:
-            raise EndError(Close.BAD_MESSAGE)
+            raise EndError(CloseCode.BAD_MESSAGE)
         return str(text)
 
     async def send(self, message: bytes) -> None:
-        """Send, and return once the server takes it: a slow peer is waited for.
+        """Send a message and return once the server takes it, so a slow peer is waited
+        for.
 
-        One at a time, for all that wait would be let go at once. Raises EndError.
+        Only one task may send: the server would release all waiting sends at once.
+        Raises EndError.
         """
         try:
             await self._send({"type": "websocket.send", "text": message.decode()})
         except OSError:
-            # So servers say that the peer is gone.
+            # Servers raise OSError when the peer has left.
             raise EndError(None) from None
         self._spoken_at = time.monotonic()
 
@@ -175,8 +178,8 @@ class Line:
 
 
 @dataclass(slots=True, kw_only=True, eq=False)
-class Followed:
-    """A thread, and how much of it was sent."""
+class FollowedThread:
+    """A followed thread, and the seq up to which events were sent."""
 
     name: str
     content: bool
@@ -185,18 +188,18 @@ class Followed:
 
 
 class Socket:
-    """A connection whose key is known: what it follows, and until when."""
+    """A connection with a known key, and the threads that it follows."""
 
-    def __init__(self, line: Line, agent: Agent, *, key: str) -> None:
+    def __init__(self, line: SocketLine, agent: Agent, *, key: str) -> None:
         self._line, self._agent, self._key = line, agent, key
-        self._followed: dict[str, Followed] = {}
-        #: Threads that can't be followed, and what a request would be refused with.
+        self._followed: dict[str, FollowedThread] = {}
+        #: Names of threads that cannot be followed, with the code of the refusal.
         self._gone: list[tuple[str, str]] = []
         self._bell = asyncio.Event()
 
-    async def serve(self, end: asyncio.Future[Close]) -> NoReturn:
-        """Serve until something ends it, and raise that."""
-        works = (self._listen(), self._send_events(), self._stay())
+    async def serve(self, end: asyncio.Future[CloseCode]) -> NoReturn:
+        """Serve until the socket ends; raise the reason."""
+        works = (self._listen(), self._send_events(), self._wait_for_end())
         tasks: list[asyncio.Future[Any]] = [asyncio.create_task(each) for each in works]
         try:
             await asyncio.wait((*tasks, end), return_when=asyncio.FIRST_COMPLETED)
@@ -221,31 +224,31 @@ class Socket:
             elif isinstance(message, Unfollow):
                 self._unfollow(message.thread)
             else:
-                raise EndError(Close.BAD_MESSAGE)
+                raise EndError(CloseCode.BAD_MESSAGE)
 
     async def _follow(self, wanted: Follow) -> None:
-        """Look the thread up as a request would, and count it as one.
+        """Look a thread up like a request and count the look-up as a request.
 
-        One that can't be followed ends nothing: the peer is told, as of one that goes
-        later.
+        A thread that cannot be followed does not end the socket: the peer gets a `gone`
+        message, as it does when a followed thread goes later.
         """
         limits.take_request(self._agent)
         auth.require(self._agent, auth.READ)
         name = wanted.thread
         self._unfollow(name)
         if len(self._followed) >= protocol.MAX_FOLLOWED:
-            raise EndError(Close.BAD_MESSAGE)
+            raise EndError(CloseCode.BAD_MESSAGE)
         try:
-            thread = await read(find_thread, self._agent, name)
-        except _OF_A_THREAD as refusal:
+            thread = await read(get_agent_thread, self._agent, name)
+        except _THREAD_REFUSALS as refusal:
             if len(self._gone) >= protocol.MAX_FOLLOWED:
-                # It asks on, and takes no answer.
-                raise EndError(Close.TOO_MANY) from None
+                # The peer keeps asking and does not read the answers.
+                raise EndError(CloseCode.TOO_MANY) from None
             self._gone.append((name, refusal.code))
             self._bell.set()
             return
         follower = Follower(thread.id, self._bell)
-        self._followed[name] = Followed(
+        self._followed[name] = FollowedThread(
             name=name,
             content=wanted.content == "full",
             after=wanted.after,
@@ -259,13 +262,13 @@ class Socket:
             streams.lookout.leave(followed.follower)
 
     async def _send_events(self) -> NoReturn:
-        """Send what there is, a part of each thread in turn, and a beat in silence.
+        """Send new events, a part of each thread in turn, and a beat after silence.
 
-        The only one who sends: what a slow peer has not taken is not read either.
+        This task is the only sender, so the server does not read ahead of a slow peer.
         """
         while True:
             while self._gone:
-                await self._line.send(protocol.gone_message(*self._gone.pop(0)))
+                await self._line.send(protocol.render_gone(*self._gone.pop(0)))
             waiting = [each for each in self._followed.values() if each.follower.moved]
             for followed in waiting:
                 await self._send_part(followed)
@@ -275,51 +278,49 @@ class Socket:
             elif not self._gone and not any(
                 each.follower.moved for each in self._followed.values()
             ):
-                await streams.rung(self._bell, seconds=left)
+                await streams.wait_for_bell(self._bell, seconds=left)
 
-    async def _send_part(self, followed: Followed) -> None:
-        # Before the read, so that what happens during it counts.
+    async def _send_part(self, followed: FollowedThread) -> None:
+        # Cleared before the read, so that a change during the read counts.
         followed.follower.moved = False
         subscription = Subscription(
             agent=self._agent, name=followed.name, content=followed.content
         )
-        render = partial(protocol.event, followed.name)
+        render = partial(protocol.render_event, followed.name)
         try:
             part = await read(
-                streams.next_part, subscription, followed.after, render=render
+                streams.read_next_part, subscription, followed.after, render=render
             )
         except Refusal as refusal:
-            if self._follows(followed):
+            if self._is_following(followed):
                 self._unfollow(followed.name)
-                await self._line.send(
-                    protocol.gone_message(followed.name, refusal.code)
-                )
+                await self._line.send(protocol.render_gone(followed.name, refusal.code))
             return
         for seq, message in part.chunks:
-            if not self._follows(followed):
+            if not self._is_following(followed):
                 return
             limits.charge(self._agent, len(message))
             await self._line.send(message)
             followed.after = seq
             if followed.follower.moved:
-                # Perhaps it was erased while the peer was slow: read the rest again.
+                # The thread may have been erased while the peer was slow: read again.
                 return
         followed.follower.moved |= part.more
 
-    def _follows(self, followed: Followed) -> bool:
-        """Not since left, nor begun anew."""
+    def _is_following(self, followed: FollowedThread) -> bool:
+        """Return whether this is still the current follow of the thread."""
         return self._followed.get(followed.name) is followed
 
-    async def _stay(self) -> NoReturn:
-        """Until the key is gone or the hour is over."""
+    async def _wait_for_end(self) -> NoReturn:
+        """Wait until the key is void or the hour is over, and raise EndError."""
         until = time.monotonic() + protocol.LIFE_SECONDS
         while (left := until - time.monotonic()) > 0:
             await asyncio.sleep(min(left, protocol.CHECK_SECONDS))
-            agent = await auth.believed(self._key)
+            agent = await auth.find_holder(self._key)
             if agent is None:
-                raise EndError(Close.UNAUTHORIZED)
+                raise EndError(CloseCode.UNAUTHORIZED)
             if agent.gone:
-                raise EndError(Close.ERASED)
+                raise EndError(CloseCode.ERASED)
             self._agent = agent
-        # Even a socket that is never closed shows its key now and then.
-        raise EndError(Close.RESTART)
+        # After an hour every client has to show its key again.
+        raise EndError(CloseCode.RESTART)

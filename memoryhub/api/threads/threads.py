@@ -14,25 +14,30 @@ from pydantic import Field, model_validator
 from memoryhub.api.document.config_schemas import ConfigOut
 from memoryhub.api.document.fields import (
     BodyLimit,
+    FieldRefusedError,
     In,
     Label,
     Name,
     Out,
-    RefusedError,
     ThreadName,
     Time,
     UserId,
-    counted,
-    example,
-    within,
+    build_example,
+    build_range_check,
+    build_range_schema,
 )
 from memoryhub.api.document.memory_fields import CheckpointRef
 from memoryhub.api.document.samples import THREAD, THREAD_ID
 from memoryhub.api.document.schemas import AsOf, Described, Pagination, ScopeOut, Status
 from memoryhub.api.http import auth
-from memoryhub.api.http.operations import StrictRouter, rendered
-from memoryhub.api.http.preconditions import idempotency, if_match
-from memoryhub.api.http.reading import GONE, find_thread, require_unrestricted, seq_of
+from memoryhub.api.http.operations import StrictRouter, render_answer
+from memoryhub.api.http.preconditions import parse_idempotency, parse_if_match
+from memoryhub.api.http.reading import (
+    GONE,
+    get_agent_thread,
+    get_seq,
+    require_unrestricted,
+)
 from memoryhub.errors import (
     BadCursorError,
     BadPreconditionError,
@@ -54,16 +59,16 @@ from memoryhub.errors import (
     SubjectRestrictedError,
     ThreadErasedError,
 )
-from memoryhub.journal import Receipt
+from memoryhub.journal import OrderReceipt
 from memoryhub.journal.rows import projections
 from memoryhub.kernel.commands import ForkThread
-from memoryhub.kernel.state.events import CloseReason, Limits
+from memoryhub.kernel.state.events import CloseReason, ThreadConfig
 from memoryhub.kernel.state.state import ThreadState
 from memoryhub.kernel.text import names
 from memoryhub.kernel.text.strict_json import MAX_INTEGER
 from memoryhub.models.subjects import Subject
 from memoryhub.models.threads import Thread
-from memoryhub.queries.lists.cursors import Batch
+from memoryhub.queries.lists.cursors import ListBatch
 from memoryhub.queries.memory import checkpoints
 from memoryhub.queries.replay import replay
 from memoryhub.queries.threads.readers import read
@@ -73,8 +78,12 @@ from memoryhub.services.people import subjects
 from memoryhub.services.threads import threads
 
 _LABEL = "label."
-Origin = Annotated[int, within(1, MAX_INTEGER), counted(1, MAX_INTEGER)]
-OriginTurn = Annotated[int, within(0, MAX_INTEGER), counted(0, MAX_INTEGER)]
+Origin = Annotated[
+    int, build_range_check(1, MAX_INTEGER), build_range_schema(1, MAX_INTEGER)
+]
+OriginTurn = Annotated[
+    int, build_range_check(0, MAX_INTEGER), build_range_schema(0, MAX_INTEGER)
+]
 
 
 _DESCRIBED = {
@@ -85,7 +94,7 @@ _DESCRIBED = {
 
 
 class ThreadIn(Described):
-    model_config = example({"user_id": "customer-7", **_DESCRIBED})
+    model_config = build_example({"user_id": "customer-7", **_DESCRIBED})
 
     user_id: UserId | None = Field(
         None, description="The subject; absent: the key's, else the anonymous one."
@@ -93,13 +102,13 @@ class ThreadIn(Described):
 
 
 class ThreadPatch(Described):
-    model_config = example(_DESCRIBED)
+    model_config = build_example(_DESCRIBED)
 
 
 class ForkIn(Described):
-    """From where to fork: a seq, a turn, a checkpoint, or the head if none is given."""
+    """The point to fork at: a seq, a turn, a checkpoint; by default the head."""
 
-    model_config = example({"thread": "booking:204-retry", "seq": 3})
+    model_config = build_example({"thread": "booking:204-retry", "seq": 3})
 
     thread: ThreadName
     seq: Origin | None = None
@@ -112,18 +121,18 @@ class ForkIn(Described):
         given = [name for name in origins if getattr(self, name) is not None]
         if len(given) > 1:
             says = f"nothing beside `{given[0]}`: one of `seq`, `turn`, `checkpoint`"
-            raise RefusedError("value", allowed=says, loc=(given[1],))
+            raise FieldRefusedError("value", allowed=says, loc=(given[1],))
         return self
 
 
 class CloseIn(In):
-    model_config = example({"reason": "completed"})
+    model_config = build_example({"reason": "completed"})
 
     reason: CloseReason = "completed"
 
 
 class ReopenIn(In):
-    model_config = example({})
+    model_config = build_example({})
 
 
 class SegmentOut(Out):
@@ -136,7 +145,7 @@ class SegmentOut(Out):
 
 
 class ThreadOut(Out):
-    model_config = example(THREAD)
+    model_config = build_example(THREAD)
 
     thread: str
     thread_id: UUID
@@ -165,15 +174,15 @@ class ThreadOut(Out):
     )
 
     @classmethod
-    def of(cls, line: ThreadLine, *, called: str) -> ThreadOut:
-        """Build it by the name that the key calls the thread by."""
+    def from_line(cls, line: ThreadLine, *, called: str) -> ThreadOut:
+        """Build the answer with the name that the key uses for the thread."""
         return cls.from_record(
             line,
             thread=called,
             thread_id=line.id,
             seq=line.head_seq,
             scope=line,
-            config=ConfigOut.of(Limits(**line.config)),
+            config=ConfigOut.from_config(ThreadConfig(**line.config)),
             subject_id=line.subject,
             parent_id=line.parent,
             warnings=[],
@@ -184,16 +193,18 @@ class ThreadOut(Out):
         )
 
     @classmethod
-    def as_of(cls, thread: Thread, state: ThreadState, *, called: str) -> ThreadOut:
-        """Build the thread as it was; before its first event, as it came into being."""
-        now = ThreadLine.of(thread)
+    def from_state(
+        cls, thread: Thread, state: ThreadState, *, called: str
+    ) -> ThreadOut:
+        """Build the answer of a past state; before its first event a thread is open."""
+        now = ThreadLine.from_row(thread)
         return cls.from_record(
             state,
             thread=called,
             thread_id=thread.id,
             status="open" if state.status == "new" else state.status,
             labels=dict(state.labels),
-            config=ConfigOut.of(state.config),
+            config=ConfigOut.from_config(state.config),
             subject_id=state.subject,
             parent_id=now.parent,
             fork_seq=now.fork_seq,
@@ -209,7 +220,7 @@ class ThreadOut(Out):
 
 
 class ClosedOut(Out):
-    model_config = example(
+    model_config = build_example(
         {
             "thread": "booking:204",
             "thread_id": THREAD_ID,
@@ -225,16 +236,16 @@ class ClosedOut(Out):
 
 
 class ThreadsOut(Out):
-    model_config = example({"items": [THREAD], "next": None})
+    model_config = build_example({"items": [THREAD], "next": None})
 
     items: list[ThreadOut]
     next: str | None
 
 
 class ThreadsQuery(Pagination):
-    """What is absent is not asked for; what is there is joined by AND.
+    """Filters, joined by AND; an absent one does not filter.
 
-    `label.<name>=<value>` asks for a label: `abc`, `1`, `0.5`, `true`.
+    `label.<name>=<value>` filters by a label: `abc`, `1`, `0.5`, `true`.
     """
 
     status: Status | None = None
@@ -259,9 +270,9 @@ class ThreadsQuery(Pagination):
 
 
 class SearchIn(In):
-    """The filters of the list, and a `user_id`, which stays out of URLs and logs."""
+    """Filters of the list and a `user_id`, kept out of URLs and logs."""
 
-    model_config = example({"user_id": "customer-7", "status": "open"})
+    model_config = build_example({"user_id": "customer-7", "status": "open"})
 
     user_id: UserId | None = None
     status: Status | None = None
@@ -278,7 +289,7 @@ class SearchIn(In):
     limit: BodyLimit = 50
 
 
-def thread_filter(
+def build_thread_filter(
     query: ThreadsQuery | SearchIn, labels: Mapping[str, str]
 ) -> ThreadFilter:
     names = ("status", "agent_type", "agent_instance", "session", "parent")
@@ -292,7 +303,7 @@ ListQuery = ThreadsQuery | SearchIn
 Named = TypeVar("Named", bound=Callable[..., Any])
 
 
-# The actions come first: the plain address below would match theirs as well.
+# Actions are registered first: the plain address below would match them as well.
 
 
 @router.route(
@@ -305,14 +316,14 @@ Named = TypeVar("Named", bound=Callable[..., Any])
 async def close(
     request: HttpRequest, thread: Path[ThreadName], body: CloseIn
 ) -> HttpResponse:
-    """Refuse agent writes from here on. A repeat writes nothing."""
+    """Refuse agent writes from now on. A repeat writes nothing."""
     receipt = await threads.close(
-        agent=auth.caller(request),
+        agent=auth.get_caller(request),
         thread=thread,
         reason=body.reason,
-        request=idempotency(request, body),
+        request=parse_idempotency(request, body),
     )
-    return _closed(receipt, status="closed")
+    return _render_closed(receipt, status="closed")
 
 
 @router.route(
@@ -327,11 +338,11 @@ async def reopen(
 ) -> HttpResponse:
     """Take agent writes again. A repeat writes nothing."""
     receipt = await threads.reopen(
-        agent=auth.caller(request),
+        agent=auth.get_caller(request),
         thread=thread,
-        request=idempotency(request, body),
+        request=parse_idempotency(request, body),
     )
-    return _closed(receipt, status="open")
+    return _render_closed(receipt, status="open")
 
 
 @router.route(
@@ -355,15 +366,15 @@ async def reopen(
 async def fork(
     request: HttpRequest, thread: Path[ThreadName], body: ForkIn
 ) -> HttpResponse:
-    """Make a thread that goes on from this one: from an event, a checkpoint or now."""
-    agent = auth.caller(request)
-    again = idempotency(request, body)
-    command = await read(_fork_command, agent, thread, body)
+    """Fork a thread at an event, a checkpoint or its present head."""
+    agent = auth.get_caller(request)
+    again = parse_idempotency(request, body)
+    command = await read(_build_fork, agent, thread, body)
     receipt = await threads.fork(
         agent=agent, name=body.thread, command=command, request=again
     )
-    made = await read(_current, agent, receipt.name)
-    return rendered(made, status=201, replayed=receipt.replayed)
+    made = await read(_get_current, agent, receipt.name)
+    return render_answer(made, status=201, replayed=receipt.replayed)
 
 
 @router.route(
@@ -376,12 +387,12 @@ async def fork(
 async def list_all(request: HttpRequest, query: Query[ThreadsQuery]) -> ThreadsOut:
     """List threads by latest activity, creation or size.
 
-    Left out are those of restricted subjects, and erased ones unless asked for.
-    `label.<name>=<value>` asks for a label as well, e.g. `label.trial=0`.
+    Threads of restricted subjects are left out, and erased ones unless asked for.
+    `label.<name>=<value>` filters by a label, e.g. `label.trial=0`.
     """
-    where = thread_filter(query, query.labels)
-    agent = auth.caller(request)
-    return _listed(agent, await read(_list, agent, where, query))
+    where = build_thread_filter(query, query.labels)
+    agent = auth.get_caller(request)
+    return _build_threads(agent, await read(_list_threads, agent, where, query))
 
 
 @router.route(
@@ -396,10 +407,12 @@ async def search(request: HttpRequest, body: SearchIn) -> ThreadsOut:
 
     A POST, so that the `user_id` stays out of URLs and logs; it changes nothing.
     """
-    labels = {name: projections.text(value) for name, value in body.labels.items()}
-    where = thread_filter(body, labels)
-    agent = auth.caller(request)
-    return _listed(agent, await read(_search, agent, where, body))
+    labels = {
+        name: projections.render_label(value) for name, value in body.labels.items()
+    }
+    where = build_thread_filter(body, labels)
+    agent = auth.get_caller(request)
+    return _build_threads(agent, await read(_search_threads, agent, where, body))
 
 
 @router.route(
@@ -421,26 +434,26 @@ async def put(
 ) -> HttpResponse:
     """Create the thread, or return the one of that name.
 
-    What is absent is not compared. A scope level that is not set may be filled once.
+    Absent fields are not compared. A scope level that is not set may be filled once.
     """
-    agent = auth.caller(request)
+    agent = auth.get_caller(request)
     subject = None
     if body.user_id is not None:
-        found = await read(_subject, agent, thread, body.user_id)
-        if isinstance(found, subjects.Prepared):
-            found = await subjects.create(found)
+        found = await read(_get_or_prepare_subject, agent, thread, body.user_id)
+        if isinstance(found, subjects.PreparedSubject):
+            found = await subjects.insert_subject_async(found)
         subject = found
     receipt = await threads.create(
         agent=agent,
         thread=thread,
         subject=subject,
-        scope=body.scope.scope(),
+        scope=body.scope.to_scope(),
         labels=body.labels,
-        config=Limits(**body.config.model_dump()),
+        config=ThreadConfig(**body.config.model_dump()),
     )
     bucket = receipt.created and subject is None and agent.bound is None
-    return rendered(
-        await read(_put, agent, thread, bucket=bucket),
+    return render_answer(
+        await read(_get_with_warnings, agent, thread, bucket=bucket),
         status=201 if receipt.created else 200,
     )
 
@@ -455,8 +468,8 @@ async def put(
 async def get(
     request: HttpRequest, thread: Path[ThreadName], query: Query[AsOf]
 ) -> ThreadOut:
-    """A thread with its counters and lineage, now or as of an event."""
-    return await read(_as_of, auth.caller(request), thread, query)
+    """Read a thread's counters and lineage, now or as of an event."""
+    return await read(_get_as_of, auth.get_caller(request), thread, query)
 
 
 @router.route(
@@ -476,24 +489,24 @@ async def get(
 async def patch(
     request: HttpRequest, thread: Path[ThreadName], body: ThreadPatch
 ) -> ThreadOut:
-    """Fill scope levels, replace the labels as a whole, change limits and paging.
+    """Fill scope levels, replace all labels, change limits and paging.
 
-    What is null goes back to its default. A smaller budget evicts what no longer fits.
+    Null restores a default. A smaller budget evicts what no longer fits.
     """
-    agent = auth.caller(request)
+    agent = auth.get_caller(request)
     await threads.amend(
         agent=agent,
         thread=thread,
-        scope=body.scope.scope(),
+        scope=body.scope.to_scope(),
         labels=body.labels,
         config=body.config.model_dump(exclude_unset=True) or None,
-        if_match=if_match(request),
+        if_match=parse_if_match(request),
     )
-    return await read(_current, agent, thread)
+    return await read(_get_current, agent, thread)
 
 
-def _also_named(method: str, *, needs: str) -> Callable[[Named], Named]:
-    """A thread may be called `x:close`; only a POST to that address is the action."""
+def _route_so_named(method: str, *, needs: str) -> Callable[[Named], Named]:
+    """Register a view for threads named `x:close`; only a POST there is the action."""
 
     def register(view: Named) -> Named:
         for action in ("close", "reopen", "fork"):
@@ -504,35 +517,37 @@ def _also_named(method: str, *, needs: str) -> Callable[[Named], Named]:
     return register
 
 
-@_also_named("GET", needs=auth.READ)
+@_route_so_named("GET", needs=auth.READ)
 async def get_so_named(
     request: HttpRequest, thread: Path[ThreadName], query: Query[AsOf]
 ) -> ThreadOut:
-    return await get(request, _whole_name(request, thread), query)
+    return await get(request, _build_whole_name(request, thread), query)
 
 
-@_also_named("PUT", needs=auth.WRITE)
+@_route_so_named("PUT", needs=auth.WRITE)
 async def put_so_named(
     request: HttpRequest, thread: Path[ThreadName], body: ThreadIn
 ) -> HttpResponse:
-    return await put(request, _whole_name(request, thread), body)
+    return await put(request, _build_whole_name(request, thread), body)
 
 
-@_also_named("PATCH", needs=auth.WRITE)
+@_route_so_named("PATCH", needs=auth.WRITE)
 async def patch_so_named(
     request: HttpRequest, thread: Path[ThreadName], body: ThreadPatch
 ) -> ThreadOut:
-    return await patch(request, _whole_name(request, thread), body)
+    return await patch(request, _build_whole_name(request, thread), body)
 
 
-def _whole_name(request: HttpRequest, thread: str) -> str:
+def _build_whole_name(request: HttpRequest, thread: str) -> str:
     name = f"{thread}:{request.path.rpartition(':')[2]}"
-    if not names.valid(name):
+    if not names.is_valid(name):
         raise InvalidError(code="name", loc="path.thread")
     return name
 
 
-def _list(agent: Agent, where: ThreadFilter, query: ListQuery) -> Batch[ThreadLine]:
+def _list_threads(
+    agent: Agent, where: ThreadFilter, query: ListQuery
+) -> ListBatch[ThreadLine]:
     require_unrestricted(agent)
     return list_threads(
         agent.project,
@@ -545,30 +560,35 @@ def _list(agent: Agent, where: ThreadFilter, query: ListQuery) -> Batch[ThreadLi
     )
 
 
-def _search(agent: Agent, where: ThreadFilter, query: SearchIn) -> Batch[ThreadLine]:
+def _search_threads(
+    agent: Agent, where: ThreadFilter, query: SearchIn
+) -> ListBatch[ThreadLine]:
     if query.user_id is None:
-        return _list(agent, where, query)
+        return _list_threads(agent, where, query)
     subject = subjects.find(agent.project, query.user_id, bound=agent.bound)
     if subject is None:
-        return Batch(items=(), next=None)
+        return ListBatch(items=(), next=None)
     if subject.state == Subject.State.RESTRICTED:
         raise SubjectRestrictedError
-    return _list(agent, replace(where, subject=subject.id), query)
+    return _list_threads(agent, replace(where, subject=subject.id), query)
 
 
-def _listed(agent: Agent, batch: Batch[ThreadLine]) -> ThreadsOut:
+def _build_threads(agent: Agent, batch: ListBatch[ThreadLine]) -> ThreadsOut:
     return ThreadsOut(
         items=[
-            ThreadOut.of(line, called=agent.calls(line.name)) for line in batch.items
+            ThreadOut.from_line(line, called=agent.get_thread_name(line.name))
+            for line in batch.items
         ],
         next=batch.next,
     )
 
 
-def _subject(agent: Agent, name: str, user_id: str) -> Subject | subjects.Prepared:
-    """The subject of a `user_id`; a bound key knows no other than its own.
+def _get_or_prepare_subject(
+    agent: Agent, name: str, user_id: str
+) -> Subject | subjects.PreparedSubject:
+    """Return the subject of a `user_id`, prepared if new; a bound key has only its own.
 
-    A new one is not prepared for a thread that it could not have.
+    No subject is prepared for a thread that could not be created.
     """
     subject = subjects.find(agent.project, user_id, bound=agent.bound)
     if subject is not None:
@@ -576,56 +596,62 @@ def _subject(agent: Agent, name: str, user_id: str) -> Subject | subjects.Prepar
     if agent.bound is not None:
         raise NotFoundError
     threads.require_creatable(agent.project, name)
-    return subjects.prepare(agent.project, user_id)
+    return subjects.prepare_subject(agent.project, user_id)
 
 
-def _current(agent: Agent, name: str) -> ThreadOut:
-    return ThreadOut.of(ThreadLine.of(find_thread(agent, name)), called=name)
+def _get_current(agent: Agent, name: str) -> ThreadOut:
+    return ThreadOut.from_line(
+        ThreadLine.from_row(get_agent_thread(agent, name)), called=name
+    )
 
 
-def _put(agent: Agent, name: str, *, bucket: bool) -> ThreadOut:
-    """The thread; if it went into the `bucket`, whether others have a subject."""
-    found = _current(agent, name)
+def _get_with_warnings(agent: Agent, name: str, *, bucket: bool) -> ThreadOut:
+    """Get the thread; warn if it joined the `bucket` beside named subjects."""
+    found = _get_current(agent, name)
     mixed = bucket and subjects.has_named(agent.project)
     return found.model_copy(update={"warnings": ["anonymous_bucket"]} if mixed else {})
 
 
-def _as_of(agent: Agent, name: str, moment: AsOf) -> ThreadOut:
-    thread = find_thread(agent, name)
-    seq = seq_of(thread, moment)
+def _get_as_of(agent: Agent, name: str, moment: AsOf) -> ThreadOut:
+    thread = get_agent_thread(agent, name)
+    seq = get_seq(thread, moment)
     if seq is None:
-        return ThreadOut.of(ThreadLine.of(thread), called=name)
-    return ThreadOut.as_of(thread, replay.state_at(thread, seq).state, called=name)
+        return ThreadOut.from_line(ThreadLine.from_row(thread), called=name)
+    return ThreadOut.from_state(
+        thread, replay.load_state_at(thread, seq).state, called=name
+    )
 
 
-def _fork_command(agent: Agent, name: str, body: ForkIn) -> ForkThread:
-    parent = find_thread(agent, name)
+def _build_fork(agent: Agent, name: str, body: ForkIn) -> ForkThread:
+    parent = get_agent_thread(agent, name)
     if parent.status == Thread.Status.RETIRED:
         raise ThreadErasedError
     try:
-        origin, seq = _origin(parent, body)
-        return threads.fork_command(
+        origin, seq = _get_origin(parent, body)
+        return threads.build_fork(
             origin,
             seq,
-            scope=body.scope.scope(),
+            scope=body.scope.to_scope(),
             labels=body.labels,
-            config=Limits(**body.config.model_dump()),
+            config=ThreadConfig(**body.config.model_dump()),
         )
     except SeqUnknownError:
         raise BeyondHeadError(head_seq=parent.head_seq) from None
 
 
-def _origin(parent: Thread, body: ForkIn) -> tuple[Thread, int]:
-    """The thread to fork, and as of which event; a checkpoint may be an ancestor's."""
+def _get_origin(parent: Thread, body: ForkIn) -> tuple[Thread, int]:
+    """Return the thread to fork and the seq; a checkpoint may be an ancestor's."""
     if body.checkpoint is not None:
-        return checkpoints.origin_of(parent, body.checkpoint)
+        return checkpoints.find_origin(parent, body.checkpoint)
     if body.turn is not None:
-        return parent, replay.seq_at_turn(parent, body.turn)
+        return parent, replay.get_turn_end(parent, body.turn)
     return parent, parent.head_seq if body.seq is None else body.seq
 
 
-def _closed(receipt: Receipt, *, status: Literal["open", "closed"]) -> HttpResponse:
+def _render_closed(
+    receipt: OrderReceipt, *, status: Literal["open", "closed"]
+) -> HttpResponse:
     out = ClosedOut(
         thread=receipt.name, thread_id=receipt.thread, seq=receipt.seq, status=status
     )
-    return rendered(out, replayed=receipt.replayed)
+    return render_answer(out, replayed=receipt.replayed)

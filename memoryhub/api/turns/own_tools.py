@@ -8,18 +8,18 @@ from ninja import Path, Query
 from pydantic import AfterValidator, Field
 
 from memoryhub.api.document.fields import (
+    FieldRefusedError,
     In,
     Out,
-    RefusedError,
     Text,
     ThreadName,
-    example,
+    build_example,
 )
 from memoryhub.api.document.schemas import AsOf
 from memoryhub.api.http import auth
-from memoryhub.api.http.operations import StrictRouter, rendered
-from memoryhub.api.http.preconditions import CONDITIONAL, if_match
-from memoryhub.api.http.reading import GONE, find_state
+from memoryhub.api.http.operations import StrictRouter, render_answer
+from memoryhub.api.http.preconditions import CONDITIONAL, parse_if_match
+from memoryhub.api.http.reading import GONE, get_agent_state
 from memoryhub.errors import NoRoomError, ProjectFullError, SeqUnknownError
 from memoryhub.kernel.levels import tokens
 from memoryhub.kernel.levels.tools import RESERVED
@@ -42,78 +42,80 @@ _OWN_TOOL = {
 }
 
 
-def _name(name: str) -> str:
+def _check_name(name: str) -> str:
     if not _NAME.fullmatch(name):
-        raise RefusedError("value", allowed="1 to 64 of A-Z, a-z, 0-9, _ and -")
+        raise FieldRefusedError("value", allowed="1 to 64 of A-Z, a-z, 0-9, _ and -")
     if name in RESERVED:
-        raise RefusedError("value", allowed="a name that is not one of our own tools")
+        raise FieldRefusedError(
+            "value", allowed="a name that is not one of our own tools"
+        )
     return name
 
 
 class ToolIn(In):
-    """A tool of the agent's, as its model is told of it."""
+    """A tool of the agent, as its model is told of it."""
 
-    name: Annotated[str, AfterValidator(_name)]
+    name: Annotated[str, AfterValidator(_check_name)]
     description: Text | None = None
     parameters: dict[str, Any] = Field(
         default_factory=lambda: {"type": "object", "properties": {}},
         description="JSON schema of its arguments.",
     )
 
-    def definition(self) -> dict[str, Any]:
+    def to_definition(self) -> dict[str, Any]:
         about = {"description": self.description} if self.description else {}
         function = {"name": self.name, **about, "parameters": self.parameters}
         return {"type": "function", "function": function}
 
 
-def _tools(items: list[ToolIn]) -> list[ToolIn]:
+def _check_tools(items: list[ToolIn]) -> list[ToolIn]:
     if len(items) > MOST:
-        raise RefusedError("batch_size")
+        raise FieldRefusedError("batch_size")
     names = [item.name for item in items]
     if len({*names}) < len(names):
-        raise RefusedError("value", allowed="each name once")
-    if len(_written(items)) > MOST_BYTES:
-        raise RefusedError("value", allowed=f"at most {MOST_BYTES:,} bytes in all")
+        raise FieldRefusedError("value", allowed="each name once")
+    if len(_dump_tools(items)) > MOST_BYTES:
+        raise FieldRefusedError("value", allowed=f"at most {MOST_BYTES:,} bytes in all")
     return items
 
 
 Tools = Annotated[
     list[ToolIn],
-    AfterValidator(_tools),
+    AfterValidator(_check_tools),
     Field(json_schema_extra={"maxItems": MOST}),
 ]
 
 
 class ToolsIn(In):
-    """All tools of an agent's; what is left out is gone."""
+    """All tools of the agent; omitted ones are removed."""
 
-    model_config = example({"items": [_OWN_TOOL]})
+    model_config = build_example({"items": [_OWN_TOOL]})
 
     items: Tools
 
 
 class OwnToolsOut(Out):
-    model_config = example({"items": [_OWN_TOOL], "seq": 17, "tokens": 41})
+    model_config = build_example({"items": [_OWN_TOOL], "seq": 17, "tokens": 41})
 
     items: list[dict[str, Any]]
     seq: int | None = Field(description="Of the event that has them.")
     tokens: int = Field(description="Of every request.")
 
 
-def command(items: list[ToolIn] | None) -> SetTools | None:
-    """Return the command that sets these tools; None leaves those there are."""
+def build_command(items: list[ToolIn] | None) -> SetTools | None:
+    """Build the command that sets these tools; None keeps the present tools."""
     if items is None:
         return None
-    definitions = _written(items)
+    definitions = _dump_tools(items)
     return SetTools(
         definitions=definitions,
         names=tuple(item.name for item in items),
-        tokens=tokens.estimate(definitions.decode()) if items else 0,
+        tokens=tokens.estimate_tokens(definitions.decode()) if items else 0,
     )
 
 
-def _written(items: list[ToolIn]) -> bytes:
-    return strict_json.as_sent([item.definition() for item in items])
+def _dump_tools(items: list[ToolIn]) -> bytes:
+    return strict_json.dump_stored([item.to_definition() for item in items])
 
 
 @router.route(
@@ -126,22 +128,22 @@ def _written(items: list[ToolIn]) -> bytes:
 async def put(
     request: HttpRequest, thread: Path[ThreadName], body: ToolsIn
 ) -> HttpResponse:
-    """Set the agent's own tools, which stand behind ours in each request.
+    """Set the agent's own tools, which follow ours in each request.
 
-    An empty list takes them away. Makes the thread if the name is new.
+    An empty list removes all. Makes the thread if the name is new.
     """
-    sent = command(body.items)
+    sent = build_command(body.items)
     assert sent is not None
-    agent = auth.caller(request)
-    receipt = await working_memory.submit(
+    agent = auth.get_caller(request)
+    receipt = await working_memory.submit_command(
         agent=agent,
         thread=thread,
         command=sent,
         texts=[sent.definitions],
-        if_match=if_match(request),
+        if_match=parse_if_match(request),
         born=True,
     )
-    return await read(_get, agent, thread, AsOf(), replayed=receipt.replayed)
+    return await read(_get_tools, agent, thread, AsOf(), replayed=receipt.replayed)
 
 
 @router.route(
@@ -154,15 +156,15 @@ async def put(
 async def get(
     request: HttpRequest, thread: Path[ThreadName], query: Query[AsOf]
 ) -> HttpResponse:
-    """The agent's own tools, now or as of an event."""
-    return await read(_get, auth.caller(request), thread, query)
+    """List the agent's tools, now or as of an event."""
+    return await read(_get_tools, auth.get_caller(request), thread, query)
 
 
-def _get(
+def _get_tools(
     agent: Agent, name: str, query: AsOf, *, replayed: bool = False
 ) -> HttpResponse:
-    thread, state = find_state(agent, name, query)
-    found = own_tools.of(thread, state)
+    thread, state = get_agent_state(agent, name, query)
+    found = own_tools.get_own_tools(thread, state)
     items = [each["function"] for each in found.definitions]
     out = OwnToolsOut(items=items, seq=found.seq, tokens=found.tokens)
-    return rendered(out, replayed=replayed)
+    return render_answer(out, replayed=replayed)

@@ -7,12 +7,12 @@ from django.http import HttpRequest, HttpResponse
 from ninja import Path, Query
 from pydantic import BaseModel, ConfigDict, Field
 
-from memoryhub.api.document.fields import In, Out, ThreadName, example
+from memoryhub.api.document.fields import In, Out, ThreadName, build_example
 from memoryhub.api.document.samples import REQUEST
 from memoryhub.api.http import auth
 from memoryhub.api.http.operations import StrictRouter
 from memoryhub.api.http.preconditions import CONDITIONAL
-from memoryhub.api.paging.page_conditions import conditions
+from memoryhub.api.paging.page_conditions import parse_conditions
 from memoryhub.kernel.levels import tools
 from memoryhub.kernel.state.paging_config import Mode
 from memoryhub.queries.replay import exact_json
@@ -26,9 +26,9 @@ _CALL = {"name": "page_fault", "arguments": '{"page_id": "fare-rules"}'}
 
 
 class CallIn(BaseModel):
-    """A model's call as it came; what is wrong with it is told to the model."""
+    """A model's call as it came; the model is told its mistakes."""
 
-    model_config = ConfigDict(extra="allow", strict=True) | example(
+    model_config = ConfigDict(extra="allow", strict=True) | build_example(
         {"id": "call_7", "type": "function", "function": _CALL}
     )
 
@@ -38,9 +38,9 @@ class CallIn(BaseModel):
 
 
 class CallItemIn(BaseModel):
-    """The same of Responses."""
+    """A call of Responses."""
 
-    model_config = ConfigDict(extra="allow", strict=True) | example(
+    model_config = ConfigDict(extra="allow", strict=True) | build_example(
         {"type": "function_call", "id": "fc_7", "call_id": "call_7", **_CALL}
     )
 
@@ -51,9 +51,9 @@ class CallItemIn(BaseModel):
 
 
 class CallBlockIn(BaseModel):
-    """The same of Anthropic's Messages."""
+    """A call of Anthropic's Messages."""
 
-    model_config = ConfigDict(extra="allow", strict=True) | example(
+    model_config = ConfigDict(extra="allow", strict=True) | build_example(
         {
             "type": "tool_use",
             "id": "toolu_7",
@@ -72,9 +72,9 @@ _READ = "page slot-0 · transcript · full · 12 tokens · 2 faults left\n\nIs 1
 
 
 class ToolMessageOut(Out):
-    """The answer to hand back to the model, as it is: a message of its own."""
+    """The answer to append to the model's messages, unchanged."""
 
-    model_config = example(
+    model_config = build_example(
         {
             "role": "tool",
             "tool_call_id": "call_7",
@@ -90,9 +90,9 @@ class ToolMessageOut(Out):
 
 
 class CallOutputOut(Out):
-    """The same to a call of Responses: an item for the next input."""
+    """Answer to a call of Responses: an item for the next input."""
 
-    model_config = example(
+    model_config = build_example(
         {"type": "function_call_output", "call_id": "call_7", "output": _READ}
     )
 
@@ -102,7 +102,7 @@ class CallOutputOut(Out):
 
 
 class ToolResultOut(Out):
-    """One block."""
+    """A block."""
 
     type: Literal["tool_result"]
     tool_use_id: str
@@ -113,9 +113,9 @@ class ToolResultOut(Out):
 
 
 class ToolResultsOut(Out):
-    """The same to a `tool_use` of Anthropic's: a user's message with its one result."""
+    """Answer to a `tool_use` of Anthropic's: a user message with one result."""
 
-    model_config = example(
+    model_config = build_example(
         {
             "role": "user",
             "content": [
@@ -134,7 +134,7 @@ class ToolsQuery(In):
 
 
 class ToolsOut(Out):
-    model_config = example({"tools": REQUEST["tools"], "version": tools.CURRENT})
+    model_config = build_example({"tools": REQUEST["tools"], "version": tools.CURRENT})
 
     tools: list[dict[str, Any]]
     version: str | None
@@ -152,27 +152,27 @@ async def call_tool(
     thread: Path[ThreadName],
     body: CallIn | CallItemIn | CallBlockIn,
 ) -> HttpResponse:
-    """Do what a model's tool call asks for, and answer the message to hand back.
+    """Execute a model's tool call and answer the message to hand back.
 
-    A call is taken as chat completions, Responses or Anthropic's Messages write it, and
-    answered in the same shape: a client appends the answer to its messages as it is.
-    What the model got wrong is a 200 as well: its content says so to the model.
+    A call has the shape of chat completions, Responses or Anthropic's Messages, and so
+    has its answer: a client appends the answer to its messages unchanged. A mistake of
+    the model is a 200 as well: the content tells the model.
     """
-    agent, sent = auth.caller(request), body.model_dump(exclude_unset=True)
-    given = conditions(request, body)
-    message = await model_tools.call(
+    agent, sent = auth.get_caller(request), body.model_dump(exclude_unset=True)
+    given = parse_conditions(request, body)
+    message = await model_tools.answer_call(
         agent=agent, thread=thread, sent=sent, request=given.request
     )
     if message is None:
-        message = await page_faults.call(
+        message = await page_faults.answer_call(
             agent=agent, thread=thread, sent=sent, preconditions=given
         )
-    return HttpResponse(exact_json.dumps(message), content_type="application/json")
+    return HttpResponse(exact_json.dump_json(message), content_type="application/json")
 
 
 @router.route("GET", "/tools", needs=auth.READ, out=ToolsOut)
 async def list_tools(request: HttpRequest, query: Query[ToolsQuery]) -> ToolsOut:
-    """Definitions of the tools a model is given, as chat completions take them."""
+    """List definitions of the model's tools, as chat completions take them."""
     if query.mode == "passive":
         return ToolsOut(tools=[], version=None)
     form = tools.CURRENT_STRICT if query.strict == "true" else tools.CURRENT

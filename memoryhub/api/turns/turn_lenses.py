@@ -7,16 +7,23 @@ from django.http import HttpRequest, HttpResponse
 from ninja import Path, Query
 from pydantic import BeforeValidator, Field, WithJsonSchema
 
-from memoryhub.api.document.fields import In, Out, ThreadName, counted, example, whole
+from memoryhub.api.document.fields import (
+    In,
+    Out,
+    ThreadName,
+    build_example,
+    build_integer_reader,
+    build_range_schema,
+)
 from memoryhub.api.document.samples import THREAD_ID, THREAD_NAME
 from memoryhub.api.http import auth
-from memoryhub.api.http.operations import StrictRouter, rendered
-from memoryhub.api.http.reading import GONE, find_thread
+from memoryhub.api.http.operations import StrictRouter, render_answer
+from memoryhub.api.http.reading import GONE, get_agent_thread
 from memoryhub.errors import NotFoundError, NotRecordedError
 from memoryhub.kernel.turns.turn_diffs import ChangeKind
 from memoryhub.queries.threads.readers import read
 from memoryhub.queries.turns import prefixes, turn_diffs
-from memoryhub.queries.turns.prefixes import Cause, Lens
+from memoryhub.queries.turns.prefixes import PrefixCause, PrefixLens
 from memoryhub.queries.turns.turn_diffs import TurnDiff
 from memoryhub.services.access.api_keys import Agent
 
@@ -27,13 +34,13 @@ _REFUSALS = (*GONE, NotRecordedError)
 
 Base = Annotated[
     int,
-    BeforeValidator(whole("value", low=1)),
+    BeforeValidator(build_integer_reader("value", low=1)),
     WithJsonSchema({"type": "integer", "minimum": 1}),
 ]
 Block = Annotated[
     int,
-    BeforeValidator(whole("value", low=1, high=MAX_BLOCK)),
-    counted(1, MAX_BLOCK),
+    BeforeValidator(build_integer_reader("value", low=1, high=MAX_BLOCK)),
+    build_range_schema(1, MAX_BLOCK),
 ]
 
 
@@ -55,7 +62,7 @@ class PrefixQuery(In):
 
 
 class ReasonOut(Out):
-    """The event that did it."""
+    """The causing event."""
 
     thread_id: UUID = Field(validation_alias="thread")
     seq: int
@@ -79,9 +86,9 @@ class ChangeOut(Out):
 
 
 class DiffOut(Out):
-    """Every page that either request shows, and what became of it."""
+    """Every page shown by either request, and its change."""
 
-    model_config = example(
+    model_config = build_example(
         {
             "thread": THREAD_NAME,
             "base": 2,
@@ -116,7 +123,7 @@ class DiffOut(Out):
     changes: list[ChangeOut]
 
     @classmethod
-    def of(cls, name: str, found: TurnDiff) -> Self:
+    def from_diff(cls, name: str, found: TurnDiff) -> Self:
         return cls.from_record(
             found,
             thread=name,
@@ -128,9 +135,9 @@ class DiffOut(Out):
 
 
 class PrefixOut(Out):
-    """What a request has in common with the one before, and what broke it."""
+    """Common prefix of a request with the one before, and its break."""
 
-    model_config = example(
+    model_config = build_example(
         {
             "thread": THREAD_NAME,
             "turn": 3,
@@ -158,12 +165,12 @@ class PrefixOut(Out):
     section: str
     place: int
     page_id: str | None
-    cause: Cause
+    cause: PrefixCause
     reason: ReasonOut | None
     costs: dict[str, float] = Field(description="By row of the price table.")
 
     @classmethod
-    def of(cls, name: str, lens: Lens) -> Self:
+    def from_lens(cls, name: str, lens: PrefixLens) -> Self:
         return cls.from_record(
             lens,
             thread=name,
@@ -184,8 +191,8 @@ async def get_diff(
     turn: Path[int],
     query: Query[DiffQuery],
 ) -> HttpResponse:
-    """What entered, left or changed between two turns, and the event behind it."""
-    return await read(_diff, auth.caller(request), thread, turn, query)
+    """Compare the pages of two turns, with the event behind each change."""
+    return await read(_get_diff, auth.get_caller(request), thread, turn, query)
 
 
 @router.route(
@@ -201,25 +208,25 @@ async def get_prefix(
     turn: Path[int],
     query: Query[PrefixQuery],
 ) -> HttpResponse:
-    """How much of a request a provider could keep from the one before, and why."""
-    return await read(_prefix, auth.caller(request), thread, turn, query)
+    """Measure how much of the previous request a provider could reuse."""
+    return await read(_get_prefix, auth.get_caller(request), thread, turn, query)
 
 
-# What is read is rendered where it was read: the event loop has others to serve.
+# Reads are rendered in the reader's thread, which keeps the event loop free.
 
 
-def _diff(agent: Agent, name: str, turn: int, query: DiffQuery) -> HttpResponse:
-    thread = find_thread(agent, name)
+def _get_diff(agent: Agent, name: str, turn: int, query: DiffQuery) -> HttpResponse:
+    thread = get_agent_thread(agent, name)
     if turn > thread.turn_count:
         raise NotFoundError
     base = turn - 1 if query.base is None else query.base
     if turn == 1 and query.base is None:
         raise NotRecordedError
     found = turn_diffs.get_diff(thread, turn, base=base)
-    return rendered(DiffOut.of(name, found))
+    return render_answer(DiffOut.from_diff(name, found))
 
 
-def _prefix(agent: Agent, name: str, turn: int, query: PrefixQuery) -> HttpResponse:
-    thread = find_thread(agent, name)
+def _get_prefix(agent: Agent, name: str, turn: int, query: PrefixQuery) -> HttpResponse:
+    thread = get_agent_thread(agent, name)
     lens = prefixes.get_lens(thread, turn, block=query.block)
-    return rendered(PrefixOut.of(name, lens))
+    return render_answer(PrefixOut.from_lens(name, lens))

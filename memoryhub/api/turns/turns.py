@@ -17,21 +17,25 @@ from pydantic import (
 )
 
 from memoryhub.api.document.fields import (
+    FieldRefusedError,
     In,
     Out,
-    RefusedError,
     ThreadName,
-    counted,
-    example,
-    whole,
-    within,
+    build_example,
+    build_integer_reader,
+    build_range_check,
+    build_range_schema,
 )
 from memoryhub.api.document.samples import AT, PLACE, REQUEST, THREAD_ID, THREAD_NAME
 from memoryhub.api.document.schemas import AsOf, Pagination
 from memoryhub.api.http import auth
-from memoryhub.api.http.operations import StrictRouter, rendered
-from memoryhub.api.http.preconditions import CONDITIONAL, idempotency, if_match
-from memoryhub.api.http.reading import GONE, find_state, find_thread, seq_of
+from memoryhub.api.http.operations import StrictRouter, render_answer
+from memoryhub.api.http.preconditions import (
+    CONDITIONAL,
+    parse_idempotency,
+    parse_if_match,
+)
+from memoryhub.api.http.reading import GONE, get_agent_state, get_agent_thread, get_seq
 from memoryhub.api.paging.page_schemas import By
 from memoryhub.api.threads.slots import SlotIn
 from memoryhub.api.turns import own_tools
@@ -47,18 +51,18 @@ from memoryhub.errors import (
     TokensRequiredError,
 )
 from memoryhub.kernel.packing import packing
-from memoryhub.kernel.packing.selection import Options
+from memoryhub.kernel.packing.selection import PackingOptions
 from memoryhub.kernel.state.paging_config import ESTIMATED, RANGES, Format, Mode
 from memoryhub.kernel.text import names
 from memoryhub.models.server.clock import clock
 from memoryhub.queries.threads.readers import read
 from memoryhub.queries.turns import contexts, turns
-from memoryhub.queries.turns.turns import Began, TurnLine
+from memoryhub.queries.turns.turns import TurnLine, TurnStart
 from memoryhub.services.access.api_keys import Agent
 from memoryhub.services.turns import turns as beginning
-from memoryhub.services.turns.turns import Begun, NewTurn
+from memoryhub.services.turns.turns import BegunTurn, NewTurn
 
-#: Eleven parallel calls of Responses and their results are 22.
+#: Most messages of a turn; 11 parallel calls of Responses and their results are 22.
 MAX_SLOTS = 128
 MOST_TOKENS = int(RANGES["budget_tokens"][1])
 
@@ -79,7 +83,7 @@ _PACKED = {
     "recall_asked": None,
     "recall_given": 0,
 }
-#: Of a passive turn, which has no tools: they stand in the other example.
+#: Example request of a passive turn, which has no tools.
 _BARE = {"messages": REQUEST["messages"]}
 _BARE_REQUEST = {
     "request": _BARE,
@@ -109,19 +113,21 @@ _TURN = {
 }
 
 
-def _slots(items: list[SlotIn]) -> list[SlotIn]:
+def _check_slots(items: list[SlotIn]) -> list[SlotIn]:
     if len(items) > MAX_SLOTS:
-        raise RefusedError("batch_size")
+        raise FieldRefusedError("batch_size")
     return items
 
 
-TokenBudget = Annotated[int, within(1, MOST_TOKENS), counted(1, MOST_TOKENS)]
+TokenBudget = Annotated[
+    int, build_range_check(1, MOST_TOKENS), build_range_schema(1, MOST_TOKENS)
+]
 BudgetQuery = Annotated[
     int,
-    BeforeValidator(whole("value", low=1, high=MOST_TOKENS)),
-    counted(1, MOST_TOKENS),
+    BeforeValidator(build_integer_reader("value", low=1, high=MOST_TOKENS)),
+    build_range_schema(1, MOST_TOKENS),
 ]
-#: Packed already: it goes into the answer byte for byte.
+#: Packed request, inserted into the answer byte for byte.
 Request = Annotated[
     Any,
     WithJsonSchema(
@@ -139,9 +145,9 @@ Request = Annotated[
 
 
 class TurnIn(In):
-    """A model call that begins, with the messages that came since the one before."""
+    """A new model call, with the messages since the previous one."""
 
-    model_config = example(
+    model_config = build_example(
         {
             "items": [
                 {
@@ -157,7 +163,7 @@ class TurnIn(In):
     mode: Mode | None = None
     items: Annotated[
         list[SlotIn],
-        AfterValidator(_slots),
+        AfterValidator(_check_slots),
         Field(
             json_schema_extra={"maxItems": MAX_SLOTS},
             description="The messages; `slots` is taken for it as well.",
@@ -178,12 +184,12 @@ class TurnIn(In):
     @model_validator(mode="before")
     @classmethod
     def by_either_name(cls, body: dict[str, Any]) -> dict[str, Any]:
-        """Take `slots` for `items`, in its place: a refusal counts the members."""
+        """Rename `slots` to `items` at its position: a refusal counts the members."""
         if "slots" not in body:
             return body
         if "items" in body:
             says = "nothing beside `items`, which it is another name for"
-            raise RefusedError("value", allowed=says, loc=("slots",))
+            raise FieldRefusedError("value", allowed=says, loc=("slots",))
         renamed = {_ITEMS.get(name, name): body[name] for name in body}
         body.clear()
         body.update(renamed)
@@ -199,7 +205,7 @@ class CutOut(Out):
 
 
 class TurnOut(Out):
-    model_config = example({**PLACE, **_PACKED, "over_budget": False})
+    model_config = build_example({**PLACE, **_PACKED, "over_budget": False})
 
     thread: str
     thread_id: UUID
@@ -218,9 +224,9 @@ class TurnOut(Out):
 
 
 class ContextOut(Out):
-    """What a model call would be given now, or was."""
+    """The request of a model call, now or then."""
 
-    model_config = example(
+    model_config = build_example(
         {"thread": THREAD_NAME, "verified": True, **_PACKED, **_BARE_REQUEST}
     )
 
@@ -239,12 +245,12 @@ class ContextOut(Out):
     recall_given: int
 
 
-#: Of a turn's request; null while none is recorded.
+#: Fields of a turn's request; null until the request is recorded.
 _OF_ITS_REQUEST = ("packer", "rules", "budget", "tokens", "bytes", "prefix_tokens")
 
 
 class TurnLineOut(Out):
-    model_config = example(_TURN)
+    model_config = build_example(_TURN)
 
     turn: int
     thread_id: UUID = Field(description="Whose journal has it: an ancestor's, maybe.")
@@ -269,7 +275,7 @@ class TurnLineOut(Out):
     counts: dict[str, int] = Field(description="Of paging; none while it goes on.")
 
     @classmethod
-    def of(cls, began: Began, line: TurnLine) -> Self:
+    def from_line(cls, began: TurnStart, line: TurnLine) -> Self:
         packed = line.packed
         return cls.from_record(
             line,
@@ -287,7 +293,7 @@ class TurnLineOut(Out):
 
 
 class TurnsOut(Out):
-    model_config = example({"items": [_TURN], "next": None})
+    model_config = build_example({"items": [_TURN], "next": None})
 
     items: list[TurnLineOut]
     next: str | None
@@ -331,26 +337,30 @@ _WRITES = (
 async def begin(
     request: HttpRequest, thread: Path[ThreadName], body: TurnIn
 ) -> HttpResponse:
-    """Begin a model call: append what came since, and take the request to send.
+    """Begin a model call: append new messages and get the request to send.
 
-    `request` is recorded by what it is made of, and is handed out again byte for byte
-    as long as none of it is erased. Makes the thread if the name is new.
+    `request` is recorded by its parts, and is handed out again byte for byte as long as
+    none of it is erased. Makes the thread if the name is new.
     """
-    begun = await beginning.begin(
-        agent=auth.caller(request),
+    begun = await beginning.begin_turn(
+        agent=auth.get_caller(request),
         thread=thread,
         new=NewTurn(
-            slots=[slot.new() for slot in body.items],
+            slots=[slot.to_new_slot() for slot in body.items],
             mode=body.mode,
             continues=body.continues,
             token_budget=body.token_budget,
-            tools=own_tools.command(body.tools),
+            tools=own_tools.build_command(body.tools),
             by=body.by,
         ),
-        if_match=if_match(request),
-        request=idempotency(request, body, but={"items": {"__all__": {"handler"}}}),
+        if_match=parse_if_match(request),
+        request=parse_idempotency(
+            request, body, but={"items": {"__all__": {"handler"}}}
+        ),
     )
-    return rendered(_begun(begun), status=201, replayed=begun.receipt.replayed)
+    return render_answer(
+        _build_turn(begun), status=201, replayed=begun.receipt.replayed
+    )
 
 
 @router.route(
@@ -363,8 +373,8 @@ async def begin(
 async def list_all(
     request: HttpRequest, thread: Path[ThreadName], query: Query[TurnsQuery]
 ) -> HttpResponse:
-    """Model calls, newest first; of a fork, those it inherits after its own."""
-    return await read(_list, auth.caller(request), thread, query)
+    """List model calls, newest first; a fork's inherited ones after its own."""
+    return await read(_list_turns, auth.get_caller(request), thread, query)
 
 
 @router.route(
@@ -377,8 +387,8 @@ async def list_all(
 async def get(
     request: HttpRequest, thread: Path[ThreadName], turn: Path[int]
 ) -> HttpResponse:
-    """One model call: how it began, what its request weighed, what it cost."""
-    return await read(_get, auth.caller(request), thread, turn)
+    """Read a model call: how it began, its request's size, its cost."""
+    return await read(_get_turn, auth.get_caller(request), thread, turn)
 
 
 @router.route(
@@ -394,12 +404,14 @@ async def get_context(
     turn: Path[int],
     query: Query[AgainQuery],
 ) -> HttpResponse:
-    """The request of a turn, put together again from what it was made of.
+    """Reassemble the request of a turn from its recorded parts.
 
     `verified` says whether its bytes hash to what was handed out; in another format
-    there is nothing to compare them with.
+    there is no hash to compare with.
     """
-    return await read(_get_context, auth.caller(request), thread, turn, query.format)
+    return await read(
+        _get_context, auth.get_caller(request), thread, turn, query.format
+    )
 
 
 @router.route(
@@ -412,11 +424,11 @@ async def get_context(
 async def preview(
     request: HttpRequest, thread: Path[ThreadName], query: Query[ContextQuery]
 ) -> HttpResponse:
-    """What a model call would be given, without beginning one. Counts nothing."""
-    return await read(_preview, auth.caller(request), thread, query)
+    """Preview a model call's request without beginning one. Counts nothing."""
+    return await read(_preview_request, auth.get_caller(request), thread, query)
 
 
-def _begun(begun: Begun) -> TurnOut:
+def _build_turn(begun: BegunTurn) -> TurnOut:
     return TurnOut.from_record(
         begun,
         thread=begun.receipt.name,
@@ -425,40 +437,40 @@ def _begun(begun: Begun) -> TurnOut:
     )
 
 
-# What is read is rendered where it was read: the event loop has others to serve.
+# Reads are rendered in the reader's thread, which keeps the event loop free.
 
 
-def _list(agent: Agent, name: str, query: TurnsQuery) -> HttpResponse:
-    thread = find_thread(agent, name)
+def _list_turns(agent: Agent, name: str, query: TurnsQuery) -> HttpResponse:
+    thread = get_agent_thread(agent, name)
     batch = turns.list_turns(
-        thread, up_to=seq_of(thread, query), after=query.after, limit=query.limit
+        thread, up_to=get_seq(thread, query), after=query.after, limit=query.limit
     )
-    began = turns.how_began(batch.items)
-    items = [TurnLineOut.of(began[line.n], line) for line in batch.items]
-    return rendered(TurnsOut(items=items, next=batch.next))
+    began = turns.get_starts(batch.items)
+    items = [TurnLineOut.from_line(began[line.n], line) for line in batch.items]
+    return render_answer(TurnsOut(items=items, next=batch.next))
 
 
-def _get(agent: Agent, name: str, turn: int) -> HttpResponse:
-    thread = find_thread(agent, name)
+def _get_turn(agent: Agent, name: str, turn: int) -> HttpResponse:
+    thread = get_agent_thread(agent, name)
     line = turns.get_turn(thread, turn)
-    began = turns.how_began([line])
-    return rendered(TurnLineOut.of(began[turn], line))
+    began = turns.get_starts([line])
+    return render_answer(TurnLineOut.from_line(began[turn], line))
 
 
 def _get_context(
     agent: Agent, name: str, turn: int, shape: Format | None
 ) -> HttpResponse:
-    thread = find_thread(agent, name)
-    found = contexts.recorded(thread, turn)
+    thread = get_agent_thread(agent, name)
+    found = contexts.get_recorded_turn(thread, turn)
     if shape is not None:
-        found = contexts.otherwise(found, shape)
-    whole = contexts.reassemble(thread, found)
+        found = contexts.convert_format(found, shape)
+    whole = contexts.reassemble_request(thread, found)
     if whole.request is None:
         raise PageErasedError(
             pages=len(whole.missing), page_ids=", ".join(whole.missing[:20])
         )
     out = ContextOut.from_record(
-        contexts.fates(thread, found),
+        contexts.list_fates(thread, found),
         thread=name,
         turn=turn,
         seq=found.seq,
@@ -470,21 +482,21 @@ def _get_context(
         recall_asked=found.record.recall_asked,
         recall_given=found.record.recall_given,
     )
-    return rendered(out)
+    return render_answer(out)
 
 
-def _preview(agent: Agent, name: str, query: ContextQuery) -> HttpResponse:
-    thread, state = find_state(agent, name, query)
-    options = Options(
-        name=names.called(thread.name, thread.subject_id),
+def _preview_request(agent: Agent, name: str, query: ContextQuery) -> HttpResponse:
+    thread, state = get_agent_state(agent, name, query)
+    options = PackingOptions(
+        name=names.remove_subject(thread.name, thread.subject_id),
         turn=state.turn_count,
         mode=query.mode,
         token_budget=query.token_budget,
         now=clock.now(),
     )
     try:
-        before = contexts.before(thread, options.turn)
-        packed = contexts.pack(thread, state, options, before=before)
+        before = contexts.find_previous(thread, options.turn)
+        packed = contexts.pack_request(thread, state, options, before=before)
     except packing.TooSmallError:
         raise NoRoomError from None
     out = ContextOut.from_record(
@@ -498,4 +510,4 @@ def _preview(agent: Agent, name: str, query: ContextQuery) -> HttpResponse:
         recall_asked=packed.record.recall_asked,
         recall_given=packed.record.recall_given,
     )
-    return rendered(out)
+    return render_answer(out)

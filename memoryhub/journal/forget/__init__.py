@@ -1,1 +1,1 @@
-"""Taking content out of the journal for good."""
+"""Erasure of content from the journal for good."""

@@ -1,7 +1,8 @@
-"""Erasing: what only the eraser may do to a journal. Called in the writer's thread.
+"""Erasure events, which only the eraser may append. Called in the writer's thread.
 
-The orders stand in the journal first; then what they name goes, a batch at a time, each
-step idempotent. A thread that is erased is never folded again.
+The erasure events are appended first; then the records that the events name are
+deleted, a batch at a time, each step idempotent. An erased thread is never folded
+again.
 """
 
 from __future__ import annotations
@@ -16,7 +17,7 @@ from memoryhub.errors import Refusal
 from memoryhub.journal.log import announce, log, outlines, snapshots
 from memoryhub.journal.log.heads import Heads
 from memoryhub.journal.log.orders import Address, Order
-from memoryhub.journal.writing.batch import Batch
+from memoryhub.journal.writing.batch import WriteBatch
 from memoryhub.journal.writing.writer import run, writer
 from memoryhub.kernel.commands import EraseRecords, EraseThread
 from memoryhub.kernel.state.erase_events import Range, Reason
@@ -25,27 +26,27 @@ from memoryhub.models.server.clock import clock
 from memoryhub.models.threads import Thread
 from memoryhub.vault.keys import keys
 
-#: Threads that one transaction ends at most.
+#: Threads that one transaction ends, at most.
 AT_ONCE = 200
-#: Records that one event takes at most: it takes their payloads along at once.
+#: Records that one event erases, at most: their payloads go in the same transaction.
 RECORDS = 1_000
 
 
-def actor(erasure: UUID) -> str:
-    """Who these orders are from."""
+def render_actor(erasure: UUID) -> str:
+    """Return the actor of an erasure's orders: `eraser:<erasure>`."""
     return f"eraser:{erasure}"
 
 
 def erase_threads(
     threads: Sequence[Thread], *, erasure: UUID, reason: Reason
 ) -> dict[UUID, int]:
-    """Append thread.erased to each of at most 200 threads; by thread, its seq.
+    """Append thread.erased to each of at most 200 threads; return its seq by thread.
 
     Inside the caller's transaction, which holds the subject. Needs no key and folds
-    nothing. A thread that is erased already is left out.
+    nothing. Skips threads that are erased already.
     """
     command = EraseThread(erasure=erasure, reason=reason)
-    return _append(outlines.Outlines(), threads, command, erasure)
+    return _append_orders(outlines.OutlineHeads(), threads, command, erasure)
 
 
 def erase_records(
@@ -53,22 +54,23 @@ def erase_records(
 ) -> dict[UUID, int]:
     """Append records.erased to all threads that hold or inherit the records.
 
-    By thread, its seq. Inside the caller's transaction, which holds the subject; their
-    payloads go with it, so hand in chunks as `chunks` makes them. Threads where nothing
-    of it is left, and erased ones, are left out: a repeat appends nothing.
+    Returns the seq of the event by thread. Inside the caller's transaction, which holds
+    the subject. Payloads go in the same transaction, so pass chunks that `split_ranges`
+    made. Skips erased threads and threads where no record is left: a repeat appends
+    nothing.
     """
     seqs: dict[UUID, int] = {}
     command = EraseRecords(erasure=erasure, reason=reason, ranges=tuple(ranges))
-    threads = [*concerned(ranges)]
+    threads = [*list_holders(ranges)]
     for start in range(0, len(threads), AT_ONCE):
         batch = threads[start : start + AT_ONCE]
-        # The process's own heads, so that a chunk folds nothing that the last one did.
-        # A head that a rollback takes back is told by its chain.
-        seqs |= _append(writer.journal.heads, batch, command, erasure)
+        # The process's own heads, so that a chunk folds nothing that the last chunk
+        # folded. The chain shows a head whose transaction was rolled back.
+        seqs |= _append_orders(writer.journal.heads, batch, command, erasure)
     return seqs
 
 
-def _append(
+def _append_orders(
     heads: Heads,
     threads: Sequence[Thread],
     command: EraseThread | EraseRecords,
@@ -80,29 +82,29 @@ def _append(
         Order(
             address=Address(project=each.project_id, name=each.name),
             command=command,
-            actor=actor(erasure),
+            actor=render_actor(erasure),
         )
         for each in threads
     ]
     seqs: dict[UUID, int] = {}
     notices = []
-    outcomes = Batch(heads=heads, clock=clock.now).run(orders, locked=True)
+    outcomes = WriteBatch(heads=heads, clock=clock.now).run(orders, locked=True)
     for order, outcome in zip(orders, outcomes, strict=True):
         if isinstance(outcome, Refusal):
             raise outcome
         if outcome.events:
             seqs[outcome.thread] = outcome.seq
             notices.append((order.address.project, outcome.thread, outcome.seq))
-    transaction.on_commit(lambda: announce.ring(notices))
+    transaction.on_commit(lambda: announce.notify(notices))
     return seqs
 
 
-def concerned(ranges: Iterable[Range]) -> dict[Thread, int]:
-    """Find threads that hold these records, and the forks that inherit some of them.
+def list_holders(ranges: Iterable[Range]) -> dict[Thread, int]:
+    """List threads that hold these records, and the forks that inherit some of them.
 
-    In the order of their ids, each with the first seq from which on it holds something;
-    of a fork that is 0, for all of it comes after what it inherits. Erased ones are
-    left out. One query for each generation of forks.
+    In the order of their ids, each with the first seq from which the thread holds such
+    a record; for a fork 0, since all its own events follow the inherited records.
+    Leaves out erased threads. One query for each generation of forks.
     """
     since: dict[UUID, int] = {}
     for thread, first, _ in ranges:
@@ -119,7 +121,7 @@ def concerned(ranges: Iterable[Range]) -> dict[Thread, int]:
                 found[fork.id] = fork
                 since[fork.id] = 0
                 parents.append(fork.id)
-    # An import that is under way is nobody's memory yet.
+    # An import under way is not anybody's memory yet.
     out = (Thread.Status.ERASED, Thread.Status.IMPORTING)
     return {
         row: since[row.id]
@@ -128,8 +130,10 @@ def concerned(ranges: Iterable[Range]) -> dict[Thread, int]:
     }
 
 
-def chunks(ranges: Iterable[Range], *, size: int = RECORDS) -> Iterator[list[Range]]:
-    """The ranges in pieces of at most `size` records and as many ranges."""
+def split_ranges(
+    ranges: Iterable[Range], *, size: int = RECORDS
+) -> Iterator[list[Range]]:
+    """Split the ranges into pieces of at most `size` records and as many ranges."""
     piece: list[Range] = []
     room = size
     for thread, first, last in ranges:
@@ -147,24 +151,24 @@ def chunks(ranges: Iterable[Range], *, size: int = RECORDS) -> Iterator[list[Ran
 
 
 def reseal(thread: Thread) -> int:
-    """Make the snapshots of a thread anew, of which erasing took some; how many.
+    """Rebuild the snapshots of a thread that erasing deleted; return their number.
 
-    `thread` comes with its subject. Folds its whole journal, so it is the one thing
-    here that is not called in the writer's thread: it only writes there.
+    `thread` comes with its subject. Folds the whole journal of the thread; so this
+    function alone is called outside the writer's thread, and only writes in it.
     """
     if thread.status == Thread.Status.ERASED:
         return 0
-    key = keys.subject_keys(thread.subject_id, epoch=thread.subject.epoch)
+    key = keys.get_subject_keys(thread.subject_id, epoch=thread.subject.epoch)
     there = Snapshot.objects.filter(thread=thread).values_list("seq", flat=True)
     stored, kept_seq, made = {*there}, 0, 0
-    for state in log.states(thread):
-        if state.seq in stored or not snapshots.due(state, kept_seq=kept_seq):
+    for state in log.iter_states(thread):
+        if state.seq in stored or not snapshots.is_due(state, kept_seq=kept_seq):
             kept_seq = state.seq if state.seq in stored else kept_seq
             continue
-        run(partial(_keep, snapshots.snapshot_row(state, key=key)))
+        run(partial(_insert_snapshot, snapshots.build_snapshot_row(state, key=key)))
         kept_seq, made = state.seq, made + 1
     return made
 
 
-def _keep(row: Snapshot) -> None:
+def _insert_snapshot(row: Snapshot) -> None:
     Snapshot.objects.bulk_create([row], ignore_conflicts=True)

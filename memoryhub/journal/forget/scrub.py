@@ -1,7 +1,7 @@
-"""Scrubbing: what was deleted leaves the databases' files as well, engine by engine.
+"""Scrubbing: removal of deleted bytes from the databases' files, for each engine.
 
-Outside any transaction, on the caller's own connections. Answers with the word for what
-is in the way, if anything is; to be tried again later.
+Runs outside any transaction, on the caller's own connections. Returns the word for the
+obstacle, if there is one; the caller then tries again later.
 """
 
 from __future__ import annotations
@@ -21,17 +21,17 @@ from memoryhub.models.privacy import Fate
 from memoryhub.vault.registry import rights
 
 ALIASES: Final = ("default", "keys")
-#: Until a reader is said to be in the way.
+#: Seconds to wait for other transactions, until `reader` is reported.
 SECONDS: Final = 60.0
 READER, VACUUM, DISK, STORE = "reader", "vacuum", "disk", "store"
-#: PostgreSQL does not let our role do it; waiting alone does not help.
+#: PostgreSQL denies our role the statement; waiting alone does not help.
 RIGHTS: Final = "rights"
 
 _LOCK_MS: Final = 5_000
 _NUMBER: Final = re.compile(r"\d+")
 _ON: Final = 1
-#: The class of PostgreSQL's errors for a disk, memory or connections at their end, and
-#: its error for what a role may not do.
+#: PostgreSQL's error class for exhausted disk, memory or connections, and its error for
+#: a missing privilege.
 _FULL, _DENIED = "53", "42501"
 
 _GIN_INDEXES = """
@@ -41,9 +41,9 @@ _GIN_INDEXES = """
      WHERE index.relkind = 'i' AND method.amname = 'gin' AND space.nspname !~ '^pg_'
        AND pg_has_role(index.relowner, 'USAGE')
 """
-#: Whether a transaction of this database is older: what it may see is not cleared. One
-#: that wrote and pauses between two statements has no snapshot, but a number. A plain
-#: VACUUM is in nobody's way, at whatever it looks.
+#: Whether a transaction of this database is older: VACUUM keeps the rows that it may
+#: see. A transaction that wrote and pauses between two statements has no snapshot, but
+#: a transaction id. A plain VACUUM blocks nobody, whatever it reads.
 _OLDER = """
     SELECT EXISTS (
         SELECT 1 FROM pg_stat_activity
@@ -56,7 +56,7 @@ _OLDER = """
         OR EXISTS (
         SELECT 1 FROM pg_prepared_xacts WHERE database = current_database())
 """
-#: The columns that samples are kept of, and what says of each of which type it is.
+#: Columns with statistics samples, and the clause that restates each one's type.
 _SAMPLED = """
     SELECT format('ALTER COLUMN %%I TYPE %%s', a.attname,
                   format_type(a.atttypid, a.atttypmod))
@@ -75,39 +75,39 @@ _SAMPLED = """
 
 
 def scrub(*, seconds: float = SECONDS) -> str:
-    """Clear the files of both databases of what was deleted; "" once they are.
+    """Clear the files of both databases of deleted bytes; return "" once clear.
 
-    SQLite: the log is brought into the database, where freed bytes are overwritten,
-    and emptied; `reader` if somebody reads all the while. PostgreSQL: VACUUM, which
-    also takes fresh samples; `vacuum` while a table is locked, `reader` while somebody
-    may still see what is gone, `rights` if a table is another role's. `store`: freed
-    bytes are not overwritten there.
+    SQLite: checkpoints the write-ahead log into the database, where freed bytes are
+    overwritten, and truncates the log; `reader` if somebody reads all the while.
+    PostgreSQL: VACUUM, which also takes fresh samples; `vacuum` while a table is
+    locked, `reader` while a transaction may still see deleted rows, `rights` if another
+    role owns a table. `store`: the database does not overwrite freed bytes.
     """
-    return _each(partial(_scrub, seconds=seconds))
+    return _run_each(partial(_scrub_database, seconds=seconds))
 
 
 def rewrite(*, seconds: float = SECONDS) -> str:
-    """Write PostgreSQL's tables anew, without what was deleted; go on in a new log.
+    """Rewrite PostgreSQL's tables without deleted rows; switch to a new WAL segment.
 
-    Locks each table as long as that takes; `rights` without those for it, `reader`
-    while somebody may still see what is gone. Of the log, what is behind a checkpoint
-    is removed or overwritten as the server is set to (`wal_recycle`, `wal_keep_size`).
+    Locks each table while it is rewritten; `rights` without the privileges, `reader`
+    while a transaction may still see deleted rows. The server removes or overwrites the
+    WAL behind a checkpoint according to `wal_recycle` and `wal_keep_size`.
     """
-    return _each(partial(_rewrite, seconds=seconds))
+    return _run_each(partial(_rewrite_database, seconds=seconds))
 
 
-def _each(work: Callable[[str], str]) -> str:
+def _run_each(work: Callable[[str], str]) -> str:
     for alias in ALIASES:
         try:
             waiting_on = work(alias)
         except DatabaseError as failure:
-            return _word(failure)
+            return _classify_failure(failure)
         if waiting_on:
             return waiting_on
     return ""
 
 
-def _word(failure: DatabaseError) -> str:
+def _classify_failure(failure: DatabaseError) -> str:
     state = str(getattr(failure.__cause__, "sqlstate", None) or "")
     if state.startswith(_FULL) or "full" in str(failure):
         return DISK
@@ -119,19 +119,19 @@ def _word(failure: DatabaseError) -> str:
 # SQLite
 
 
-def _scrub(alias: str, seconds: float) -> str:
+def _scrub_database(alias: str, seconds: float) -> str:
     connection = connections[alias]
     assert not connection.in_atomic_block
     if connection.vendor == "postgresql":
-        return _vacuumed(connection, seconds)
-    if not (_overwrites(alias) and run(partial(_overwrites, alias))):
+        return _vacuum_tables(connection, seconds)
+    if not (_has_secure_delete(alias) and run(partial(_has_secure_delete, alias))):
         return STORE
-    # The keys' rollback journal goes with each commit.
+    # The rollback journal of the keys' database goes with each commit.
     return "" if alias == "keys" or wal.truncate(seconds=seconds) else READER
 
 
-def _overwrites(alias: str) -> bool:
-    """Tell whether this connection overwrites what it frees; FAST, and off, do not."""
+def _has_secure_delete(alias: str) -> bool:
+    """Return whether this connection overwrites freed bytes; FAST and OFF do not."""
     with connections[alias].cursor() as cursor:
         cursor.execute("PRAGMA secure_delete")
         return bool(cursor.fetchone()[0] == _ON)
@@ -140,47 +140,47 @@ def _overwrites(alias: str) -> bool:
 # PostgreSQL
 
 
-def _vacuumed(connection: BaseDatabaseWrapper, seconds: float) -> str:
-    if rights.not_ours(connection.alias):
+def _vacuum_tables(connection: BaseDatabaseWrapper, seconds: float) -> str:
+    if rights.list_foreign_tables(connection.alias):
         return RIGHTS
-    with _unhurried(connection) as cursor:
-        if not _unseen(cursor, seconds):
+    with _open_patient_cursor(connection) as cursor:
+        if not _wait_for_readers(cursor, seconds):
             return READER
         cursor.execute(_GIN_INDEXES)
         for (index,) in cursor.fetchall():
             cursor.execute("SELECT gin_clean_pending_list(%s::regclass)", [index])
-        for table, forget in rights.tables(connection.alias):
-            # All indexes, however little is dead.
+        for table, forget in rights.iter_subject_tables(connection.alias):
+            # All indexes, however few rows are dead.
             cursor.execute(f"VACUUM (ANALYZE, INDEX_CLEANUP ON) {table}")
             _drop_samples(cursor, table)
-            # Of keys nothing may be left in the page.
+            # No byte of a deleted key may be left in the page.
             destroyed = forget is Fate.DESTROYED
-            if destroyed and not _written_anew(cursor, table, seconds):
+            if destroyed and not _rewrite_table(cursor, table, seconds):
                 return READER
     return ""
 
 
-def _written_anew(cursor: Any, table: str, seconds: float) -> bool:
-    """Write a table anew; whether no row went along that is gone.
+def _rewrite_table(cursor: Any, table: str, seconds: float) -> bool:
+    """Rewrite a table; return whether no deleted row was copied along.
 
-    Its snapshot reaches back to whoever writes in another database of the server, so it
-    keeps what they might see: a plain VACUUM goes before it, which does not. But that
-    keeps what anybody might see who reads here for a moment, and a page that somebody
-    has in hand: so it is tried for so long.
+    The snapshot of VACUUM FULL reaches back to writers in other databases of the
+    server, so it copies rows that they might see. A plain VACUUM does not, so it runs
+    first. But VACUUM keeps rows that any present reader might see, and skips a pinned
+    page: so both repeat for `seconds`.
     """
-    for _ in wal.polls(seconds):
+    for _ in wal.iter_polls(seconds):
         cursor.execute(f"VACUUM {table}")
-        if not _moved_dead_rows(cursor, table):
+        if not _vacuum_full(cursor, table):
             return True
     return False
 
 
-def _moved_dead_rows(cursor: Any, table: str) -> bool:
-    """Write a table anew; it tells how many dead rows "cannot be removed yet"."""
+def _vacuum_full(cursor: Any, table: str) -> bool:
+    """Rewrite a table; return whether dead rows that "cannot be removed yet" remain."""
     details: list[str] = []
 
     def note(diagnostic: Any) -> None:
-        # It is empty once this returns.
+        # The diagnostic is empty once this function returns.
         details.append(diagnostic.message_detail or "")
 
     raw = cursor.connection
@@ -189,24 +189,24 @@ def _moved_dead_rows(cursor: Any, table: str) -> bool:
         cursor.execute(f"VACUUM (FULL, VERBOSE) {table}")
     finally:
         raw.remove_notice_handler(note)
-    # In whatever language.
+    # Match the number alone: the message may be in any language.
     kept = [_NUMBER.search(each) for each in details]
     return any(int(number[0]) for number in kept if number)
 
 
-def _rewrite(alias: str, seconds: float) -> str:
+def _rewrite_database(alias: str, seconds: float) -> str:
     connection = connections[alias]
     assert not connection.in_atomic_block
     if connection.vendor != "postgresql":
         return ""
-    if rights.not_ours(alias) or rights.missing_grants(alias):
+    if rights.list_foreign_tables(alias) or rights.list_missing_grants(alias):
         return RIGHTS
-    with _unhurried(connection) as cursor:
-        # What somebody may still see would be written into the new tables as well.
-        if not _unseen(cursor, seconds):
+    with _open_patient_cursor(connection) as cursor:
+        # Rows that a transaction may still see would be copied into the new tables.
+        if not _wait_for_readers(cursor, seconds):
             return READER
-        for table, _ in rights.tables(connection.alias):
-            if not _written_anew(cursor, table, seconds):
+        for table, _ in rights.iter_subject_tables(connection.alias):
+            if not _rewrite_table(cursor, table, seconds):
                 return READER
             cursor.execute(f"ANALYZE {table}")
         cursor.execute("SELECT pg_switch_wal()")
@@ -214,22 +214,22 @@ def _rewrite(alias: str, seconds: float) -> str:
     return ""
 
 
-def _unseen(cursor: Any, seconds: float) -> bool:
-    """Wait until nobody may see any more what is gone by now; whether it is so."""
+def _wait_for_readers(cursor: Any, seconds: float) -> bool:
+    """Wait until no transaction may see rows deleted before now; return whether so."""
     cursor.execute("SELECT pg_snapshot_xmax(pg_current_snapshot())::text")
     (now,) = cursor.fetchone()
-    return any(_all_newer(cursor, now) for _ in wal.polls(seconds))
+    return any(_is_oldest(cursor, now) for _ in wal.iter_polls(seconds))
 
 
-def _all_newer(cursor: Any, now: str) -> bool:
+def _is_oldest(cursor: Any, now: str) -> bool:
     cursor.execute(_OLDER, [now, now])
     return not cursor.fetchone()[0]
 
 
 def _drop_samples(cursor: Any, table: str) -> None:
-    """Drop samples of a table without rows, which ANALYZE leaves as they were.
+    """Drop the samples of an empty table, which ANALYZE leaves unchanged.
 
-    They go when a column is said to be of a type, be it the one that it has.
+    PostgreSQL drops samples when a column's type is set, even to the type that it has.
     """
     cursor.execute(f"SELECT EXISTS (SELECT 1 FROM {table})")  # noqa: S608 # our tables
     if cursor.fetchone()[0]:
@@ -240,15 +240,15 @@ def _drop_samples(cursor: Any, table: str) -> None:
 
 
 @contextmanager
-def _unhurried(connection: BaseDatabaseWrapper) -> Iterator[Any]:
-    """Open a cursor that may take its time, but waits for no lock for long."""
+def _open_patient_cursor(connection: BaseDatabaseWrapper) -> Iterator[Any]:
+    """Open a cursor without a statement timeout, but with a short lock timeout."""
     with connection.cursor() as cursor:
         cursor.execute("SET statement_timeout = 0")
         cursor.execute(f"SET lock_timeout = {_LOCK_MS}")
         try:
             yield cursor
         finally:
-            # A connection that broke has nothing to set back.
+            # A broken connection has no settings to reset.
             with suppress(DatabaseError):
                 cursor.execute("RESET statement_timeout")
                 cursor.execute("RESET lock_timeout")

@@ -1,4 +1,4 @@
-"""SQLite's write-ahead log, from which what was erased must go as well."""
+"""SQLite's write-ahead log, which must lose erased bytes as well."""
 
 from __future__ import annotations
 
@@ -8,33 +8,33 @@ from typing import Any, Final
 
 from django.db import OperationalError, connections
 
-#: How long a moment without readers is looked for, unless told; seconds between the
-#: looks, at first and at most.
+#: Default seconds to look for a moment without readers; seconds between two looks, at
+#: first and at most.
 SECONDS: Final = 0.5
 FIRST_PAUSE, LAST_PAUSE = 0.05, 1.0
 
 
 def truncate(*, seconds: float = SECONDS) -> bool:
-    """Bring the log into the database and empty it; whether that could be done.
+    """Checkpoint the log into the database and empty it; return whether that succeeded.
 
-    Waits for no transaction: a reader who stays leaves it to the next checkpoint. Of no
-    use inside a transaction, nor on PostgreSQL, which takes care of its log itself.
+    Waits for no transaction: a reader who stays leaves the log to the next checkpoint.
+    Returns False inside a transaction and on PostgreSQL, which recycles its log itself.
     """
     connection = connections["default"]
     if connection.vendor != "sqlite" or connection.in_atomic_block:
         return False
     with connection.cursor() as cursor:
         (timeout,) = cursor.execute("PRAGMA busy_timeout").fetchone()
-        # The writer must not queue behind one who waits for readers.
+        # The writer must not queue behind a checkpoint that waits for readers.
         cursor.execute("PRAGMA busy_timeout = 0")
         try:
-            return any(_truncated(cursor) for _ in polls(seconds))
+            return any(_try_truncate(cursor) for _ in iter_polls(seconds))
         finally:
             cursor.execute(f"PRAGMA busy_timeout = {int(timeout)}")
 
 
-def polls(seconds: float) -> Iterator[None]:
-    """Come round once at least, then after ever longer pauses until time is over."""
+def iter_polls(seconds: float) -> Iterator[None]:
+    """Yield once at least, then after ever longer pauses until the seconds are over."""
     deadline = time.monotonic() + seconds
     pause = FIRST_PAUSE
     while True:
@@ -46,7 +46,7 @@ def polls(seconds: float) -> Iterator[None]:
         pause = min(2 * pause, LAST_PAUSE)
 
 
-def _truncated(cursor: Any) -> bool:
+def _try_truncate(cursor: Any) -> bool:
     try:
         (busy, _, _) = cursor.execute("PRAGMA wal_checkpoint(TRUNCATE)").fetchone()
     except OperationalError:

@@ -1,1 +1,1 @@
-"""The chain of events of a thread, its heads and its bell."""
+"""The event chain of a thread, its heads and the notices of new events."""

@@ -1,7 +1,7 @@
-"""The doorbell: after a commit it says which threads moved, and nothing else.
+"""The doorbell: sends a notice after a commit that says which threads moved.
 
-It can't fail or slow a write: notices are sent by the server's event loop, a lost one
-costs a watcher one look.
+The doorbell can't fail or slow a write: the server's event loop sends the notices, and
+a lost notice costs a watcher one look.
 """
 
 from __future__ import annotations
@@ -16,17 +16,17 @@ from channels.layers import get_channel_layer
 
 log = structlog.get_logger()
 
-#: A dead or frozen channel layer is given up on after this long.
+#: Seconds after which sending to a dead or frozen channel layer is given up.
 SEND_SECONDS = 0.25
 
-#: Rounds of notices are this far apart: half a frame of a screen costs nobody.
+#: Seconds between two rounds of notices; shorter than a watcher would notice.
 PACE_SECONDS = 0.025
 
 Notice = tuple[UUID, UUID, int]
 
 
 class Doorbell:
-    """Sends the newest notice of each thread; older ones still waiting are dropped."""
+    """Sender of the newest notice of each thread; drops older notices still waiting."""
 
     def __init__(self) -> None:
         self._loop: asyncio.AbstractEventLoop | None = None
@@ -44,11 +44,11 @@ class Doorbell:
         if self._sending is not None:
             self._sending.cancel()
 
-    def ring(self, notices: Iterable[Notice]) -> None:
-        """Say that threads moved. Any thread may call it; it never waits."""
+    def notify(self, notices: Iterable[Notice]) -> None:
+        """Announce that threads moved. Any thread may call it; it never waits."""
         loop = self._loop
         if loop is None:
-            # A command in a process without a server: watchers look by themselves.
+            # A command in a process without a server: watchers poll instead.
             return
         listed = list(notices)
         if listed:
@@ -73,18 +73,18 @@ class Doorbell:
                         await layer.group_send(f"thread.{thread}", message)
                         await layer.group_send(f"project.{project}", message)
                 self.broken = False
-                # What moves meanwhile is one notice a thread, however often it does.
+                # A thread that moves meanwhile gets one notice, however often it moves.
                 await asyncio.sleep(PACE_SECONDS)
             except Exception as failure:  # noqa: BLE001 # outermost loop of a task
                 if not self.broken:
                     log.warning("doorbell.lost", code=type(failure).__name__)
                 self.broken = True
-                # What waits is as lost; watchers look by themselves.
+                # Notices still waiting are dropped as well; watchers poll instead.
                 self._waiting.clear()
 
 
 doorbell = Doorbell()
 
 
-def ring(notices: Iterable[Notice]) -> None:
-    doorbell.ring(notices)
+def notify(notices: Iterable[Notice]) -> None:
+    doorbell.notify(notices)

@@ -1,6 +1,7 @@
-"""The hash chain of a thread: each event vouches for all before it.
+"""The hash chain of a thread: each event's hash covers all events before it.
 
-Hashes cover sealed bytes and digests of names, so erasing either leaves it whole.
+Hashes cover sealed bytes and digests of names, so erasing either leaves the chain
+whole.
 """
 
 from __future__ import annotations
@@ -12,36 +13,38 @@ from uuid import UUID
 
 import orjson
 
-from memoryhub.kernel.replay import Recorded
-from memoryhub.kernel.state.bodies import Event
+from memoryhub.kernel.replay import RecordedEvent
+from memoryhub.kernel.state.bodies import EventBody
 from memoryhub.kernel.text import names
 from memoryhub.models.events import Event as Row
 
-#: What the first event of a thread follows.
+#: Hash that the first event of a thread follows.
 GENESIS = bytes(32)
-#: Stands for the digest of a payload that an event does not have.
+#: Digest used for an event without a payload.
 _NO_PAYLOAD = bytes(32)
 
 
-def plain_body(event: Event) -> dict[str, Any]:
+def to_plain_body(event: EventBody) -> dict[str, Any]:
     """Return the event's body as JSON values, absent fields left out."""
     return event.model_dump(mode="json", by_alias=True, exclude_none=True)
 
 
-def text_of(body: dict[str, Any]) -> str:
-    """Return the body as it is stored: JSON, keys sorted."""
+def render_body(body: dict[str, Any]) -> str:
+    """Return the body as stored: JSON, keys sorted."""
     return orjson.dumps(body, option=orjson.OPT_SORT_KEYS).decode()
 
 
-def envelope_of(row: Row, recorded: Recorded, *, salt: bytes) -> bytes:
-    """Return the envelope of a stored event, whose body is what is stored of it."""
-    return envelope(orjson.loads(row.body), recorded, thread=row.thread_id, salt=salt)
+def build_stored_envelope(row: Row, recorded: RecordedEvent, *, salt: bytes) -> bytes:
+    """Return the envelope of a stored event, with the body that is stored."""
+    return build_envelope(
+        orjson.loads(row.body), recorded, thread=row.thread_id, salt=salt
+    )
 
 
-def envelope(
-    body: dict[str, Any], recorded: Recorded, *, thread: UUID, salt: bytes
+def build_envelope(
+    body: dict[str, Any], recorded: RecordedEvent, *, thread: UUID, salt: bytes
 ) -> bytes:
-    """Return canonical JSON of an event without its payload, names blanked."""
+    """Return the canonical JSON of an event without its payload, names blanked."""
     kind = type(recorded.event)
     return orjson.dumps(
         {

@@ -1,8 +1,8 @@
-"""Events as lines of a bundle, both ways. Content passes byte for byte, unparsed.
+"""Events as lines of a bundle, written and parsed. Content passes byte for byte.
 
 A line is one JSON object: thread, seq, type, at, actor, body, content, erased, chain.
-`erased` is the seq of the event that took the content, `chain` the hash of the thread
-up to here where it was exported.
+`erased` is the seq of the event that erased the content. `chain` is the thread's hash
+at this event in the instance that exported it.
 """
 
 from __future__ import annotations
@@ -24,14 +24,14 @@ _FIELDS: Final = frozenset(
         *("body", "content", "erased", "chain"),
     }
 )
-#: A content stands some levels down in its line.
-_LIMITS: Final = strict_json.Limits(
+#: Content is nested some levels deep in its line.
+_LIMITS: Final = strict_json.JsonLimits(
     max_bytes=sys.maxsize, max_nodes=sys.maxsize, max_depth=64, content=True
 )
 _DIGITS: Final = frozenset("0123456789abcdef")
 
 
-class EventLine(NamedTuple):
+class BundleLine(NamedTuple):
     """One event of a bundle."""
 
     thread: str
@@ -41,23 +41,23 @@ class EventLine(NamedTuple):
     actor: str
     #: Canonical JSON.
     body: str
-    #: JSON as it was sent; None once erased or if there never was any.
+    #: JSON as sent; None once erased, or if the event never had content.
     content: bytes | None
     erased: int | None
     #: Hex.
     chain: str
 
 
-def written(line: EventLine) -> bytes:
-    """Return the event's line, without its end."""
-    begin, end = _around(line)
+def render_line(line: BundleLine) -> bytes:
+    """Return the event's line, without the line break."""
+    begin, end = _render_frame(line)
     return begin + (line.content or b"null") + end
 
 
-def read(text: bytes) -> EventLine:
+def parse_line(text: bytes) -> BundleLine:
     """Parse the event of a line.
 
-    Raises BadBundleError for what `written` never made.
+    Raises BadBundleError for a line that `render_line` never made.
     """
     try:
         plain = strict_json.parse(text, _LIMITS)
@@ -67,20 +67,20 @@ def read(text: bytes) -> EventLine:
         raise BadBundleError(what="line")
     if plain["type"] not in TYPES:
         raise BadBundleError(what="event_type")
-    line = _line(plain)
-    begin, end = _around(line)
+    line = _build_line(plain)
+    begin, end = _render_frame(line)
     if plain["content"] is None:
         return line
     if not isinstance(plain["content"], dict):
         raise BadBundleError(what="line")
     if not (text.startswith(begin) and text.endswith(end)):
-        # Only as it was written can content be told from the rest of the line.
+        # Content can be separated from the rest only in a line of exactly that form.
         raise BadBundleError(what="line")
     return line._replace(content=text[len(begin) : len(text) - len(end)])
 
 
-def _around(line: EventLine) -> tuple[bytes, bytes]:
-    """What stands before the content, and after it."""
+def _render_frame(line: BundleLine) -> tuple[bytes, bytes]:
+    """Return the parts of the line before and after the content."""
     at = line.at.isoformat(timespec="microseconds")
     erased = "null" if line.erased is None else line.erased
     begin = (
@@ -90,16 +90,16 @@ def _around(line: EventLine) -> tuple[bytes, bytes]:
     return begin.encode(), f',"erased":{erased},"chain":"{line.chain}"}}'.encode()
 
 
-def _line(plain: dict[str, Any]) -> EventLine:
-    """The values, each of its kind, but for the content."""
+def _build_line(plain: dict[str, Any]) -> BundleLine:
+    """Check the type of each value; return the line without its content."""
     try:
         at = datetime.fromisoformat(plain["at"])
         right = (
             str(UUID(plain["thread"])) == plain["thread"]
             and at.tzinfo is UTC
-            and _whole(plain["seq"])
-            and (plain["erased"] is None or _whole(plain["erased"]))
-            and _actor(plain["actor"])
+            and _is_positive_int(plain["seq"])
+            and (plain["erased"] is None or _is_positive_int(plain["erased"]))
+            and _is_actor(plain["actor"])
             and isinstance(plain["body"], dict)
             and len(plain["chain"]) == 64
             and _DIGITS.issuperset(plain["chain"])
@@ -108,24 +108,24 @@ def _line(plain: dict[str, Any]) -> EventLine:
         raise BadBundleError(what="line") from None
     if not right:
         raise BadBundleError(what="line")
-    return EventLine(
+    return BundleLine(
         thread=plain["thread"],
         seq=plain["seq"],
         type=plain["type"],
         at=at,
         actor=plain["actor"],
-        body=chain.text_of(plain["body"]),
+        body=chain.render_body(plain["body"]),
         content=None,
         erased=plain["erased"],
         chain=plain["chain"],
     )
 
 
-def _whole(value: object) -> bool:
+def _is_positive_int(value: object) -> bool:
     return type(value) is int and 0 < value < 2**63
 
 
-def _actor(value: str) -> bool:
-    """A word and an id, as every actor is: no text that JSON would escape."""
+def _is_actor(value: str) -> bool:
+    """Return whether it is a word and an id, hence no text that JSON would escape."""
     plain = value.replace(":", "").replace("-", "").replace("_", "")
     return len(value) <= 64 and plain.isascii() and plain.isalnum()

@@ -1,4 +1,4 @@
-"""The fence: who may still be written for, checked in every write's transaction."""
+"""The fence: a check in every write's transaction of its subject's state."""
 
 from __future__ import annotations
 
@@ -19,38 +19,38 @@ from memoryhub.models.subjects import Subject
 
 
 @dataclass(frozen=True, slots=True)
-class Fenced:
+class FencedSubject:
     """A subject as the fence sees it."""
 
     id: UUID
     state: str
     epoch: int
-    #: Values that may not come back; without any nobody looks for one.
+    #: Number of tombstones of values; with 0 no write looks for one.
     tombstones: int
-    #: Of its project; in one that is deleted only the eraser writes.
+    #: State of the subject's project; only the eraser writes in a deleted project.
     project_state: str
 
     def require_project(self) -> None:
-        """Raise ProjectDeletedError if its project goes, or is gone."""
+        """Raise ProjectDeletedError if the project is being deleted, or was."""
         if self.project_state != Project.State.ACTIVE:
             raise ProjectDeletedError
 
 
-def hold(subjects: Collection[UUID]) -> dict[UUID, Fenced]:
-    """Read these subjects so that none can be erased before we commit. One query.
+def hold(subjects: Collection[UUID]) -> dict[UUID, FencedSubject]:
+    """Read these subjects so that nobody can erase them before we commit. One query.
 
-    SQLite's writer is alone already; on PostgreSQL the rows are share-locked, in id
-    order, and an eraser that wants them waits.
+    SQLite has only one writer. PostgreSQL share-locks the rows in id order, and an
+    eraser that wants them waits.
     """
     rows = statements.select_subjects(subjects) if subjects else []
-    return {row[0]: Fenced(*row) for row in rows}
+    return {row[0]: FencedSubject(*row) for row in rows}
 
 
-def held_until(subjects: Collection[UUID], *, at: datetime) -> dict[UUID, datetime]:
-    """Return when the last hold ends, for each of these subjects that is held.
+def list_hold_ends(subjects: Collection[UUID], *, at: datetime) -> dict[UUID, datetime]:
+    """Return the end of the last legal hold by subject, for each subject that is held.
 
-    One query. Ask it after `hold`: who opens one locks the subject, so that it is seen,
-    or waits.
+    One query. Call it after `hold`: a transaction that opens a legal hold locks the
+    subject, so it is either seen here or waits.
     """
     rows = Hold.objects.filter(subject__in=subjects, lifted_at=None, expires_at__gt=at)
     last = rows.order_by().values("subject").annotate(last=Max("expires_at"))
@@ -60,8 +60,8 @@ def held_until(subjects: Collection[UUID], *, at: datetime) -> dict[UUID, dateti
 def count_thread(project: UUID) -> None:
     """Count one more thread of the project. Raises ProjectFullError at its limit.
 
-    Raises ProjectDeletedError if it is being deleted: who begins that moves the same
-    row, so that a thread is made before it, or not at all.
+    Raises ProjectDeletedError if the project is being deleted. The start of a deletion
+    updates the same row, so a thread is made before the deletion, or not at all.
     """
     rows = Project.objects.filter(id=project, state=Project.State.ACTIVE)
     room = rows.filter(thread_count__lt=F("max_threads"))
@@ -74,16 +74,16 @@ def count_thread(project: UUID) -> None:
 def require_own_name(address: Address, name: str, subject: UUID) -> None:
     """Raise InvalidError if a new thread of the subject can't be stored by that name.
 
-    It is too long with the subject's id before it, or it begins with the id of another:
-    else who makes those could tell from a refusal what others call their threads. Or it
-    begins as those of home threads do.
+    A name is refused if it is too long once the subject's id stands before it, if it
+    begins with the id of another subject, or if it begins like the name of a home
+    thread. Otherwise a refusal could reveal the names of another subject's threads.
     """
     where = "name" if address.fresh else "path.thread"
-    if address.called and not names.valid(name):
+    if address.called and not names.is_valid(name):
         raise InvalidError(code="name", loc=where)
     if address.name.startswith(names.HOME) and not address.home:
         raise InvalidError(code="reserved_name", loc=where)
-    owner = names.owner(name)
+    owner = names.find_owner(name)
     if owner is None or owner == subject:
         return
     if Subject.objects.filter(project_id=address.project, id=owner).exists():
@@ -93,8 +93,8 @@ def require_own_name(address: Address, name: str, subject: UUID) -> None:
 def require_active(project: UUID) -> None:
     """Raise ProjectDeletedError if the project is being deleted, or was. One query.
 
-    In a transaction the answer holds until its end: on PostgreSQL the row is
-    share-locked, and who begins to delete it waits.
+    In a transaction the answer holds until its end: PostgreSQL share-locks the row, and
+    a transaction that begins the deletion waits.
     """
     if statements.select_project_state(project) != Project.State.ACTIVE:
         raise ProjectDeletedError

@@ -1,6 +1,7 @@
 """Heads: the newest state of each thread that this process writes to.
 
-Kept in memory, brought up to date inside each transaction, moved by compare-and-set.
+Heads are kept in memory, brought up to date inside each transaction, and moved by
+compare-and-set.
 """
 
 from __future__ import annotations
@@ -23,9 +24,9 @@ from memoryhub.kernel.state.state import ThreadState
 from memoryhub.models.threads import Thread
 from memoryhub.vault.registry.lru import Lru
 
-#: How long a thread's place in lists may lag behind its newest event.
+#: Maximum lag between a thread's newest event and its place in lists.
 LISTED_EVERY = timedelta(seconds=10)
-#: KiB of states kept in memory: 500 threads with 50 pages at hand each.
+#: KiB of states kept in memory: 500 threads with 50 resident pages each.
 KEPT_KIB = 32_000
 
 
@@ -34,8 +35,8 @@ class MovedError(Exception):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Head:
-    """A thread's newest state, and what of its row the writer needs."""
+class ThreadHead:
+    """A thread's newest state, and the columns of its row that the writer needs."""
 
     state: ThreadState
     name: str
@@ -43,11 +44,11 @@ class Head:
     chain: bytes
     last_type: str
     listed_at: datetime | None
-    #: Of the newest snapshot that this writer knows of.
+    #: Seq of the newest snapshot that this writer knows of.
     kept_seq: int = 0
 
     @classmethod
-    def newborn(cls, state: ThreadState, *, name: str, salt: bytes) -> Self:
+    def build_new(cls, state: ThreadState, *, name: str, salt: bytes) -> Self:
         return cls(
             state=state,
             name=name,
@@ -59,83 +60,88 @@ class Head:
 
 
 class Heads:
-    """Heads by thread. One writer's own; not shared between threads."""
+    """Heads by thread. Owned by one writer; not shared between threads."""
 
     def __init__(self) -> None:
-        self._kept: Lru[UUID, Head] = Lru(
+        self._kept: Lru[UUID, ThreadHead] = Lru(
             KEPT_KIB, name="states of threads, for writing", unit_bytes=1024
         )
-        #: Those that the batch at hand names, or why they can't be written to.
-        self._held: dict[tuple[UUID, str], Head | Refusal] = {}
-        #: Their subjects.
+        #: Heads of the threads that the current batch names, or why a thread can't be
+        #: written.
+        self._held: dict[tuple[UUID, str], ThreadHead | Refusal] = {}
+        #: Subjects of those threads.
         self._owners: dict[tuple[UUID, str], UUID] = {}
 
     def refresh(self, addresses: Iterable[Address], *, locked: bool) -> None:
-        """Bring the heads of these threads up to date. One query, and one a tail."""
+        """Bring the heads of these threads up to date. One query, one for each tail."""
         names: dict[UUID, set[str]] = {}
         for address in addresses:
             names.setdefault(address.project, set()).update(address.names)
         self._held, self._owners = {}, {}
         for row in statements.select_heads(names, locked=locked):
             thread, project, name, subject, seq, digest = row
-            self._held[project, name] = self._current(thread, seq, digest)
+            self._held[project, name] = self._load_current(thread, seq, digest)
             self._owners[project, name] = subject
 
-    def held(self) -> list[Head]:
-        return [head for head in self._held.values() if isinstance(head, Head)]
+    def list_held(self) -> list[ThreadHead]:
+        return [head for head in self._held.values() if isinstance(head, ThreadHead)]
 
-    def holds(self, address: Address) -> bool:
-        """Return whether there is a thread of such a name, however damaged."""
-        return any(self._owned(address, name) for name in address.names)
+    def has_thread(self, address: Address) -> bool:
+        """Return whether any thread has one of the address's names, even if damaged."""
+        return any(self._is_reachable(address, name) for name in address.names)
 
-    def find(self, address: Address, name: str) -> Head | None:
-        """Return the head of that name.
+    def find(self, address: Address, name: str) -> ThreadHead | None:
+        """Return the head of the thread with that name.
 
-        Raises the Refusal that a damaged thread answers. What a bound key calls so is
-        its subject's: another's is not even damaged.
+        Raises the Refusal of a damaged thread. A name used by a key that is bound to a
+        subject finds threads of that subject only; even damage of another's thread is
+        not shown.
         """
-        if not self._owned(address, name):
+        if not self._is_reachable(address, name):
             return None
         head = self._held[address.project, name]
         if isinstance(head, Refusal):
             raise head
         return head
 
-    def _owned(self, address: Address, name: str) -> bool:
+    def _is_reachable(self, address: Address, name: str) -> bool:
         owner = self._owners.get((address.project, name))
-        return owner is not None and address.reaches(owner)
+        return owner is not None and address.can_reach(owner)
 
-    def accept(self, heads: Iterable[Head]) -> None:
-        """Remember what is now on disk."""
+    def accept(self, heads: Iterable[ThreadHead]) -> None:
+        """Remember the heads that are now on disk."""
         for head in heads:
             self._kept.put(head.state.id, head, weight=head.state.size)
 
-    def _current(self, thread: UUID, seq: int, digest: bytes) -> Head | Refusal:
-        """The kept head if it is still true, else brought up by the missing tail."""
+    def _load_current(
+        self, thread: UUID, seq: int, digest: bytes
+    ) -> ThreadHead | Refusal:
+        """Return the kept head, after folding the missing tail onto it if needed."""
         kept = self._kept.get(thread)
         if kept and kept.state.seq == seq and kept.chain == digest:
             return kept
         try:
-            head = _loaded(thread, kept)
+            head = _load_head(thread, kept)
         except Refusal as refusal:
-            # One damaged thread must not void the batch of all others.
+            # One damaged thread must not fail the batch for all others.
             return refusal
         self.accept([head])
         return head
 
 
-def _loaded(thread: UUID, kept: Head | None) -> Head:
+def _load_head(thread: UUID, kept: ThreadHead | None) -> ThreadHead:
     row = Thread.objects.select_related("subject").get(id=thread)
     if row.status == Thread.Status.ERASED:
-        # It is never folded again: its names are being blanked, one event at a time.
+        # An erased thread is never folded again: its names are being blanked, event by
+        # event.
         raise ThreadErasedError
     if row.status == Thread.Status.IMPORTING:
-        # Its journal says what it will be once it is opened.
+        # The journal gives the status that the thread will have once opened.
         raise NotFoundError
-    folded = _caught_up(row, kept)
+    folded = _catch_up(row, kept)
     if folded.chain != bytes(row.head_hash):
         raise CorruptError(seq=row.head_seq)
-    return Head(
+    return ThreadHead(
         state=folded.state,
         name=row.name,
         salt=bytes(row.name_salt),
@@ -146,26 +152,31 @@ def _loaded(thread: UUID, kept: Head | None) -> Head:
     )
 
 
-def write(moved: Mapping[UUID, tuple[Head, Head]]) -> None:
-    """Insert new threads, move the others. Raises MovedError if one was moved."""
+def write(moved: Mapping[UUID, tuple[ThreadHead, ThreadHead]]) -> None:
+    """Insert new threads, update the others.
+
+    Raises MovedError if another process moved a thread.
+    """
     new = [after for before, after in moved.values() if before.state.seq == 0]
     if new:
-        Thread.objects.bulk_create([_row(head) for head in new])
-    # In one order everywhere, so that two processes can't wait for each other.
+        Thread.objects.bulk_create([_build_row(head) for head in new])
+    # Sort the updates, so that two processes can't wait for each other.
     pairs = [moved[thread] for thread in sorted(moved, key=attrgetter("int"))]
     pairs = [pair for pair in pairs if pair[0].state.seq]
-    for ordinary, run in groupby(pairs, key=lambda pair: _ordinary(*pair)):
+    for ordinary, run in groupby(pairs, key=lambda pair: _is_plain_append(*pair)):
         if ordinary:
-            _append(list(run))
+            _append_threads(list(run))
         else:
             for before, after in run:
-                _move(before, after)
+                _move_thread(before, after)
     projections.write_labels(
-        after.state for before, after in moved.values() if _relabelled(before, after)
+        after.state
+        for before, after in moved.values()
+        if _has_new_labels(before, after)
     )
 
 
-def listed(head: Head) -> Head:
+def refresh_listed_at(head: ThreadHead) -> ThreadHead:
     """Return the head with its time in lists brought up to date, if that is due."""
     at = head.state.at
     if at is None or (head.listed_at and at - head.listed_at < LISTED_EVERY):
@@ -173,20 +184,22 @@ def listed(head: Head) -> Head:
     return replace(head, listed_at=at)
 
 
-def _caught_up(row: Thread, kept: Head | None) -> log.Folded:
+def _catch_up(row: Thread, kept: ThreadHead | None) -> log.FoldedThread:
     if kept and kept.state.seq < row.head_seq:
-        start = log.Folded(state=kept.state, chain=kept.chain, kept_seq=kept.kept_seq)
+        start = log.FoldedThread(
+            state=kept.state, chain=kept.chain, kept_seq=kept.kept_seq
+        )
         folded = log.follow(start, up_to=row.head_seq)
         if folded.chain == bytes(row.head_hash):
             return folded
-    # Never seen, or the database is not the one we knew: fold it anew.
-    return log.state_at(row, row.head_seq)
+    # Never loaded, or the database was replaced: fold the thread anew.
+    return log.fold_thread(row, row.head_seq)
 
 
-def _row(head: Head) -> Thread:
+def _build_row(head: ThreadHead) -> Thread:
     state = head.state
     assert state.at is not None
-    columns = projections.columns(state)
+    columns = projections.build_columns(state)
     return Thread(
         id=state.id,
         project_id=state.project,
@@ -195,52 +208,56 @@ def _row(head: Head) -> Thread:
         head_hash=head.chain,
         last_event_type=head.last_type,
         listed_at=state.at,
-        levels_due=projections.levels_due(state),
-        observer_due=projections.observer_due(state),
+        levels_due=projections.needs_levels(state),
+        observer_due=projections.needs_observer(state),
         **columns,
-        **listed_columns.copied(columns),
+        **listed_columns.copy_columns(columns),
     )
 
 
-def _append(pairs: Sequence[tuple[Head, Head]]) -> None:
-    if _APPENDED.rows([_moving(*pair) for pair in pairs]) != len(pairs):
+def _append_threads(pairs: Sequence[tuple[ThreadHead, ThreadHead]]) -> None:
+    if _APPENDED.update([_build_move_values(*pair) for pair in pairs]) != len(pairs):
         raise MovedError
 
 
-def _move(before: Head, after: Head) -> None:
-    changes = projections.changed_columns(before.state, after.state)
-    changes["levels_due"] = projections.levels_due(after.state)
-    changes["observer_due"] = projections.observer_due(after.state)
+def _move_thread(before: ThreadHead, after: ThreadHead) -> None:
+    changes = projections.diff_columns(before.state, after.state)
+    changes["levels_due"] = projections.needs_levels(after.state)
+    changes["observer_due"] = projections.needs_observer(after.state)
     if after.last_type != before.last_type:
         changes["last_event_type"] = after.last_type
     if after.listed_at != before.listed_at:
         changes["listed_at"] = after.listed_at
-        changes |= listed_columns.copied(changes)
+        changes |= listed_columns.copy_columns(changes)
     rows = Thread.objects.filter(id=after.state.id, head_seq=before.state.seq)
     if not rows.update(**changes, head_hash=after.chain):
         raise MovedError
 
 
 _APPENDED = Move(
-    *projections.MOVING, "levels_due", "observer_due", "head_hash", "last_event_type"
+    *projections.APPEND_COLUMNS,
+    "levels_due",
+    "observer_due",
+    "head_hash",
+    "last_event_type",
 )
 
 
-def _ordinary(before: Head, after: Head) -> bool:
-    """Whether the thread only grew: the case of nearly every append."""
+def _is_plain_append(before: ThreadHead, after: ThreadHead) -> bool:
+    """Return whether the thread only grew: the case of nearly every append."""
     if before.state.seq == 0 or before.listed_at != after.listed_at:
         return False
-    return projections.settled(before.state, after.state)
+    return projections.is_plain_append(before.state, after.state)
 
 
-def _moving(before: Head, after: Head) -> tuple[object, ...]:
+def _build_move_values(before: ThreadHead, after: ThreadHead) -> tuple[object, ...]:
     state = after.state
-    moved = projections.moving_values(state)
-    due = projections.levels_due(state), projections.observer_due(state)
+    moved = projections.build_append_values(state)
+    due = projections.needs_levels(state), projections.needs_observer(state)
     new = (*moved, *due, after.chain, after.last_type)
     return (*new, state.id, before.state.seq)
 
 
-def _relabelled(before: Head, after: Head) -> bool:
+def _has_new_labels(before: ThreadHead, after: ThreadHead) -> bool:
     old = before.state.labels if before.state.seq else ()
     return old != after.state.labels

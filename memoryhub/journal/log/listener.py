@@ -1,6 +1,6 @@
-"""The listener: learns by the channel layer which threads moved, in any process.
+"""The listener: hears through the channel layer which threads moved, in any process.
 
-It loses what the layer loses, so whoever listens looks from time to time as well.
+It loses the notices that the layer loses, so each user of a listener also polls.
 """
 
 from __future__ import annotations
@@ -19,21 +19,22 @@ from memoryhub.journal.log.announce import doorbell
 
 log = structlog.get_logger()
 
-#: A layer that is away must not hold anybody up; looks stand in for it.
+#: Seconds to wait for an absent layer, which must not delay anybody; polling replaces
+#: it.
 LAYER_SECONDS = 0.25
-#: Between two tries at a layer that is away.
+#: Seconds between two tries at an absent layer.
 RETRY_SECONDS = 1.0
-#: For work that was cancelled to end in.
+#: Seconds for cancelled work to end.
 END_SECONDS = 0.1
 
 
-def of_thread(thread: UUID) -> str:
-    """Return the group that hears of a thread."""
+def name_thread_group(thread: UUID) -> str:
+    """Return the name of the channel group that receives a thread's notices."""
     return f"thread.{thread}"
 
 
 class Listener:
-    """One channel of the layer, for all that one part of a process listens to."""
+    """One channel of the layer, for everything to which a part of a process listens."""
 
     def __init__(self, name: str) -> None:
         self._name = name
@@ -41,27 +42,27 @@ class Listener:
         self._channel = ""
 
     @property
-    def broken(self) -> bool:
-        """Whether commits of other processes are not heard of."""
-        return self._deaf or doorbell.broken or _alone()
+    def is_broken(self) -> bool:
+        """Whether this listener misses commits of other processes."""
+        return self._deaf or doorbell.broken or _is_isolated()
 
     async def listen(
         self,
         hear: Callable[[UUID, int], None],
         groups: Callable[[], Collection[str]],
     ) -> None:
-        """Hand over notices until cancelled, though the layer may come and go.
+        """Pass notices to `hear` until cancelled, across outages of the layer.
 
-        `groups` are asked for again each time the layer has come back.
+        Calls `groups` again each time the layer has come back.
         """
-        if _alone():
+        if _is_isolated():
             log.warning("ear.polling", of=self._name)
         hearing = asyncio.create_task(self._listen(hear, groups))
         try:
             await asyncio.wait([hearing])
         finally:
-            # Layers' clients send with `wait_for`, which before Python 3.12 forgets a
-            # cancellation that comes just as its work ends.
+            # Layers' clients send with `wait_for`, which before Python 3.12 loses a
+            # cancellation that arrives just as its work ends.
             while not hearing.done():
                 hearing.cancel()
                 await asyncio.wait([hearing], timeout=END_SECONDS)
@@ -73,8 +74,8 @@ class Listener:
     ) -> None:
         while True:
             try:
-                layer = _layer()
-                # One prefix for all ears: a layer waits for one at a time.
+                layer = _get_layer()
+                # One prefix for all listeners: a layer waits for one prefix at a time.
                 self._channel = await layer.new_channel("ear")
                 await self._join(groups())
                 self._deaf = False
@@ -88,30 +89,32 @@ class Listener:
                 await asyncio.sleep(RETRY_SECONDS)
 
     async def join(self, groups: Collection[str]) -> None:
-        """Listen to these as well. A layer that is away is not waited for."""
+        """Listen to these groups as well. An absent layer is not waited for."""
         with suppress(Exception):
             async with asyncio.timeout(LAYER_SECONDS):
                 await self._join(groups)
 
     async def leave(self, groups: Collection[str]) -> None:
-        """Listen to these no more."""
-        layer = _layer()
+        """Stop listening to these groups."""
+        layer = _get_layer()
         with suppress(Exception):
             async with asyncio.timeout(LAYER_SECONDS):
                 for group in groups:
                     await layer.group_discard(group, self._channel)
 
     async def _join(self, groups: Collection[str]) -> None:
-        layer = _layer()
+        layer = _get_layer()
         for group in groups:
             await layer.group_add(group, self._channel)
 
 
-def _alone() -> bool:
-    """Other processes may write to the database, and we can't hear of them."""
-    return isinstance(_layer(), InMemoryChannelLayer) and connection.vendor != "sqlite"
+def _is_isolated() -> bool:
+    """Return whether other processes may write to the database unheard by us."""
+    return (
+        isinstance(_get_layer(), InMemoryChannelLayer) and connection.vendor != "sqlite"
+    )
 
 
-def _layer() -> Any:
-    # Its stubs know the base class only, which has no methods.
+def _get_layer() -> Any:
+    # The library's stubs know the base class only, which has no methods.
     return get_channel_layer()

@@ -12,13 +12,13 @@ from pydantic import ValidationError
 from memoryhub.errors import CorruptError, NewerFormatError, SeqUnknownError
 from memoryhub.journal.log import chain, snapshots
 from memoryhub.journal.rows import statements
-from memoryhub.journal.rows.rows import EventRow
+from memoryhub.journal.rows.rows import EventTableRow
 from memoryhub.kernel.registry import TYPES
-from memoryhub.kernel.replay import Recorded, evolve
+from memoryhub.kernel.replay import RecordedEvent, evolve
 from memoryhub.kernel.state.events import REPLAY_FORMAT
 from memoryhub.kernel.state.state import ThreadState
 from memoryhub.kernel.text import strict_json
-from memoryhub.kernel.threads.threads import inherit
+from memoryhub.kernel.threads.threads import inherit_state
 from memoryhub.models.events import Event
 from memoryhub.models.subjects import Subject
 from memoryhub.models.threads import Thread
@@ -27,29 +27,30 @@ from memoryhub.vault.registry.lru import Lru
 
 #: Events read at once; bounds the memory of a fold.
 CHUNK = 1000
-#: Events that name the format they were written in. Asking each event whether it does
-#: would take half as long as parsing it.
+#: Events that name the format they were written in. Asking every event for it would
+#: take half as long as parsing the event.
 _FORMATTED = frozenset(
     kind for kind in TYPES.values() if "replay_format" in kind.model_fields
 )
-#: States that `Origins` keeps, least recently asked for first out.
+#: States that `Origins` keeps; evicts the least recently used.
 KEPT = 1_000
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Folded:
-    """A thread as of a seq: its state, and the chain at that event."""
+class FoldedThread:
+    """A thread at a seq: its state, and the chain's hash at that event."""
 
     state: ThreadState
     chain: bytes
-    #: Of the snapshot that the fold began with; 0 without one.
+    #: Seq of the snapshot that the fold began with; 0 without a snapshot.
     kept_seq: int = 0
 
 
-def recorded(row: Event | EventRow | statements.FoldedRow) -> Recorded:
+def to_recorded(row: Event | EventTableRow | statements.FoldedRow) -> RecordedEvent:
     """Return the kernel's event of a stored row.
 
-    Raises NewerFormatError on an unknown type, CorruptError on a body that is none.
+    Raises NewerFormatError for an unknown type, CorruptError for a body that can't be
+    parsed.
     """
     kind = TYPES.get(row.type)
     if kind is None:
@@ -60,7 +61,7 @@ def recorded(row: Event | EventRow | statements.FoldedRow) -> Recorded:
         raise CorruptError(seq=row.seq) from None
     if kind in _FORMATTED and event.replay_format > REPLAY_FORMAT:  # type: ignore[attr-defined]  # they have it
         raise NewerFormatError(replay_format=REPLAY_FORMAT)
-    return Recorded(seq=row.seq, at=row.at, actor=row.actor, event=event)
+    return RecordedEvent(seq=row.seq, at=row.at, actor=row.actor, event=event)
 
 
 def iter_rows(
@@ -78,76 +79,84 @@ def iter_rows(
         after = batch[-1].seq
 
 
-def empty_state(thread: Thread) -> ThreadState:
-    """Return the state into which a thread's first event is folded, unless a fork's."""
+def build_empty_state(thread: Thread) -> ThreadState:
+    """Return the state onto which a thread's first event is folded, if not a fork."""
     return ThreadState(
         id=thread.id, project=thread.project_id, subject=thread.subject_id
     )
 
 
 class Origins:
-    """What forks inherit, folded once for all threads that one command looks at.
+    """Inherited states of forks, folded once for all threads that one command reads.
 
-    Made anew by each: without it the threads of a chain of forks would fold all their
-    ancestors again, each for itself.
+    Each command makes its own. Without it each thread of a chain of forks would fold
+    all its ancestors again.
     """
 
     def __init__(self) -> None:
         self._kept: Lru[tuple[UUID, int], ThreadState] = Lru(KEPT)
 
-    def at(self, parent: UUID, seq: int) -> ThreadState:
-        """Return the parent as of `seq`, which can't change any more."""
+    def fold_state(self, parent: UUID, seq: int) -> ThreadState:
+        """Return the parent's state at `seq`, which can't change any more."""
         state = self._kept.get((parent, seq))
         if state is None:
             rows = Thread.objects.select_related("subject").filter(id=parent)
             row = rows.first()
             if row is None:
                 raise CorruptError(missing_seq=1)
-            state = state_at(row, seq, origins=self).state
+            state = fold_thread(row, seq, origins=self).state
             self._kept.put((parent, seq), state)
         return state
 
 
-def origin(thread: Thread, *, origins: Origins | None = None) -> ThreadState:
-    """Return the state into which the first event is folded: empty, or a fork's."""
-    state = empty_state(thread)
+def build_origin(thread: Thread, *, origins: Origins | None = None) -> ThreadState:
+    """Return the state onto which the first event is folded: empty, or a fork's."""
+    state = build_empty_state(thread)
     if thread.parent_id is None or thread.fork_seq is None:
         return state
-    return inherit((origins or Origins()).at(thread.parent_id, thread.fork_seq), state)
+    return inherit_state(
+        (origins or Origins()).fold_state(thread.parent_id, thread.fork_seq), state
+    )
 
 
-def state_at(thread: Thread, seq: int, *, origins: Origins | None = None) -> Folded:
-    """Return the thread as of `seq`: the nearest snapshot, then a fold.
+def fold_thread(
+    thread: Thread, seq: int, *, origins: Origins | None = None
+) -> FoldedThread:
+    """Return the thread's state at `seq`: the nearest snapshot, then a fold.
 
     Raises SeqUnknownError beyond the head, CorruptError when events are missing.
     """
     if seq > thread.head_seq or seq < 0:
         raise SeqUnknownError
-    base = snapshots.latest(thread, up_to=seq)
+    base = snapshots.find_latest(thread, up_to=seq)
     start = (
-        Folded(state=base, chain=chain_at(thread.id, base.seq), kept_seq=base.seq)
+        FoldedThread(
+            state=base, chain=get_chain(thread.id, base.seq), kept_seq=base.seq
+        )
         if base
-        else Folded(state=origin(thread, origins=origins), chain=chain.GENESIS)
+        else FoldedThread(
+            state=build_origin(thread, origins=origins), chain=chain.GENESIS
+        )
     )
     return follow(start, up_to=seq)
 
 
-def follow(start: Folded, *, up_to: int) -> Folded:
+def follow(start: FoldedThread, *, up_to: int) -> FoldedThread:
     """Fold the events after `start` through `up_to`."""
     state, digest = start.state, start.chain
     for row in _iter_folded(state.id, after=state.seq, up_to=up_to):
         if row.seq != state.seq + 1:
             break
-        state, digest = evolve(state, recorded(row)), row.chain
+        state, digest = evolve(state, to_recorded(row)), row.chain
     if state.seq != up_to:
         raise CorruptError(missing_seq=state.seq + 1)
-    return Folded(state=state, chain=bytes(digest), kept_seq=start.kept_seq)
+    return FoldedThread(state=state, chain=bytes(digest), kept_seq=start.kept_seq)
 
 
 def _iter_folded(
     thread: UUID, *, after: int, up_to: int
 ) -> Iterator[statements.FoldedRow]:
-    """Yield what a fold reads of the events after a seq; models take longer."""
+    """Yield the columns of events after a seq that a fold reads; models take longer."""
     while after < up_to:
         rows = statements.select_folded(thread, after=after, up_to=up_to, limit=CHUNK)
         yield from rows
@@ -156,15 +165,15 @@ def _iter_folded(
         after = rows[-1].seq
 
 
-def states(thread: Thread) -> Iterator[ThreadState]:
+def iter_states(thread: Thread) -> Iterator[ThreadState]:
     """Yield the state after each event of a thread, folded from the first on."""
-    state = origin(thread)
+    state = build_origin(thread)
     for row in iter_rows(thread.id, up_to=thread.head_seq):
-        state = evolve(state, recorded(row))
+        state = evolve(state, to_recorded(row))
         yield state
 
 
-def chain_at(thread: UUID, seq: int) -> bytes:
+def get_chain(thread: UUID, seq: int) -> bytes:
     digest = statements.select_chain(thread, seq)
     if digest is None:
         raise CorruptError(missing_seq=seq)
@@ -172,9 +181,9 @@ def chain_at(thread: UUID, seq: int) -> bytes:
 
 
 def open_payload(
-    subject: Subject, project: UUID, row: Event | EventRow
+    subject: Subject, project: UUID, row: Event | EventTableRow
 ) -> dict[str, Any] | None:
-    """Open the content of an event; None once erased or if it never had any."""
+    """Open the content of an event; None once erased, or without content."""
     if row.payload is None:
         return None
     place = payloads.PayloadAddress(
@@ -185,17 +194,17 @@ def open_payload(
         purpose=payloads.Purpose.PAYLOAD,
     )
     sealed = bytes(row.payload)
-    opened = keys.subject_keys(subject.id, epoch=subject.epoch)
-    plain: dict[str, Any] = strict_json.kept(
+    opened = keys.get_subject_keys(subject.id, epoch=subject.epoch)
+    plain: dict[str, Any] = strict_json.parse_stored(
         payloads.open_sealed(opened, place, sealed)
     )
     return plain
 
 
-def contents(
+def open_contents(
     subject: Subject, project: UUID, thread: UUID, seqs: Sequence[int]
 ) -> dict[int, dict[str, Any]]:
-    """Open the payloads of these events, by seq; erased ones are left out.
+    """Open the payloads of these events, by seq; leave out erased payloads.
 
     One query. `subject` must be read in the same request: its epoch decides which key
     opens.

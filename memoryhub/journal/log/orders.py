@@ -1,4 +1,4 @@
-"""What is handed to the writer, and what comes back."""
+"""Orders handed to the writer, and the receipts that come back."""
 
 from __future__ import annotations
 
@@ -12,18 +12,18 @@ from memoryhub.kernel.commands import (
     EraseRecords,
     EraseThread,
 )
-from memoryhub.kernel.replay import Recorded
-from memoryhub.kernel.state.bodies import Event
-from memoryhub.kernel.state.events import Limits
+from memoryhub.kernel.replay import RecordedEvent
+from memoryhub.kernel.state.bodies import EventBody
+from memoryhub.kernel.state.events import ThreadConfig
 from memoryhub.kernel.state.state import ThreadState
 from memoryhub.kernel.text import names
 
-EventType = TypeVar("EventType", bound=Event)
+EventType = TypeVar("EventType", bound=EventBody)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Birth:
-    """How to make the thread when its name is new, in the same transaction."""
+class NewThread:
+    """Instruction to create the thread in the same transaction if its name is new."""
 
     subject: UUID
     command: CreateThread
@@ -31,53 +31,56 @@ class Birth:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Address:
-    """A thread by its project and name."""
+    """A thread addressed by its project and name."""
 
     project: UUID
     name: str
-    #: None: a name that is unknown is refused with NotFoundError.
-    birth: Birth | None = None
+    #: None: an unknown name is refused with NotFoundError.
+    birth: NewThread | None = None
     #: The name must be free; the command itself makes the thread.
     fresh: bool = False
     #: The subject that a key is bound to; threads of others are not found.
     bound: UUID | None = None
-    #: The name is what such a key says.
+    #: The name was given by such a bound key.
     called: bool = False
-    #: It is a subject's home thread, made anew after one that was erased.
+    #: A subject's home thread; made anew if the last one was erased.
     home: bool = False
 
     @classmethod
-    def of_home(
+    def build_home(
         cls, project: UUID, subject: UUID, *, bound: UUID | None = None
     ) -> Address:
-        """Return the home thread of a subject of the project, made if it is absent."""
-        command = CreateThread(subject=subject, config=Limits(blocks=False), home=True)
+        """Return the address of a subject's home thread, which is made if absent."""
+        command = CreateThread(
+            subject=subject, config=ThreadConfig(blocks=False), home=True
+        )
         return cls(
             project=project,
-            name=names.home(subject),
-            birth=Birth(subject=subject, command=command),
+            name=names.build_home_name(subject),
+            birth=NewThread(subject=subject, command=command),
             bound=bound,
             home=True,
         )
 
     @property
     def names(self) -> tuple[str, ...]:
-        """Under which the thread may be stored, the first for a new one.
+        """Names under which the thread may be stored, the first for a new thread.
 
-        Others name threads of the subject too: those are found by a bound key as well.
+        Other keys name threads of the subject too: a bound key finds those threads as
+        well.
         """
         if not self.called:
             return (self.name,)
         assert self.bound is not None
-        return (names.of_subject(self.bound, self.name), self.name)
+        return (names.add_subject(self.bound, self.name), self.name)
 
-    def reaches(self, subject: UUID) -> bool:
+    def can_reach(self, subject: UUID) -> bool:
         """Return whether the name can mean a thread of the subject."""
         return not self.called or subject == self.bound
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Request:
+class KeyedRequest:
     """An Idempotency-Key and the bytes that a repeat must have in common."""
 
     key: str
@@ -87,39 +90,39 @@ class Request:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Order:
-    """A command on its way: to whom, from whom, under which conditions."""
+    """A command on its way: its address, its actor and its conditions."""
 
     address: Address
     command: Command
     #: `agent:<key prefix>`, `operator:<id>`, `import`, `worker:<kind>`,
     #: `eraser:<erasure>`.
     actor: str
-    #: The head seq that the sender saw; another one is a StaleError.
+    #: The head seq that the sender saw; a different head raises StaleError.
     if_match: int | None = None
-    #: The subject's epoch in which the texts were read that the command was made of;
-    #: another one is a StaleError, for something was erased since.
+    #: The subject's epoch when the texts behind the command were read; a different
+    #: epoch raises StaleError, because something was erased since.
     epoch: int | None = None
-    request: Request | None = None
-    #: Bytes it weighs against the queue's bound.
+    request: KeyedRequest | None = None
+    #: Bytes counted against the queue's bound.
     size: int = 0
 
     @property
-    def erases(self) -> bool:
-        """Whether it is the eraser's: let through whatever the subject's state is."""
+    def is_erasure(self) -> bool:
+        """Whether the eraser sent it: accepted in every state of the subject."""
         return isinstance(self.command, EraseThread | EraseRecords)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Receipt:
-    """A command is on disk: the events it led to, oldest first."""
+class OrderReceipt:
+    """Result of a committed command: the events that it led to, oldest first."""
 
     thread: UUID
     subject: UUID
-    #: As it was addressed.
+    #: The name by which the order addressed the thread.
     name: str
     #: The thread's head after the command.
     seq: int
-    events: tuple[Recorded, ...]
+    events: tuple[RecordedEvent, ...]
     #: Turns that had begun once the command was done.
     turn: int
     #: The thread did not exist before.
@@ -129,10 +132,10 @@ class Receipt:
     #: The thread after the command; None when it was served before.
     state: ThreadState | None = None
 
-    def one(self, kind: type[EventType]) -> EventType:
+    def get_event(self, kind: type[EventType]) -> EventType:
         """Return the only event of a kind."""
-        (event,) = self.all(kind)
+        (event,) = self.list_events(kind)
         return event
 
-    def all(self, kind: type[EventType]) -> list[EventType]:
+    def list_events(self, kind: type[EventType]) -> list[EventType]:
         return [each.event for each in self.events if isinstance(each.event, kind)]

@@ -1,7 +1,7 @@
-"""Outlines: heads made of the threads' rows alone, for an order that needs no more.
+"""Outlines: heads built from the threads' rows alone, without folding.
 
-A thread is ended without folding its journal: what that would need a key for may be
-gone already, and nothing of it stays in the state.
+Erasing a thread must not fold its journal: the key may be gone already, and nothing of
+the folded state remains.
 """
 
 from __future__ import annotations
@@ -10,21 +10,21 @@ from uuid import UUID
 
 import orjson
 
-from memoryhub.journal.log.heads import Head, Heads
-from memoryhub.kernel.state.events import Limits
+from memoryhub.journal.log.heads import Heads, ThreadHead
+from memoryhub.kernel.state.events import ThreadConfig
 from memoryhub.kernel.state.paging import Paging
-from memoryhub.kernel.state.paging_config import settings_of
-from memoryhub.kernel.state.state import Scope, Segment, ThreadState
+from memoryhub.kernel.state.paging_config import build_settings
+from memoryhub.kernel.state.state import LineageSegment, ScopeLabels, ThreadState
 from memoryhub.models.threads import Thread
 
 
-class Outlines(Heads):
-    """Heads as the rows tell of them. Good for `EraseThread`, and for nothing else."""
+class OutlineHeads(Heads):
+    """Partial heads read from columns without folding, for `EraseThread` only."""
 
-    def _current(self, thread: UUID, seq: int, digest: bytes) -> Head:
+    def _load_current(self, thread: UUID, seq: int, digest: bytes) -> ThreadHead:
         row = Thread.objects.get(id=thread)
-        return Head(
-            state=outline(row),
+        return ThreadHead(
+            state=build_outline(row),
             name=row.name,
             salt=bytes(row.name_salt),
             chain=bytes(row.head_hash),
@@ -34,10 +34,10 @@ class Outlines(Heads):
         )
 
 
-def outline(row: Thread) -> ThreadState:
+def build_outline(row: Thread) -> ThreadState:
     """Return the thread's counts, settings and names, without pages and memory."""
-    lineage = _lineage(row)
-    config = Limits(**orjson.loads(row.config))
+    lineage = _parse_lineage(row)
+    config = ThreadConfig(**orjson.loads(row.config))
     return ThreadState(
         id=row.id,
         project=row.project_id,
@@ -45,7 +45,7 @@ def outline(row: Thread) -> ThreadState:
         seq=row.head_seq,
         at=row.last_event_at,
         status=row.status,  # type: ignore[arg-type]  # closed words
-        scope=_scope(row),
+        scope=_build_scope(row),
         labels=tuple(orjson.loads(row.labels).items()),
         config=config,
         depth=len(lineage),
@@ -57,19 +57,19 @@ def outline(row: Thread) -> ThreadState:
         token_count=row.token_count,
         byte_count=row.byte_count,
         active_at=row.last_active_at,
-        paging=Paging(settings=settings_of(config)),
+        paging=Paging(settings=build_settings(config)),
     )
 
 
-def _lineage(row: Thread) -> tuple[Segment, ...]:
+def _parse_lineage(row: Thread) -> tuple[LineageSegment, ...]:
     return tuple(
-        Segment(thread=UUID(home), first=first, end=end, up_to_seq=seq)
+        LineageSegment(thread=UUID(home), first=first, end=end, up_to_seq=seq)
         for home, first, end, seq in orjson.loads(row.lineage)
     )
 
 
-def _scope(row: Thread) -> Scope:
-    return Scope(
+def _build_scope(row: Thread) -> ScopeLabels:
+    return ScopeLabels(
         agent_type=row.agent_type,
         agent_instance=row.agent_instance,
         session=row.session,

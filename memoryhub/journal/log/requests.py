@@ -1,7 +1,7 @@
 """Requests served under an Idempotency-Key: one effect each, for 24 hours.
 
-Only digests, ids and seqs are kept; a repeat's answer is read again: from the journal,
-or, of what is about a person, from its rows as they are by then.
+The table keeps only digests, ids and seqs. The answer to a repeat is read again: from
+the journal, or, for a request about a person, from the person's current rows.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from django.db.models import Q, QuerySet
 
 from memoryhub.errors import IdempotencyMismatchError, InProgressError
 from memoryhub.journal.log import log
-from memoryhub.journal.log.orders import Order, Receipt, Request
+from memoryhub.journal.log.orders import KeyedRequest, Order, OrderReceipt
 from memoryhub.models.events import Event, RequestKey
 from memoryhub.models.server.clock import clock
 from memoryhub.models.slots import Slot
@@ -30,23 +30,23 @@ KEPT_FOR = timedelta(hours=24)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Served:
-    """A request that had its effect: what it was, and the events it led to."""
+class ServedRequest:
+    """A request that had its effect: its fingerprint, and the events that it led to."""
 
     request: bytes
     subject: UUID
-    #: None: it was about a person, and no order.
+    #: None: a request about a person, without an order.
     thread: UUID | None
     first_seq: int
     last_seq: int
-    fresh: Receipt | None = None
+    fresh: OrderReceipt | None = None
 
     @classmethod
-    def of(cls, order: Order, receipt: Receipt) -> Self:
+    def from_order(cls, order: Order, receipt: OrderReceipt) -> Self:
         seqs = [recorded.seq for recorded in receipt.events]
         assert receipt.state is not None
         return cls(
-            request=PersonRequest.of(order).fingerprint,
+            request=PersonRequest.from_order(order).fingerprint,
             subject=receipt.state.subject,
             thread=receipt.thread,
             first_seq=seqs[0] if seqs else receipt.seq + 1,
@@ -54,7 +54,7 @@ class Served:
             fresh=receipt,
         )
 
-    def receipt(self) -> Receipt:
+    def get_receipt(self) -> OrderReceipt:
         """Return the first answer again: from this batch, or from the journal."""
         if self.fresh is not None:
             return replace(self.fresh, replayed=True)
@@ -65,9 +65,9 @@ class Served:
         turn = slots.values_list("turn", flat=True).first()
         rows = Event.objects.filter(thread=thread, seq__range=seqs)
         events = tuple(
-            log.recorded(row) for row in rows.defer("payload").order_by("seq")
+            log.to_recorded(row) for row in rows.defer("payload").order_by("seq")
         )
-        return Receipt(
+        return OrderReceipt(
             thread=self.thread,
             subject=self.subject,
             name=thread.name,
@@ -81,45 +81,45 @@ class Served:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PersonRequest:
-    """Who asks for something, and under which Idempotency-Key."""
+    """A request's Idempotency-Key with the project and subject of the asker."""
 
     project: UUID
     #: The subject that the asker's key is bound to.
     bound: UUID | None
-    request: Request
+    request: KeyedRequest
 
     @classmethod
-    def of(cls, order: Order) -> Self:
+    def from_order(cls, order: Order) -> Self:
         assert order.request is not None
         address = order.address
         return cls(project=address.project, bound=address.bound, request=order.request)
 
     @property
     def digest(self) -> bytes:
-        """Keyed digest of the client's key, so that a leaked table tells nothing."""
-        # A key that is bound to a subject has Idempotency-Keys of its own, so that it
-        # can't be answered with what another subject's memory was told.
+        """Keyed digest of the client's key, so that a leaked table reveals nothing."""
+        # A key bound to a subject has its own Idempotency-Keys, so that no repeat is
+        # answered with another subject's memory.
         owner = b"" if self.bound is None else self.bound.bytes
-        return self._keyed(owner + b"|" + self.request.key.encode())
+        return self._compute_digest(owner + b"|" + self.request.key.encode())
 
     @property
     def fingerprint(self) -> bytes:
-        """Keyed digest of what a repeat must have in common with the first."""
-        return self._keyed(self.request.fingerprint)
+        """Keyed digest of the bytes that a repeat must share with the first request."""
+        return self._compute_digest(self.request.fingerprint)
 
-    def _keyed(self, text: bytes) -> bytes:
-        ids = keys.project_key(self.project).ids
+    def _compute_digest(self, text: bytes) -> bytes:
+        ids = keys.get_project_key(self.project).ids
         return hashlib.blake2b(text, key=ids, digest_size=16).digest()
 
 
 def find(request: PersonRequest | None) -> RequestKey | None:
-    """Return what a request about a person led to, if it was served before.
+    """Return the record of a request about a person, if it was served before.
 
     One query. Raises IdempotencyMismatchError for another request under the same key.
     """
     if request is None:
         return None
-    row = _kept(request).filter(created_at__gt=clock.now() - KEPT_FOR).first()
+    row = _filter_keys(request).filter(created_at__gt=clock.now() - KEPT_FOR).first()
     if row is not None and bytes(row.request) != request.fingerprint:
         raise IdempotencyMismatchError
     return row
@@ -128,14 +128,14 @@ def find(request: PersonRequest | None) -> RequestKey | None:
 def claim(
     request: PersonRequest | None, *, subject: UUID, erasure: UUID | None = None
 ) -> None:
-    """Note what a request about a person leads to, in the transaction in which it does.
+    """Record the effect of a request about a person, in the transaction of the effect.
 
     Raises InProgressError when another has been served under that key meanwhile.
     """
     if request is None:
         return
     now = clock.now()
-    _kept(request).filter(created_at__lte=now - KEPT_FOR).delete()
+    _filter_keys(request).filter(created_at__lte=now - KEPT_FOR).delete()
     try:
         with transaction.atomic():
             RequestKey.objects.create(
@@ -152,25 +152,26 @@ def claim(
         raise InProgressError from None
 
 
-def _kept(request: PersonRequest) -> QuerySet[RequestKey]:
+def _filter_keys(request: PersonRequest) -> QuerySet[RequestKey]:
     return RequestKey.objects.filter(project_id=request.project, digest=request.digest)
 
 
 def look_up(
     orders: Iterable[Order], *, now: datetime
-) -> dict[tuple[UUID, bytes], Served]:
-    """Return what was served before, by (project, digest). One query, or none."""
+) -> dict[tuple[UUID, bytes], ServedRequest]:
+    """Return requests served before, by (project, digest). One query, or none."""
     condition = Q()
     for order in orders:
         if order.request is not None:
             condition |= Q(
-                project_id=order.address.project, digest=PersonRequest.of(order).digest
+                project_id=order.address.project,
+                digest=PersonRequest.from_order(order).digest,
             )
     if not condition:
         return {}
     rows = RequestKey.objects.filter(condition, created_at__gt=now - KEPT_FOR)
     return {
-        (row.project_id, bytes(row.digest)): Served(
+        (row.project_id, bytes(row.digest)): ServedRequest(
             request=bytes(row.request),
             subject=row.subject_id,
             thread=row.thread_id,
@@ -181,8 +182,8 @@ def look_up(
     }
 
 
-def keep(served: Mapping[tuple[UUID, bytes], Served], *, now: datetime) -> None:
-    """Insert what was served for the first time; a key older than 24 h gives way."""
+def keep(served: Mapping[tuple[UUID, bytes], ServedRequest], *, now: datetime) -> None:
+    """Insert requests served for the first time; replaces keys older than 24 h."""
     fresh = {place: each for place, each in served.items() if each.fresh}
     if not fresh:
         return

@@ -1,4 +1,4 @@
-"""Terms of threads: read from their events, sealed in segments, opened again."""
+"""Search terms of threads: read from events, sealed in segments, opened again."""
 
 from __future__ import annotations
 
@@ -14,21 +14,21 @@ from django.conf import settings
 from django.db import transaction
 
 from memoryhub.journal.log import fence, log
-from memoryhub.journal.rows.rows import EventRow
+from memoryhub.journal.rows.rows import EventTableRow
 from memoryhub.journal.rows.statements import EVENTS_READ
 from memoryhub.kernel.memory.key_events import KeyRetimed, KeySet
 from memoryhub.kernel.registry import TYPES
 from memoryhub.kernel.search import contents, segments
 from memoryhub.kernel.search.index import Index, Span
-from memoryhub.kernel.search.parsing import microseconds
-from memoryhub.kernel.search.segments import DELETED, ERASED, Record, Segment
-from memoryhub.kernel.state.bodies import Event as Body
+from memoryhub.kernel.search.parsing import to_microseconds
+from memoryhub.kernel.search.segments import DELETED, ERASED, IndexSegment, SearchRecord
+from memoryhub.kernel.state.bodies import EventBody as Body
 from memoryhub.kernel.state.erase_events import RecordsErased
 from memoryhub.kernel.state.events import SlotAppended
 from memoryhub.kernel.state.page_events import PageDeleted, PageUpdated
-from memoryhub.kernel.state.pages import request_turn
+from memoryhub.kernel.state.pages import compute_request_turn
 from memoryhub.kernel.text import strict_json
-from memoryhub.kernel.threads.slots import agent_time
+from memoryhub.kernel.threads.slots import parse_agent_time
 from memoryhub.models.events import Event, ThreadTerms
 from memoryhub.models.slots import Turn
 from memoryhub.models.subjects import Subject
@@ -37,60 +37,60 @@ from memoryhub.models.working_memory import DueValue, Key
 from memoryhub.vault.keys import keys, payloads
 from memoryhub.vault.registry.lru import Lru
 
-#: What is searched, and what ends something that was found until then.
+#: Events that end a record found earlier, and events read for searches.
 ENDING = (PageDeleted.event_type, RecordsErased.event_type, KeyRetimed.event_type)
 READ = (*(name for name, event in TYPES.items() if event.searched), *ENDING)
 #: Events read in one statement.
 CHUNK = 1_000
 
-#: The process's indexes, by subject and epoch; of one thread and its forks also by the
-#: eldest of them, so that a turn never looks through all that a subject has.
+#: The process's indexes, by subject and epoch; for one thread and its forks also by the
+#: oldest thread, so that a turn never searches everything of a subject.
 indexes: Lru[tuple[UUID, int, UUID | None], Index] = Lru(
     settings.SEARCH_BYTES, name="indexes for searches", unit_bytes=1
 )
 
 
-class Found(NamedTuple):
-    """Records of a thread, and how far they were read."""
+class ReadRecords(NamedTuple):
+    """Records of a thread, and up to which seq the thread was read."""
 
-    records: list[Record]
-    #: All up to here was read.
+    records: list[SearchRecord]
+    #: Last seq that was read.
     upto: int
-    #: What was found before the first of these may be gone by now.
+    #: An event was read that may end a record found earlier.
     ending: bool
-    #: Events that were opened.
+    #: Number of events that were opened.
     opened: int
 
 
 def forget(subject: UUID) -> None:
-    """Drop what this process holds of a subject; others notice by what was written."""
+    """Drop this process's indexes of a subject; others notice by stored rows."""
     indexes.drop(lambda key, _: key[0] == subject)
 
 
-def read(thread: Thread, span: Span, *, most: int) -> Found:
-    """Read the records of a run of a thread, opening `most` of them at most.
+def read(thread: Thread, span: Span, *, most: int) -> ReadRecords:
+    """Read the records of a span of a thread, opening `most` of its events at most.
 
-    `thread` comes with its subject. Two queries, one for each thousand, two more where
-    it has values.
+    `thread` comes with its subject. Two queries, one for each thousand events, two more
+    where the span has values.
     """
     first, last = span
-    reading = _Reading.start(thread, span)
-    records, upto, ending, opened = list[Record](), last, False, 0
-    for row in _rows(thread.id, first, last):
+    reading = _RecordReader.start(thread, span)
+    records, upto, ending, opened = list[SearchRecord](), last, False, 0
+    for row in _iter_rows(thread.id, first, last):
         if opened >= most:
-            return Found(records, row.seq - 1, ending, opened)
-        event = log.recorded(row).event
-        ending |= _ends(event)
+            return ReadRecords(records, row.seq - 1, ending, opened)
+        event = log.to_recorded(row).event
+        ending |= _is_ending(event)
         opened += event.searched is not None
-        if (record := reading.record(row, event)) is not None:
+        if (record := reading.to_record(row, event)) is not None:
             records.append(record)
-    return Found(records, upto, ending, opened)
+    return ReadRecords(records, upto, ending, opened)
 
 
-def _rows(thread: UUID, first: int, last: int) -> Iterator[EventRow]:
+def _iter_rows(thread: UUID, first: int, last: int) -> Iterator[EventTableRow]:
     after = first - 1
     while after < last:
-        batch = EVENTS_READ.where(
+        batch = EVENTS_READ.select(
             f'"thread_id" = %s AND "seq" > %s AND "seq" <= %s AND "type" IN {{}} '
             f'ORDER BY "seq" LIMIT {CHUNK}',
             *(thread, after, last),
@@ -102,75 +102,79 @@ def _rows(thread: UUID, first: int, last: int) -> Iterator[EventRow]:
         after = batch[-1].seq
 
 
-def _ends(event: Body) -> bool:
+def _is_ending(event: Body) -> bool:
     if isinstance(event, KeyRetimed):
         return event.expires_at is not None
     return event.event_type in ENDING
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class _Reading:
-    """What it takes to read a thread's events as records."""
+class _RecordReader:
+    """Reader of a thread's events as records, with its key and turns."""
 
     opener: Any
-    #: Seqs at which turns of the run began, and the number of the first.
+    #: Seqs at which turns of the span began, and the number of the first turn.
     turns: Sequence[int]
     first_turn: int
-    #: Seqs of values that expire, read when the first value comes.
+    #: Seqs of values that expire; read when the first value comes.
     passing: Callable[[], Collection[int]]
 
     @classmethod
-    def start(cls, thread: Thread, span: Span) -> _Reading:
-        address = _address(thread, 0, payloads.Purpose.PAYLOAD)
-        key = keys.subject_keys(thread.subject_id, epoch=thread.subject.epoch)
+    def start(cls, thread: Thread, span: Span) -> _RecordReader:
+        address = _build_address(thread, 0, payloads.Purpose.PAYLOAD)
+        key = keys.get_subject_keys(thread.subject_id, epoch=thread.subject.epoch)
         turns = Turn.objects.filter(thread=thread).order_by("n")
         began = [*turns.filter(seq__range=span).values_list("n", "seq")]
         before = None
         if not began:
             before = turns.filter(seq__lt=span[0]).values_list("n", flat=True).last()
         return cls(
-            opener=payloads.opener(key, address),
+            opener=payloads.build_opener(key, address),
             turns=[seq for _, seq in began],
             first_turn=began[0][0] if began else (before or thread.turn_count) + 1,
-            passing=cache(partial(_passing, thread.id)),
+            passing=cache(partial(_list_expiring, thread.id)),
         )
 
-    def record(self, row: EventRow, event: Body) -> Record | None:
-        """Return an event as a record; None where there is nothing to find."""
-        page = contents.page_of(event)
+    def to_record(self, row: EventTableRow, event: Body) -> SearchRecord | None:
+        """Return an event as a record; None for an event without anything to find."""
+        page = contents.get_page_id(event)
         if isinstance(event, PageDeleted):
-            return self._made(row, event, DELETED, "", page=event.page_id)
+            return self._build_record(row, event, DELETED, "", page=event.page_id)
         if isinstance(event, RecordsErased):
             inherited = any(each[0] != row.thread_id for each in event.ranges)
-            return self._made(row, event, ERASED, "") if inherited else None
-        if event.searched is None or row.payload is None or self._passes(row, event):
+            return self._build_record(row, event, ERASED, "") if inherited else None
+        if (
+            event.searched is None
+            or row.payload is None
+            or self._is_expiring(row, event)
+        ):
             return None
-        payload = strict_json.kept(self.opener(row.seq, bytes(row.payload)))
-        # A new importance is no new version.
+        payload = strict_json.parse_stored(self.opener(row.seq, bytes(row.payload)))
+        # A changed importance is no new version.
         if isinstance(event, PageUpdated) and "content" not in payload:
             return None
-        text = contents.text_of(event, payload)
+        text = contents.build_text(event, payload)
         if text is None:
             return None
-        kind, at = contents.kind_of(event), agent_time(payload)
-        return self._made(row, event, kind, text, page=page, at=at)
+        kind, at = contents.get_kind(event), parse_agent_time(payload)
+        return self._build_record(row, event, kind, text, page=page, at=at)
 
-    def _made(
+    def _build_record(
         self,
-        row: EventRow,
+        row: EventTableRow,
         event: Body,
         kind: str,
         text: str,
         *,
         page: str = "",
         at: datetime | None = None,
-    ) -> Record:
+    ) -> SearchRecord:
         turn = self.first_turn - 1 + bisect_right(self.turns, row.seq)
         if isinstance(event, SlotAppended):
-            turn = request_turn(turn, event.role)
-        return Record(
+            turn = compute_request_turn(turn, event.role)
+        return SearchRecord(
             seq=row.seq,
-            time=microseconds(at or row.at),
+            time=to_microseconds(at or row.at),
             turn=turn,
             kind=kind,
             role=getattr(event, "role", None) or "",
@@ -180,22 +184,22 @@ class _Reading:
             sender=event.from_name if isinstance(event, SlotAppended) else "",
         )
 
-    def _passes(self, row: EventRow, event: Body) -> bool:
+    def _is_expiring(self, row: EventTableRow, event: Body) -> bool:
         if not isinstance(event, KeySet):
             return False
         return event.expires_at is not None or row.seq in self.passing()
 
 
-def _passing(thread: UUID) -> set[int]:
+def _list_expiring(thread: UUID) -> set[int]:
     dues = DueValue.objects.filter(thread_id=thread).values_list("seq", flat=True)
     held = Key.objects.filter(value_thread=thread, expires_at__isnull=False)
     return {*dues, *held.values_list("value_seq", flat=True)}
 
 
-def sealed_row(thread: Thread, span: Span, segment: Segment) -> ThreadTerms:
+def seal_row(thread: Thread, span: Span, segment: IndexSegment) -> ThreadTerms:
     """Seal a segment into its row. `thread` comes with its subject."""
-    key = keys.subject_keys(thread.subject_id, epoch=thread.subject.epoch)
-    address = _address(thread, span[1], payloads.Purpose.TERMS)
+    key = keys.get_subject_keys(thread.subject_id, epoch=thread.subject.epoch)
+    address = _build_address(thread, span[1], payloads.Purpose.TERMS)
     return ThreadTerms(
         thread_id=thread.id,
         first_seq=span[0],
@@ -204,17 +208,17 @@ def sealed_row(thread: Thread, span: Span, segment: Segment) -> ThreadTerms:
     )
 
 
-def opened(thread: Thread, row: ThreadTerms) -> Segment | None:
-    """Open a segment; None when its terms are those of another version."""
-    key = keys.subject_keys(thread.subject_id, epoch=thread.subject.epoch)
-    address = _address(thread, row.upto_seq, payloads.Purpose.TERMS)
+def open_segment(thread: Thread, row: ThreadTerms) -> IndexSegment | None:
+    """Open a segment; None when its terms are of another version."""
+    key = keys.get_subject_keys(thread.subject_id, epoch=thread.subject.epoch)
+    address = _build_address(thread, row.upto_seq, payloads.Purpose.TERMS)
     return segments.from_bytes(payloads.open_sealed(key, address, bytes(row.sealed)))
 
 
 def replace(
     thread: Thread, old: Sequence[ThreadTerms], new: ThreadTerms, *, head: int
 ) -> bool:
-    """Write a segment in the place of others; False if what it was made of has moved.
+    """Replace segments by one; False if the source events or segments have changed.
 
     In the writer's transaction. `head` is up to where the thread was read: what was
     erased since then must not come back.
@@ -238,7 +242,7 @@ def replace(
     return True
 
 
-def _address(
+def _build_address(
     thread: Thread, seq: int, purpose: payloads.Purpose
 ) -> payloads.PayloadAddress:
     return payloads.PayloadAddress(

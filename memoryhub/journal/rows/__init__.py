@@ -1,1 +1,1 @@
-"""Rows that follow from events, and how they are written again."""
+"""Rows that follow from events: how they are built, written and rebuilt."""

@@ -1,4 +1,4 @@
-"""What was made of what: rows that follow from events alone."""
+"""Rows of derivations: which record was made of which. Built from events alone."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from memoryhub.journal.rows.rows import DerivationRow
 from memoryhub.kernel.knowledge.facts import FactAsserted
 from memoryhub.kernel.levels.contexts import Ref
 from memoryhub.kernel.memory.key_events import KeySet
-from memoryhub.kernel.replay import Recorded
+from memoryhub.kernel.replay import RecordedEvent
 from memoryhub.kernel.state.events import SlotAppended
 from memoryhub.kernel.state.page_events import (
     PageCompressed,
@@ -20,8 +20,8 @@ from memoryhub.kernel.state.page_events import (
 )
 
 
-def made(thread: UUID, recorded: Recorded) -> list[DerivationRow]:
-    """Return the rows that an event of a thread leads to, in their order."""
+def build_rows(thread: UUID, recorded: RecordedEvent) -> list[DerivationRow]:
+    """Return the derivations that an event of a thread leads to, sorted."""
     rows = {
         DerivationRow(
             thread_id=UUID(place.thread) if place.thread else thread,
@@ -29,20 +29,20 @@ def made(thread: UUID, recorded: Recorded) -> list[DerivationRow]:
             derived_thread=thread,
             derived_seq=recorded.seq,
         )
-        for place in _sources(recorded)
+        for place in _list_sources(recorded)
     }
     return sorted(rows)
 
 
-def _sources(recorded: Recorded) -> Collection[PlaceBody]:
+def _list_sources(recorded: RecordedEvent) -> Collection[PlaceBody]:
     event = recorded.event
     if isinstance(event, PageCreated | PageUpdated):
         return event.sources or ()
     if isinstance(event, TurnPacked):
-        # What a request carried of blocks goes with them.
+        # The blocks that a request carried are erased together with the request.
         names = ("blocks", "added")
         carried = (each for each in event.sections if each.name in names)
-        refs = [Ref.of(ref) for section in carried for ref in section.refs]
+        refs = [Ref.from_json(ref) for section in carried for ref in section.refs]
         return [PlaceBody(seq=ref.seq, thread=str(ref.thread)) for ref in refs]
     if isinstance(event, PageCompressed | KeySet | SlotAppended | FactAsserted):
         return (event.source,) if event.source else ()

@@ -1,4 +1,4 @@
-"""Rows of what is due: values of keys that are erased once their time is over."""
+"""Rows of due values: values of keys that are erased once their time is over."""
 
 from __future__ import annotations
 
@@ -9,13 +9,13 @@ from typing import Any
 from uuid import UUID
 
 from memoryhub.journal.rows import statements
-from memoryhub.journal.rows.current_rows import CHUNK, Change
+from memoryhub.journal.rows.current_rows import CHUNK, StateChange
 from memoryhub.journal.rows.rows import DueRow
-from memoryhub.journal.rows.totals import Changes, drop_terms
+from memoryhub.journal.rows.totals import TotalsChanges, drop_terms
 from memoryhub.kernel.memory import key_events as events
-from memoryhub.kernel.state.bodies import Event
+from memoryhub.kernel.state.bodies import EventBody
 from memoryhub.kernel.state.erase_events import Range, RecordsErased
-from memoryhub.kernel.state.erased import named
+from memoryhub.kernel.state.erased import resolve_places
 from memoryhub.kernel.state.events import ThreadRetired
 from memoryhub.models.events import Event as StoredEvent
 from memoryhub.models.working_memory import DueValue
@@ -25,28 +25,28 @@ EventAddress = tuple[UUID, int]
 
 @dataclass(slots=True)
 class Dues:
-    """When values are due, as events give and take it; by (thread, seq)."""
+    """Times at which values are due, as events set and drop them; by (thread, seq)."""
 
-    #: Of values that these events made.
+    #: Values that these events made.
     fresh: dict[EventAddress, datetime] = field(default_factory=dict)
-    #: Of values that were there: due no sooner than this, if they are due at all.
+    #: Values stored before: due no sooner than this time, if they are due at all.
     later: dict[EventAddress, datetime] = field(default_factory=dict)
-    #: No longer due.
+    #: Values no longer due.
     gone: set[EventAddress] = field(default_factory=set)
-    #: Threads that ended: nothing of them is due by itself any more.
+    #: Threads that ended: none of their values is due any more.
     ended: set[UUID] = field(default_factory=set)
-    #: Records that were erased, whatever they are.
+    #: Ranges of erased records, of whatever kind.
     taken: list[Range] = field(default_factory=list)
 
     def set(self, place: EventAddress, due_at: datetime | None) -> None:
-        """Note that a value was made; one that never expires is never due."""
+        """Note a new value; a value that never expires is never due."""
         if due_at is not None:
             self.fresh[place] = due_at
 
     def move(self, place: EventAddress, due_at: datetime | None) -> None:
         """Note that a value has another expiry.
 
-        The latest counts; never cancels for good.
+        The latest expiry counts; None cancels for good.
         """
         if due_at is None:
             self.drop(place)
@@ -66,61 +66,61 @@ class Dues:
                 del places[place]
         self.ended.add(thread)
 
-    def over(
+    def merge_stored(
         self, stored: Mapping[EventAddress, datetime]
     ) -> dict[EventAddress, datetime]:
-        """Return the stored dues as these events leave them."""
+        """Return the stored due times with the changes of these events."""
         dues = {**stored, **self.fresh}
         for place, due_at in self.later.items():
             if place in dues:
                 dues[place] = max(dues[place], due_at)
-        taken = named(self.taken)
+        taken = resolve_places(self.taken)
         return {
             place: at
             for place, at in dues.items()
             if place not in self.gone
             and place[0] not in self.ended
-            and not taken.holds(*place)
+            and not taken.has_place(*place)
         }
 
 
 @dataclass(slots=True)
 class DueRows:
-    """When values are due, and values that are taken."""
+    """Times at which values are due, and values to be erased."""
 
     dues: Dues = field(default_factory=Dues)
-    #: By thread, of those whose rows these are.
+    #: Projects by thread, of the threads with rows here.
     projects: dict[UUID, UUID] = field(default_factory=dict)
-    #: Values that an event took out of the journal, by that event's place.
+    #: Seqs of values that an event erased, by (thread, seq) of that event.
     erased: dict[EventAddress, list[int]] = field(default_factory=dict)
-    #: Values that were to stay, and expire from here on.
+    #: Values without an expiry so far that expire from here on.
     passing: list[EventAddress] = field(default_factory=list)
 
 
-def project(rows: DueRows, change: Change) -> None:
-    """Add what an event leads to, given the states before and after it."""
+def project(rows: DueRows, change: StateChange) -> None:
+    """Add the rows that an event leads to, given the states before and after it."""
     if make := _MAKERS.get(type(change.event)):
         rows.projects[change.before.id] = change.before.project
         make(rows, change)
 
 
-def _set(rows: DueRows, change: Change) -> None:
+def _note_set(rows: DueRows, change: StateChange) -> None:
     event = change.event
     assert isinstance(event, events.KeySet)
     rows.dues.set((change.before.id, change.after.seq), event.expires_at)
 
 
-def _retimed(rows: DueRows, change: Change) -> None:
+def _note_retimed(rows: DueRows, change: StateChange) -> None:
     event = change.event
     assert isinstance(event, events.KeyRetimed)
     value = change.before.memory.contents.keys[event.key].value
-    place = change.before.place(value)
+    place = change.before.locate_event(value)
     rows.dues.move(place, event.expires_at)
     if event.expires_at is not None:
         rows.passing.append(place)
 
 
-def _erased(rows: DueRows, change: Change) -> None:
+def _note_erased(rows: DueRows, change: StateChange) -> None:
     event = change.event
     assert isinstance(event, events.ValuesErased)
     rows.erased[change.before.id, change.after.seq] = event.seqs
@@ -128,38 +128,38 @@ def _erased(rows: DueRows, change: Change) -> None:
         rows.dues.drop((change.before.id, seq))
 
 
-def _records_erased(rows: DueRows, change: Change) -> None:
+def _note_records_erased(rows: DueRows, change: StateChange) -> None:
     event = change.event
     assert isinstance(event, RecordsErased)
     own = change.before.id
     rows.dues.taken += [each for each in event.ranges if each[0] == own]
 
 
-def _retired(rows: DueRows, change: Change) -> None:
-    """What nobody can read is not swept by itself; it goes with the thread."""
+def _note_retired(rows: DueRows, change: StateChange) -> None:
+    """Drop the dues of a retired thread: its values go with the thread."""
     rows.dues.end(change.before.id)
 
 
-_MAKERS: dict[type[Event], Callable[[DueRows, Change], None]] = {
-    ThreadRetired: _retired,
-    events.KeySet: _set,
-    events.KeyRetimed: _retimed,
-    events.ValuesErased: _erased,
-    RecordsErased: _records_erased,
+_MAKERS: dict[type[EventBody], Callable[[DueRows, StateChange], None]] = {
+    ThreadRetired: _note_retired,
+    events.KeySet: _note_set,
+    events.KeyRetimed: _note_retimed,
+    events.ValuesErased: _note_erased,
+    RecordsErased: _note_records_erased,
 }
 
 
-def write(rows: DueRows, changes: Changes) -> None:
-    """Put them in their places; the erased values go for good."""
+def write(rows: DueRows, changes: TotalsChanges) -> None:
+    """Write the due times, and erase the values for good."""
     _write_dues(rows.dues, rows.projects)
     for thread, seq in rows.passing:
         drop_terms(thread, seq, seq)
     for (thread, by), seqs in rows.erased.items():
-        _purge(changes, thread, seqs, by=by)
+        _purge_values(changes, thread, seqs, by=by)
 
 
 def _write_dues(dues: Dues, projects: Mapping[UUID, UUID]) -> None:
-    statements.DUES.rows(
+    statements.DUES.write(
         [
             DueRow(thread, seq, projects[thread], due_at)
             for (thread, seq), due_at in dues.fresh.items()
@@ -172,14 +172,16 @@ def _write_dues(dues: Dues, projects: Mapping[UUID, UUID]) -> None:
     for thread, seq in dues.gone:
         gone.setdefault(thread, []).append(seq)
     for thread, seqs in gone.items():
-        for chunk in _chunks(seqs):
+        for chunk in _split_chunks(seqs):
             DueValue.objects.filter(thread_id=thread, seq__in=chunk).delete()
     if dues.ended:
         DueValue.objects.filter(thread__in=dues.ended).delete()
 
 
-def _purge(changes: Changes, thread: UUID, seqs: Collection[int], *, by: int) -> None:
-    """Take the values of these events. A repeat takes nothing more."""
+def _purge_values(
+    changes: TotalsChanges, thread: UUID, seqs: Collection[int], *, by: int
+) -> None:
+    """Erase the values of these events. A repeat erases nothing more."""
     values = StoredEvent.objects.filter(
         thread_id=thread,
         seq__in=seqs,
@@ -189,11 +191,13 @@ def _purge(changes: Changes, thread: UUID, seqs: Collection[int], *, by: int) ->
     changes.take_payloads(values, thread, by=by)
 
 
-def stored_dues(thread: UUID, seqs: Collection[int]) -> dict[EventAddress, datetime]:
-    """Return when these values of a thread are due, of those that are. One query."""
+def list_stored_dues(
+    thread: UUID, seqs: Collection[int]
+) -> dict[EventAddress, datetime]:
+    """Return the due times of a thread's values, for those that are due. One query."""
     rows = DueValue.objects.filter(thread_id=thread, seq__in=seqs)
     return {(thread, seq): at for seq, at in rows.values_list("seq", "due_at")}
 
 
-def _chunks(items: list[Any]) -> Iterable[list[Any]]:
+def _split_chunks(items: list[Any]) -> Iterable[list[Any]]:
     return (items[start : start + CHUNK] for start in range(0, len(items), CHUNK))

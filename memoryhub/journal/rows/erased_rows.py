@@ -1,4 +1,4 @@
-"""What records.erased does to rows: payloads go, places stay and say so."""
+"""Effect of records.erased on rows: payloads go, places stay and are marked."""
 
 from __future__ import annotations
 
@@ -7,12 +7,12 @@ from dataclasses import dataclass
 from uuid import UUID
 
 from memoryhub.errors import ThreadErasedError
-from memoryhub.journal.rows.spans import conditions as span_conditions
-from memoryhub.journal.rows.spans import overlapped as spans_overlapped
-from memoryhub.journal.rows.totals import Changes
-from memoryhub.kernel.replay import Recorded
+from memoryhub.journal.rows.spans import iter_conditions as span_conditions
+from memoryhub.journal.rows.spans import iter_overlaps as spans_overlapped
+from memoryhub.journal.rows.totals import TotalsChanges
+from memoryhub.kernel.replay import RecordedEvent
 from memoryhub.kernel.state.erase_events import Range, RecordsErased
-from memoryhub.kernel.state.erased import Spans, erased, named
+from memoryhub.kernel.state.erased import Spans, resolve_places, resolve_ranges
 from memoryhub.kernel.state.state import ThreadState
 from memoryhub.models.derivations import Derivation
 from memoryhub.models.erasures import Erasure
@@ -25,37 +25,37 @@ from memoryhub.models.working_memory import DueValue
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ErasedRecords:
-    """One event's part in the rows of its thread."""
+    """One records.erased event, for the rows of its thread."""
 
     thread: UUID
-    #: Of the event, which the payloads say they were erased by.
+    #: Seq of the event; payloads are marked as erased by it.
     seq: int
     ranges: tuple[Range, ...]
-    #: The thread's first event whose state knew of any of it.
+    #: The thread's first event whose state included any of the records.
     since: int
 
 
-def made(before: ThreadState, recorded: Recorded) -> ErasedRecords | None:
+def build_erased(before: ThreadState, recorded: RecordedEvent) -> ErasedRecords | None:
     event = recorded.event
     if not isinstance(event, RecordsErased):
         return None
-    clocks = erased(before, event.ranges).clocks
+    clocks = resolve_ranges(before, event.ranges).clocks
     first = min((clock for clock, _ in clocks), default=0)
     return ErasedRecords(
         thread=before.id,
         seq=recorded.seq,
         ranges=tuple(event.ranges),
-        since=before.seq_of(first),
+        since=before.to_seq(first),
     )
 
 
-def write(events: Iterable[ErasedRecords], changes: Changes) -> None:
-    """Take what they name. A repeat takes nothing more."""
+def write(events: Iterable[ErasedRecords], changes: TotalsChanges) -> None:
+    """Erase the records that the events name. A repeat erases nothing more."""
     for each in events:
-        for home, spans in named(each.ranges).spans.items():
-            _levels(changes, each.thread, home, spans)
+        for home, spans in resolve_places(each.ranges).spans.items():
+            _delete_levels(changes, each.thread, home, spans)
             if home == each.thread:
-                _own(changes, home, spans, by=each.seq)
+                _erase_own(changes, home, spans, by=each.seq)
                 continue
             for condition in span_conditions(spans, column="source_seq"):
                 made = Derivation.objects.filter(condition, thread_id=home)
@@ -63,18 +63,19 @@ def write(events: Iterable[ErasedRecords], changes: Changes) -> None:
         Snapshot.objects.filter(thread_id=each.thread, seq__gte=each.since).delete()
 
 
-def _own(changes: Changes, thread: UUID, spans: Spans, *, by: int) -> None:
+def _erase_own(changes: TotalsChanges, thread: UUID, spans: Spans, *, by: int) -> None:
     for condition in span_conditions(spans):
         sealed = Event.objects.filter(
             condition, thread_id=thread, payload__isnull=False
         )
         changes.take_payloads(sealed, thread, by=by)
         slots = Slot.objects.filter(condition, thread_id=thread)
-        changes.leave(thread, slots)
+        changes.deduct(thread, slots)
         slots.update(erased=True)
         DueValue.objects.filter(condition, thread_id=thread).delete()
     for condition in spans_overlapped(spans, columns=("first_seq", "last_seq")):
-        # What a request led to is not told again, nor is its text known by a digest.
+        # A repeat does not get the request's result again, and no digest of its text
+        # stays.
         RequestKey.objects.filter(condition, thread_id=thread).delete()
     for condition in span_conditions(spans, column="source_seq"):
         Derivation.objects.filter(condition, thread_id=thread).delete()
@@ -82,24 +83,29 @@ def _own(changes: Changes, thread: UUID, spans: Spans, *, by: int) -> None:
         Derivation.objects.filter(condition, derived_thread=thread).delete()
 
 
-def _levels(changes: Changes, thread: UUID, home: UUID, spans: Spans) -> None:
-    """Rows of levels that lie there; a fork's may point to its ancestors' texts."""
+def _delete_levels(
+    changes: TotalsChanges, thread: UUID, home: UUID, spans: Spans
+) -> None:
+    """Delete levels whose text is in these spans.
+
+    A fork's levels may have texts of its ancestors.
+    """
     source = None if home == thread else home
     for condition in span_conditions(spans):
         events = Event.objects.filter(condition, thread_id=home, page__isnull=False)
         ids = {*events.values_list("page", flat=True)}
         rows = PageLevel.objects.filter(condition, thread_id=thread, source=source)
-        # By the pages that were told of there: rows are found by those.
+        # By the pages of the events there: an index finds rows by their page.
         doomed = rows.filter(page_id__in=ids)
-        changes.leave(thread, doomed)
+        changes.deduct(thread, doomed)
         doomed.delete()
 
 
-def erasures_since(parent: ThreadState) -> tuple[RecordsErased, ...]:
-    """Return what a thread was ordered to erase after the seq of this state.
+def list_erasures_since(parent: ThreadState) -> tuple[RecordsErased, ...]:
+    """Return the erasures that a thread's journal recorded after the seq of this state.
 
-    Raises ThreadErasedError when it was erased itself. One query, three if anything of
-    the subject was ever erased.
+    Raises ThreadErasedError when the thread itself was erased. One query, three if
+    anything of the subject was ever erased.
     """
     if not Erasure.objects.filter(subject=parent.subject).exists():
         return ()

@@ -1,4 +1,4 @@
-"""The columns that lists of threads sort by: copies of what moves with every event."""
+"""Columns that lists of threads sort by: copies of columns that every event moves."""
 
 from __future__ import annotations
 
@@ -8,10 +8,10 @@ from typing import Any
 from django.db.models import Case, F, IntegerField, Value, When
 from django.db.models.functions import Least
 
-from memoryhub.kernel.state.paging import EXCHANGES_KEPT, lately
+from memoryhub.kernel.state.paging import EXCHANGES_KEPT, count_rated_exchanges
 from memoryhub.models.threads import UNRATED
 
-#: Each copy, and the column that it is of.
+#: Each copy, and the column that it copies.
 COPIES = {
     "listed_slots": "slot_count",
     "listed_turns": "turn_count",
@@ -21,17 +21,17 @@ COPIES = {
 }
 
 
-def copied(columns: Mapping[str, Any]) -> dict[str, Any]:
-    """Copy what a thread's row is about to hold."""
+def copy_columns(columns: Mapping[str, Any]) -> dict[str, Any]:
+    """Return the copies for the columns that are about to be written."""
     listed = {copy: columns[column] for copy, column in COPIES.items()}
-    exchanges = lately(columns["exchange_count"])
+    exchanges = count_rated_exchanges(columns["exchange_count"])
     faulted = columns["faulted_lately_count"]
     rate = 1_000 - faulted * 1_000 // exchanges if exchanges else UNRATED
     return {**listed, "listed_rate": rate}
 
 
-def expressions() -> dict[str, F | Case]:
-    """Copy what threads' rows hold, in a statement."""
+def build_expressions() -> dict[str, F | Case]:
+    """Return the copies as expressions over stored rows, for an UPDATE."""
     last = Least(F("exchange_count"), Value(EXCHANGES_KEPT))
     rate = Case(
         When(exchange_count=0, then=Value(UNRATED)),

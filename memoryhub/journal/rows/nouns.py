@@ -1,4 +1,4 @@
-"""The nouns whose records have rows of their own, a line each."""
+"""The nouns whose records have rows of their own, one per line."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Rows as they are inserted: the values of a model's columns, in their order.
+"""Rows to insert: the values of a model's columns, in their order.
 
 An instance of the model costs ten times as much, and every append makes two.
 """
@@ -10,7 +10,7 @@ from typing import NamedTuple
 from uuid import UUID
 
 
-class EventRow(NamedTuple):
+class EventTableRow(NamedTuple):
     thread_id: UUID
     seq: int
     type: str
@@ -26,7 +26,7 @@ class EventRow(NamedTuple):
 
 class SlotRow(NamedTuple):
     thread_id: UUID
-    # Named after the model's field; nobody asks a row for a value's place.
+    # Named after the model's field; no caller uses tuple.index of a row.
     index: int  # type: ignore[assignment]
     seq: int
     turn: int
@@ -41,7 +41,7 @@ class SlotRow(NamedTuple):
     erased: bool
 
 
-class TurnRow(NamedTuple):
+class TurnTableRow(NamedTuple):
     thread_id: UUID
     n: int
     seq: int
@@ -105,7 +105,8 @@ class CheckpointRow(NamedTuple):
     thread_id: UUID
     seq: int
     name: str | None
-    #: With `by` filled from the event, once it is written or listed.
+    #: This column and `by` are filled from the event, once the row is written or
+    #: listed.
     at: datetime | None
     by: str | None
     auto: bool
@@ -123,7 +124,8 @@ class AssertionRow(NamedTuple):
     retracted_seq: int | None
     wrong: bool
     cardinality: str | None
-    #: With all that follows filled from the payload, once it is written or listed.
+    #: All columns that follow are filled from the payload, once the row is written or
+    #: listed.
     timeline: bytes = b""
     entity: bytes = b""
     predicate: bytes = b""

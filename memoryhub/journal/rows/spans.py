@@ -1,4 +1,4 @@
-"""Spans of seqs, as conditions of a query."""
+"""Spans of seqs as conditions of a query."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from collections.abc import Iterator, Sequence
 
 from django.db.models import Q
 
-#: Spans in one condition: SQLite's nest, and there is an end to that.
+#: Spans in one condition: SQLite nests them, and limits the depth.
 CHUNK = 100
 #: Single seqs in one condition.
 SINGLE = 500
@@ -14,8 +14,8 @@ SINGLE = 500
 Span = tuple[int, int]
 
 
-def conditions(spans: Sequence[Span], *, column: str = "seq") -> Iterator[Q]:
-    """Yield conditions that are true in these spans, not too many in one."""
+def iter_conditions(spans: Sequence[Span], *, column: str = "seq") -> Iterator[Q]:
+    """Yield conditions that match seqs in these spans, a bounded number in each."""
     single = [first for first, last in spans if first == last]
     for start in range(0, len(single), SINGLE):
         yield Q(**{f"{column}__in": single[start : start + SINGLE]})
@@ -27,8 +27,8 @@ def conditions(spans: Sequence[Span], *, column: str = "seq") -> Iterator[Q]:
         yield found
 
 
-def overlapped(spans: Sequence[Span], *, columns: tuple[str, str]) -> Iterator[Q]:
-    """Yield conditions that are true of rows whose own span overlaps one of these."""
+def iter_overlaps(spans: Sequence[Span], *, columns: tuple[str, str]) -> Iterator[Q]:
+    """Yield conditions that match rows whose own span overlaps one of these spans."""
     first, last = columns
     for start in range(0, len(spans), CHUNK):
         found = Q()

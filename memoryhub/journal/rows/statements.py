@@ -1,7 +1,7 @@
-"""The statements that every append and every turn sends, written once.
+"""The SQL statements that every append and every turn sends, built once.
 
 The ORM builds each statement anew and converts each value through four calls, which
-costs more than sealing and chaining the event. Columns still come from the models.
+costs more than sealing and chaining the event. Column names still come from the models.
 """
 
 from __future__ import annotations
@@ -19,12 +19,12 @@ from django.db.models import DateTimeField, Field, ForeignKey, Model, UUIDField
 from memoryhub.journal.rows.rows import (
     DerivationRow,
     DueRow,
-    EventRow,
+    EventTableRow,
     EvictedPageRow,
     LevelRow,
     PageRow,
     SlotRow,
-    TurnRow,
+    TurnTableRow,
 )
 from memoryhub.models.assertions import Assertion
 from memoryhub.models.derivations import Derivation
@@ -36,9 +36,9 @@ from memoryhub.models.subjects import Subject
 from memoryhub.models.threads import Thread
 from memoryhub.models.working_memory import DueValue
 
-#: Of threads `t`.
+#: Condition on threads, with the alias `t`.
 _OPEN_HOME = f't."home" AND t."status" = \'{Thread.Status.OPEN.value}\''
-#: What of an assertion its timeline is derived by; times last.
+#: Columns of an assertion from which its timeline is derived; times last.
 TIMELINE_COLUMNS = (
     "timeline",
     "cardinality",
@@ -56,23 +56,24 @@ Values = Sequence[Any]
 Row = TypeVar("Row", bound=tuple[Any, ...])
 
 
-def _hex(value: UUID) -> str:
+def _to_hex(value: UUID) -> str:
     return value.hex
 
 
-def _text(value: datetime) -> str:
+def _to_text(value: datetime) -> str:
     return str(value.astimezone(UTC).replace(tzinfo=None))
 
 
-#: What SQLite stores as text, as Django does; PostgreSQL's driver takes all values.
+#: Conversions of values that SQLite stores as text, as Django does; PostgreSQL's driver
+#: takes all values.
 _AS_TEXT: Mapping[type[Field[Any, Any]], Callable[[Any], str]] = {
-    UUIDField: _hex,
-    DateTimeField: _text,
+    UUIDField: _to_hex,
+    DateTimeField: _to_text,
 }
 
 
 class Columns:
-    """Values of some fields, as the database's driver wants them."""
+    """Columns of a statement, which convert values for the database's driver."""
 
     def __init__(self, fields: Sequence[Field[Any, Any]]) -> None:
         self.names = tuple(field.attname for field in fields)
@@ -80,14 +81,14 @@ class Columns:
         self._texts = [
             (place, _AS_TEXT[kind])
             for place, field in enumerate(fields)
-            if (kind := _kind(field)) in _AS_TEXT
+            if (kind := _get_field_type(field)) in _AS_TEXT
         ]
 
-    def prepared(self, rows: Sequence[Values]) -> Sequence[Values]:
-        """Prepare rows for the driver; values beyond the columns stay as they are."""
-        return rows if _postgres() else [self._as_text(row) for row in rows]
+    def prepare(self, rows: Sequence[Values]) -> Sequence[Values]:
+        """Convert rows for the driver; values beyond the columns stay unchanged."""
+        return rows if _is_postgres() else [self._to_texts(row) for row in rows]
 
-    def _as_text(self, row: Values) -> Values:
+    def _to_texts(self, row: Values) -> Values:
         values = [*row]
         for place, convert in self._texts:
             if values[place] is not None:
@@ -95,8 +96,8 @@ class Columns:
         return values
 
 
-def _kind(field: Field[Any, Any]) -> type[Field[Any, Any]]:
-    """The class of a field's values; a reference has those of what it refers to."""
+def _get_field_type(field: Field[Any, Any]) -> type[Field[Any, Any]]:
+    """Return the class of a field's values; for a reference that of its target."""
     return type(field.target_field if isinstance(field, ForeignKey) else field)
 
 
@@ -111,12 +112,12 @@ class Insert:
         table = model._meta.db_table
         self.sql = f'INSERT INTO "{table}" ({names}) VALUES ({places})'  # noqa: S608 # models' own names
 
-    def rows(self, rows: Sequence[Values]) -> None:
-        """Insert them, in one call."""
+    def write(self, rows: Sequence[Values]) -> None:
+        """Insert the rows, in one call."""
         if not rows:
             return
         with connections["default"].cursor() as cursor:
-            cursor.executemany(self.sql, self.columns.prepared(rows))
+            cursor.executemany(self.sql, self.columns.prepare(rows))
 
 
 class Select(Generic[Row]):
@@ -130,25 +131,22 @@ class Select(Generic[Row]):
         self._read = [
             (place, _AS_READ[kind])
             for place, field in enumerate(fields)
-            if (kind := _kind(field)) in _AS_READ
+            if (kind := _get_field_type(field)) in _AS_READ
         ]
         names, table = ", ".join(columns.quoted), model._meta.db_table
         self.sql = f'SELECT {names} FROM "{table}"'  # noqa: S608 # models' own names
 
-    def where(self, condition: str, *values: Any, chosen: Values = ()) -> list[Row]:
-        """Select what meets a condition, in which `{}` stands for those chosen from.
+    def select(self, condition: str, *values: Any, chosen: Values = ()) -> list[Row]:
+        """Return rows that meet a condition; `{}` in it is for the `chosen` values.
 
-        The values come before them.
+        The other values come before the chosen ones.
         """
-        return [
-            self._as_read(row)
-            for row in _select(
-                f"{self.sql} WHERE {condition.format(f'({_places(chosen)})')}",
-                [_value(each) for each in (*values, *chosen)],
-            )
-        ]
+        met = condition.format(f"({_render_placeholders(chosen)})")
+        parameters = [_to_parameter(each) for each in (*values, *chosen)]
+        rows = _run_select(f"{self.sql} WHERE {met}", parameters)
+        return [self._to_row(row) for row in rows]
 
-    def _as_read(self, found: Values) -> Row:
+    def _to_row(self, found: Values) -> Row:
         values = [*found]
         for place, convert in self._read:
             if values[place] is not None:
@@ -158,7 +156,7 @@ class Select(Generic[Row]):
 
 
 class Replace(Insert):
-    """An INSERT of rows that take the place of those with the same key."""
+    """An INSERT of rows that replace stored rows with the same key."""
 
     def __init__(
         self,
@@ -179,7 +177,7 @@ class Replace(Insert):
 
 
 class Add(Insert):
-    """An INSERT whose figures are added to those of the row with the same key."""
+    """An INSERT that adds its figures to those of the row with the same key."""
 
     def __init__(
         self,
@@ -197,13 +195,13 @@ class Add(Insert):
         keys = ", ".join(f'"{name}"' for name in key)
         self.sql += f" ON CONFLICT ({keys}){only} DO UPDATE SET {sets}"
 
-    def rows(self, rows: Sequence[Any]) -> None:
-        """Add them in one order, in which no two can wait in a circle."""
-        super().rows(sorted(rows, key=self._key))
+    def write(self, rows: Sequence[Any]) -> None:
+        """Add the rows sorted by key, so that no two processes can deadlock."""
+        super().write(sorted(rows, key=self._key))
 
 
 class Move:
-    """An UPDATE of some columns of threads whose head is where it was expected."""
+    """An UPDATE of some columns of threads whose head is still at the expected seq."""
 
     def __init__(self, *names: str) -> None:
         fields: list[Any] = [Thread._meta.get_field(name) for name in names]
@@ -214,16 +212,16 @@ class Move:
             'WHERE "id" = %s AND "head_seq" = %s'
         )
 
-    def rows(self, moves: Sequence[Values]) -> int:
-        """Move (new values, thread id, expected head) each; how many rows were."""
+    def update(self, moves: Sequence[Values]) -> int:
+        """Update threads by (new values, thread id, expected head); return how many."""
         with connections["default"].cursor() as cursor:
-            cursor.executemany(self.sql, self.columns.prepared(moves))
+            cursor.executemany(self.sql, self.columns.prepare(moves))
             moved: int = cursor.rowcount
             return moved
 
 
 class Blank:
-    """An UPDATE of events whose names are blanked; their payloads are gone by then."""
+    """An UPDATE of events whose names are blanked, after their payloads were erased."""
 
     def __init__(self) -> None:
         names = ("body", "page", "erased_by", "thread", "seq")
@@ -235,21 +233,21 @@ class Blank:
             'WHERE "thread_id" = %s AND "seq" = %s'
         )
 
-    def rows(self, rows: Sequence[Values]) -> None:
+    def update(self, rows: Sequence[Values]) -> None:
         """Blank the events given as (body, page, erased_by, thread, seq)."""
         if rows:
             with connections["default"].cursor() as cursor:
-                cursor.executemany(self.sql, self.columns.prepared(rows))
+                cursor.executemany(self.sql, self.columns.prepare(rows))
 
 
 def delete_batch(model: type[Model], column: str, owner: UUID, *, limit: int) -> int:
-    """Delete at most so many rows of an owner; how many went."""
-    table, place = model._meta.db_table, "ctid" if _postgres() else "rowid"
+    """Delete at most `limit` rows of an owner; return how many."""
+    table, place = model._meta.db_table, "ctid" if _is_postgres() else "rowid"
     with connections["default"].cursor() as cursor:
         cursor.execute(
             f'DELETE FROM "{table}" WHERE {place} IN (SELECT {place} '  # noqa: S608 # models' own names
             f'FROM "{table}" WHERE "{column}" = %s LIMIT %s)',
-            [_uuid(owner), limit],
+            [_to_uuid_parameter(owner), limit],
         )
         gone: int = cursor.rowcount
         return gone
@@ -258,25 +256,29 @@ def delete_batch(model: type[Model], column: str, owner: UUID, *, limit: int) ->
 def select_heads(
     names: Mapping[UUID, Collection[str]], *, locked: bool
 ) -> list[tuple[UUID, UUID, str, UUID, int, bytes]]:
-    """Return (thread, project, name, subject, head_seq, head_hash) of these names."""
+    """Return (thread, project, name, subject, head_seq, head_hash) for these names."""
     wanted = " OR ".join(
-        f'("project_id" = %s AND "name" IN ({_places(each)}))'
+        f'("project_id" = %s AND "name" IN ({_render_placeholders(each)}))'
         for each in names.values()
     )
-    values = [text for project in names for text in (_uuid(project), *names[project])]
-    projects = {_uuid(project): project for project in names}
-    rows = _select(
+    values = [
+        text
+        for project in names
+        for text in (_to_uuid_parameter(project), *names[project])
+    ]
+    projects = {_to_uuid_parameter(project): project for project in names}
+    rows = _run_select(
         'SELECT "id", "project_id", "name", "subject_id", "head_seq", "head_hash" '  # noqa: S608 # places only
         f'FROM "{Thread._meta.db_table}" WHERE {wanted} ORDER BY "id"'
-        + (" FOR UPDATE" if locked and _postgres() else ""),
+        + (" FOR UPDATE" if locked and _is_postgres() else ""),
         values,
     )
     return [
         (
-            _as_uuid(thread),
+            _to_uuid(thread),
             projects[project],
             name,
-            _as_uuid(subject),
+            _to_uuid(subject),
             seq,
             bytes(digest),
         )
@@ -289,126 +291,134 @@ def select_subjects(
 ) -> list[tuple[UUID, str, int, int, str]]:
     """Return (subject, state, epoch, tombstones, state of its project), in id order.
 
-    Subjects are share-locked on PostgreSQL; projects are not, for each new thread
-    moves its project's row.
+    PostgreSQL share-locks the subjects, but not the projects, since each new thread
+    updates its project's row.
     """
-    rows = _select(
+    rows = _run_select(
         'SELECT s."id", s."state", s."epoch", s."tombstones", p."state" '  # noqa: S608 # places only
         f'FROM "{Subject._meta.db_table}" s '
         f'JOIN "{Project._meta.db_table}" p ON p."id" = s."project_id" '
-        f'WHERE s."id" IN ({_places(subjects)}) ORDER BY s."id"'
-        + (" FOR SHARE OF s" if _postgres() else ""),
-        [_uuid(subject) for subject in subjects],
+        f'WHERE s."id" IN ({_render_placeholders(subjects)}) ORDER BY s."id"'
+        + (" FOR SHARE OF s" if _is_postgres() else ""),
+        [_to_uuid_parameter(subject) for subject in subjects],
     )
-    return [(_as_uuid(subject), *others) for subject, *others in rows]
+    return [(_to_uuid(subject), *others) for subject, *others in rows]
 
 
 def select_named_subjects(project: UUID, names: Collection[str]) -> list[UUID]:
-    """Return the subjects of threads of these names, but for nobody in particular."""
-    rows = _select(
+    """Return the subjects of threads with these names, except anonymous subjects."""
+    rows = _run_select(
         f'SELECT t."subject_id" FROM "{Thread._meta.db_table}" t '  # noqa: S608 # places only
         f'JOIN "{Subject._meta.db_table}" s ON s."id" = t."subject_id" '
-        f'WHERE t."project_id" = %s AND t."name" IN ({_places(names)}) '
+        f'WHERE t."project_id" = %s AND t."name" IN ({_render_placeholders(names)}) '
         'AND NOT s."anonymous"',
-        [_uuid(project), *names],
+        [_to_uuid_parameter(project), *names],
     )
-    return [_as_uuid(subject) for (subject,) in rows]
+    return [_to_uuid(subject) for (subject,) in rows]
 
 
 def select_homes(subjects: Collection[UUID]) -> list[UUID]:
-    """Return the home threads of subjects, but for nobody in particular."""
-    rows = _select(
+    """Return the home threads of subjects, except anonymous subjects."""
+    rows = _run_select(
         f'SELECT t."id" FROM "{Thread._meta.db_table}" t '  # noqa: S608 # places only
         f'JOIN "{Subject._meta.db_table}" s ON s."id" = t."subject_id" '
-        f'WHERE t."subject_id" IN ({_places(subjects)}) AND {_OPEN_HOME} '
+        f'WHERE t."subject_id" IN ({_render_placeholders(subjects)}) AND {_OPEN_HOME} '
         'AND NOT s."anonymous" ORDER BY t."id"',
-        [*map(_uuid, subjects)],
+        [*map(_to_uuid_parameter, subjects)],
     )
-    return [_as_uuid(thread) for (thread,) in rows]
+    return [_to_uuid(thread) for (thread,) in rows]
 
 
 def select_learnt(
     subject: UUID, records: Collection[tuple[UUID, int]]
 ) -> list[tuple[UUID, int, int]]:
-    """Return (thread, seq, seq at home) of what a subject's home learnt from records.
+    """Return (thread, seq, seq at home) of facts learnt from records.
 
-    In the order in which it was learnt.
+    In the order in which the subject's home learnt them.
     """
     threads, seqs = {thread for thread, _ in records}, {seq for _, seq in records}
-    rows = _select(
+    rows = _run_select(
         'SELECT d."thread_id", d."source_seq", d."derived_seq" '  # noqa: S608 # places only
         f'FROM "{Thread._meta.db_table}" t JOIN "{Derivation._meta.db_table}" d '
         'ON d."derived_thread" = t."id" '
         f'WHERE t."subject_id" = %s AND {_OPEN_HOME} '
-        f'AND d."thread_id" IN ({_places(threads)}) '
-        f'AND d."source_seq" IN ({_places(seqs)}) ORDER BY d."derived_seq"',
-        [_uuid(subject), *map(_uuid, threads), *seqs],
+        f'AND d."thread_id" IN ({_render_placeholders(threads)}) '
+        f'AND d."source_seq" IN ({_render_placeholders(seqs)}) '
+        'ORDER BY d."derived_seq"',
+        [_to_uuid_parameter(subject), *map(_to_uuid_parameter, threads), *seqs],
     )
-    found = [(_as_uuid(thread), *seqs) for thread, *seqs in rows]
+    found = [(_to_uuid(thread), *seqs) for thread, *seqs in rows]
     return [each for each in found if each[:2] in records]
 
 
 def select_learnt_in(
     subject: UUID, threads: Collection[UUID]
 ) -> list[tuple[UUID, int, int]]:
-    """Return the same of all records of these threads, of what may not hold any more.
+    """Return (thread, seq, seq at home) of facts that may have ended.
 
-    That was retracted, has an end, or shares its timeline with another assertion.
+    Only facts that the subject's home learnt from these threads. Such a fact was
+    retracted, has an end, or shares its timeline with another assertion.
     """
     table = f'"{Assertion._meta.db_table}"'
-    rows = _select(
+    rows = _run_select(
         'SELECT d."thread_id", d."source_seq", d."derived_seq" '  # noqa: S608 # models' own names
         f'FROM "{Thread._meta.db_table}" t JOIN "{Derivation._meta.db_table}" d '
         f'ON d."derived_thread" = t."id" JOIN {table} a '
         'ON a."thread_id" = t."id" AND a."seq" = d."derived_seq" '
         f'WHERE t."subject_id" = %s AND {_OPEN_HOME} '
-        f'AND d."thread_id" IN ({_places(threads)}) '
+        f'AND d."thread_id" IN ({_render_placeholders(threads)}) '
         'AND (a."retracted_seq" IS NOT NULL OR a."valid_until" IS NOT NULL '
         f'OR EXISTS (SELECT 1 FROM {table} o WHERE o."thread_id" = a."thread_id" '
         'AND o."timeline" = a."timeline" AND o."seq" <> a."seq")) '
         'ORDER BY d."derived_seq"',
-        [_uuid(subject), *map(_uuid, threads)],
+        [_to_uuid_parameter(subject), *map(_to_uuid_parameter, threads)],
     )
-    return [(_as_uuid(thread), *seqs) for thread, *seqs in rows]
+    return [(_to_uuid(thread), *seqs) for thread, *seqs in rows]
 
 
 def select_timelines(home: UUID, seqs: Collection[int]) -> list[tuple[Any, ...]]:
-    """Return TIMELINE_COLUMNS of all rows of the timelines that assertions are of.
+    """Return TIMELINE_COLUMNS of all rows of these assertions' timelines.
 
-    By timeline and seq; `seqs` are of the home thread. Times are texts on SQLite.
+    Ordered by timeline and seq; `seqs` are of the home thread. Times are texts on
+    SQLite.
     """
-    postgres, table = _postgres(), f'"{Assertion._meta.db_table}"'
+    postgres, table = _is_postgres(), f'"{Assertion._meta.db_table}"'
     chosen = "= ANY(%s)" if postgres else "IN (SELECT value FROM json_each(%s))"
     columns = [*TIMELINE_COLUMNS]
     if not postgres:
-        # Its driver takes most of the time to make times of columns.
+        # SQLite's driver spends most of the time on converting times.
         columns[-2:] = (f"\"{each}\" || '+00:00'" for each in columns[-2:])
-    return _select(
+    return _run_select(
         f"SELECT {', '.join(columns)} FROM {table} "  # noqa: S608 # models' own names
         f'WHERE "thread_id" = %s AND "timeline" IN (SELECT "timeline" FROM {table} '
         f'WHERE "thread_id" = %s AND "seq" {chosen} AND "cardinality" IS NULL) '
         'ORDER BY "timeline", "seq"',
-        [_uuid(home), _uuid(home), [*seqs] if postgres else json.dumps([*seqs])],
+        [
+            _to_uuid_parameter(home),
+            _to_uuid_parameter(home),
+            [*seqs] if postgres else json.dumps([*seqs]),
+        ],
     )
 
 
-def select_events_at(places: Mapping[UUID, Sequence[int]]) -> list[EventRow]:
+def select_events_at(places: Mapping[UUID, Sequence[int]]) -> list[EventTableRow]:
     """Return the events of threads at these seqs, in no order. One query, or none."""
     if not places:
         return []
     each = [
-        f'("thread_id" = %s AND "seq" IN ({_places(seqs)}))' for seqs in places.values()
+        f'("thread_id" = %s AND "seq" IN ({_render_placeholders(seqs)}))'
+        for seqs in places.values()
     ]
     values = [value for home, seqs in places.items() for value in (home, *seqs)]
-    return EVENTS_READ.where(" OR ".join(each), *values)
+    return EVENTS_READ.select(" OR ".join(each), *values)
 
 
 def select_project_state(project: UUID) -> str:
     """Return the project's state; share-locked on PostgreSQL."""
-    rows = _select(
+    rows = _run_select(
         f'SELECT "state" FROM "{Project._meta.db_table}" WHERE "id" = %s'  # noqa: S608 # models' own names
-        + (" FOR SHARE" if _postgres() else ""),
-        [_uuid(project)],
+        + (" FOR SHARE" if _is_postgres() else ""),
+        [_to_uuid_parameter(project)],
     )
     return "".join(state for (state,) in rows)
 
@@ -417,13 +427,13 @@ def select_events(
     thread: UUID, *, after: int, up_to: int, limit: int
 ) -> list[tuple[Any, ...]]:
     """Return (seq, type, at, actor, body, payload, erased_by, chain), oldest first."""
-    rows = _select(
+    rows = _run_select(
         'SELECT "seq", "type", "at", "actor", "body", "payload", "erased_by", "chain" '  # noqa: S608 # places only
         f'FROM "{Event._meta.db_table}" WHERE "thread_id" = %s AND "seq" > %s '
         'AND "seq" <= %s ORDER BY "seq" LIMIT %s',
-        [_uuid(thread), after, up_to, limit],
+        [_to_uuid_parameter(thread), after, up_to, limit],
     )
-    return [(*row[:2], _as_time(row[2]), *row[3:]) for row in rows]
+    return [(*row[:2], _to_time(row[2]), *row[3:]) for row in rows]
 
 
 class FoldedRow(NamedTuple):
@@ -440,16 +450,16 @@ class FoldedRow(NamedTuple):
 def select_folded(
     thread: UUID, *, after: int, up_to: int, limit: int
 ) -> list[FoldedRow]:
-    """Return what a fold reads of the events after a seq, oldest first."""
-    # SQLite's driver takes most of the time to make times of columns.
-    postgres = _postgres()
+    """Return the columns that a fold reads of the events after a seq, oldest first."""
+    # SQLite's driver spends most of the time on converting times.
+    postgres = _is_postgres()
     at = '"at"' if postgres else "\"at\" || '+00:00'"
-    read = _as_time if postgres else datetime.fromisoformat
-    rows = _select(
+    read = _to_time if postgres else datetime.fromisoformat
+    rows = _run_select(
         f'SELECT "seq", "type", {at}, "actor", "body", "chain" '  # noqa: S608 # places only
         f'FROM "{Event._meta.db_table}" WHERE "thread_id" = %s AND "seq" > %s '
         'AND "seq" <= %s ORDER BY "seq" LIMIT %s',
-        [_uuid(thread), after, up_to, limit],
+        [_to_uuid_parameter(thread), after, up_to, limit],
     )
     return [
         FoldedRow(seq, kind, read(at), actor, body, chain)
@@ -459,10 +469,10 @@ def select_folded(
 
 def select_chain(thread: UUID, seq: int) -> bytes | None:
     """Return the chain's digest at an event; None if there is no such event."""
-    rows = _select(
+    rows = _run_select(
         f'SELECT "chain" FROM "{Event._meta.db_table}" '  # noqa: S608 # places only
         'WHERE "thread_id" = %s AND "seq" = %s',
-        [_uuid(thread), seq],
+        [_to_uuid_parameter(thread), seq],
     )
     return bytes(rows[0][0]) if rows else None
 
@@ -470,18 +480,18 @@ def select_chain(thread: UUID, seq: int) -> bytes | None:
 def select_snapshot(
     thread: UUID, *, up_to: int, replay_format: int
 ) -> tuple[int, bytes] | None:
-    """Return (seq, sealed) of the newest snapshot at or before a seq; None without."""
-    rows = _select(
+    """Return (seq, sealed) of the newest snapshot at or before a seq; None if none."""
+    rows = _run_select(
         f'SELECT "seq", "sealed" FROM "{Snapshot._meta.db_table}" '  # noqa: S608 # places only
         'WHERE "thread_id" = %s AND "seq" <= %s AND "replay_format" = %s '
         'ORDER BY "seq" DESC LIMIT 1',
-        [_uuid(thread), up_to, replay_format],
+        [_to_uuid_parameter(thread), up_to, replay_format],
     )
     return (rows[0][0], bytes(rows[0][1])) if rows else None
 
 
 class RowCounts(NamedTuple):
-    """What rows a thread has, and the newest seq that any of them has."""
+    """Numbers of rows that a thread has, and the newest seq of any row."""
 
     slots: int
     turns: int
@@ -492,26 +502,29 @@ class RowCounts(NamedTuple):
 
 
 def count_rows(thread: UUID, *, up_to: int) -> RowCounts:
-    """Count rows of a thread's events up to a seq; `newest` is of all. One query."""
+    """Count rows of a thread's events up to a seq. One query.
+
+    `newest` is the newest seq of all rows, beyond that seq too.
+    """
     own = '(SELECT {} FROM "{}" WHERE "thread_id" = %s{})'
     counted = [
         *(
             (model, "COUNT(*)", ' AND "seq" <= %s')
             for model in (Slot, Turn, Page, EvictedPage)
         ),
-        # A level's seq is where its text stands, which may be another thread.
+        # A level's seq is the place of its text, which may be in another thread.
         (PageLevel, "COUNT(*)", ""),
         *((model, 'MAX("seq")', "") for model in (Event, Slot, Turn)),
     ]
     places: list[Any] = [
         place
         for _, _, limit in counted
-        for place in (_uuid(thread), up_to)[: 2 if limit else 1]
+        for place in (_to_uuid_parameter(thread), up_to)[: 2 if limit else 1]
     ]
     columns = ", ".join(
         own.format(what, model._meta.db_table, limit) for model, what, limit in counted
     )
-    (found,) = _select(f"SELECT {columns}", places)
+    (found,) = _run_select(f"SELECT {columns}", places)
     slots, turns, pages, evicted_pages, levels, *newest = found
     return RowCounts(
         slots, turns, pages, levels, evicted_pages, max(seq or 0 for seq in newest)
@@ -521,80 +534,80 @@ def count_rows(thread: UUID, *, up_to: int) -> RowCounts:
 def select_erased(
     threads: Collection[UUID], *, first: int, last: int
 ) -> list[tuple[UUID, int]]:
-    """Return (thread, seq) of events of a run of seqs that have lost their content."""
-    rows = _select(
+    """Return (thread, seq) of events in a span of seqs whose content was erased."""
+    rows = _run_select(
         f'SELECT "thread_id", "seq" FROM "{Event._meta.db_table}" '  # noqa: S608 # places only
-        f'WHERE "thread_id" IN ({_places(threads)}) '
+        f'WHERE "thread_id" IN ({_render_placeholders(threads)}) '
         'AND "seq" BETWEEN %s AND %s AND "erased_by" IS NOT NULL',
-        [*map(_uuid, threads), first, last],
+        [*map(_to_uuid_parameter, threads), first, last],
     )
-    return [(_as_uuid(thread), seq) for thread, seq in rows]
+    return [(_to_uuid(thread), seq) for thread, seq in rows]
 
 
 def select_newest_pages(thread: UUID, *, up_to: int, limit: int) -> list[str]:
-    """Return the ids of a thread's pages that are there, the last changed first."""
-    rows = _select(
+    """Return the ids of a thread's live pages, last changed first."""
+    rows = _run_select(
         f'SELECT "page_id" FROM "{Page._meta.db_table}" WHERE "thread_id" = %s '  # noqa: S608 # models' own names
         'AND "seq" <= %s AND "deleted_seq" IS NULL ORDER BY "seq" DESC LIMIT %s',
-        [_uuid(thread), up_to, limit],
+        [_to_uuid_parameter(thread), up_to, limit],
     )
     return [page for (page,) in rows]
 
 
-def _select(sql: str, values: list[Any]) -> list[tuple[Any, ...]]:
+def _run_select(sql: str, values: list[Any]) -> list[tuple[Any, ...]]:
     with connections["default"].cursor() as cursor:
         cursor.execute(sql, values)
         rows: list[tuple[Any, ...]] = cursor.fetchall()
         return rows
 
 
-def _places(values: Collection[object]) -> str:
+def _render_placeholders(values: Collection[object]) -> str:
     return ", ".join(["%s"] * len(values))
 
 
-def _postgres() -> bool:
+def _is_postgres() -> bool:
     return connections["default"].vendor == "postgresql"
 
 
-def _value(value: Any) -> Any:
-    return _uuid(value) if isinstance(value, UUID) else value
+def _to_parameter(value: Any) -> Any:
+    return _to_uuid_parameter(value) if isinstance(value, UUID) else value
 
 
-def _uuid(value: UUID) -> UUID | str:
-    return value if _postgres() else value.hex
+def _to_uuid_parameter(value: UUID) -> UUID | str:
+    return value if _is_postgres() else value.hex
 
 
-def _as_time(value: datetime | str) -> datetime:
+def _to_time(value: datetime | str) -> datetime:
     if isinstance(value, str):
         return datetime.fromisoformat(value).replace(tzinfo=UTC)
     return value.astimezone(UTC)
 
 
-def _as_uuid(value: UUID | str) -> UUID:
+def _to_uuid(value: UUID | str) -> UUID:
     return UUID(value) if isinstance(value, str) else value
 
 
-#: What the drivers do not hand out as the models' own.
+#: Conversions of values that drivers return in another type than the models do.
 _AS_READ: Mapping[type[Field[Any, Any]], Callable[[Any], Any]] = {
-    UUIDField: _as_uuid,
-    DateTimeField: _as_time,
+    UUIDField: _to_uuid,
+    DateTimeField: _to_time,
 }
 
 EVENTS, SLOTS, TURNS, PAGES, LEVELS, EVICTED_PAGES, DUES, DERIVATIONS = (
-    Insert(Event, EventRow),
+    Insert(Event, EventTableRow),
     Insert(Slot, SlotRow),
-    Insert(Turn, TurnRow),
+    Insert(Turn, TurnTableRow),
     Insert(Page, PageRow),
     Insert(PageLevel, LevelRow),
     Insert(EvictedPage, EvictedPageRow),
     Insert(DueValue, DueRow),
     Insert(Derivation, DerivationRow),
 )
-#: A page's row in the place of the one that is there, which keeps its own seq.
+#: Writes a page's row in place of the stored one, which keeps its own seq.
 PAGE_CHANGES = Replace(Page, PageRow, key=("thread_id", "page_id"), kept=("seq",))
 BLANKED = Blank()
 EVENTS_READ, PAGES_READ, LEVELS_READ = (
-    Select(Event, EventRow),
+    Select(Event, EventTableRow),
     Select(Page, PageRow),
     Select(PageLevel, LevelRow),
 )

@@ -1,7 +1,7 @@
-"""Tombstones: keyed digests of what was erased and must not come back.
+"""Tombstones: keyed digests of erased values and names that must not come back.
 
-Asked inside the writer's transaction, so that nothing slips in between the look and the
-write; and laid there by the eraser, in the transaction that erases.
+The writer looks them up in its own transaction, so that nothing can be erased between
+look and write. The eraser inserts them in the transaction that erases.
 """
 
 from __future__ import annotations
@@ -23,9 +23,9 @@ from memoryhub.errors import (
     ThreadErasedError,
     ValueErasedError,
 )
-from memoryhub.kernel.commands import Draft
+from memoryhub.kernel.commands import EventDraft
 from memoryhub.kernel.registry import TYPES as EVENTS
-from memoryhub.kernel.state.bodies import Event
+from memoryhub.kernel.state.bodies import EventBody
 from memoryhub.kernel.text import strict_json
 from memoryhub.models.erasures import Erasure, Tombstone
 from memoryhub.models.server.clock import clock
@@ -33,15 +33,15 @@ from memoryhub.models.subjects import Subject
 from memoryhub.vault.keys import blind_index, keys
 from memoryhub.vault.keys.keys import SubjectKeys
 
-#: Shorter values, once folded, are nobody's secret alone: a yes, a seat, a greeting.
+#: Length of a folded text; shorter ones are too common to identify: a yes, a seat.
 SHORTEST: Final = 20
-#: The types of events whose sealed texts are values: all that do not come again.
+#: Types of events whose sealed texts are values: all whose texts do not recur.
 TYPES: Final = tuple(
     name
     for name, event in EVENTS.items()
     if event.sealed and not (event.recurs or event.resent)
 )
-#: Members that say of what kind or time a content is: many others are of the same.
+#: Members that give the kind or time of a content: many other contents share them.
 _OF_MANY: Final = frozenset({"agent_at", "mime_type", "schema_name", "started_at"})
 #: Digests that one statement looks for.
 _AT_ONCE: Final = 500
@@ -50,22 +50,22 @@ Name = tuple[UUID, str]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Value:
-    """An erased or a new value by its digest, which alone is ever stored."""
+class ValueDigest:
+    """An erased or a new value by its digest; only the digest is ever stored."""
 
     of: str
     digest: bytes
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Dead:
-    """A thread's name that is never used again, and whose it was."""
+class DeadName:
+    """A thread's name that is never used again, and the subject that it belonged to."""
 
     subject: UUID
     erasure: UUID
 
-    def refusal(self, bound: UUID | None = None) -> Refusal:
-        """Return what refuses a write; it tells a key of another subject nothing."""
+    def build_refusal(self, bound: UUID | None = None) -> Refusal:
+        """Return a write's refusal, which reveals nothing to another subject's key."""
         if bound not in (None, self.subject):
             return NotFoundError()
         return ThreadErasedError(erasure=str(self.erasure))
@@ -73,50 +73,50 @@ class Dead:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class DeadUserId:
-    """A `user_id` whose subject was erased: the last one that had it."""
+    """A `user_id` whose subject was erased, with the last subject that had it."""
 
     project: UUID
     subject: UUID
     generation: int
     erasure: UUID
 
-    def refusal(self) -> SubjectErasedError:
+    def build_refusal(self) -> SubjectErasedError:
         return SubjectErasedError(erasure=str(self.erasure))
 
 
-def value_digest(keys: SubjectKeys, content: object) -> bytes | None:
-    """Digest a content as a whole, as JSON has it.
+def digest_value(keys: SubjectKeys, content: object) -> bytes | None:
+    """Return the digest of a whole content, in its JSON form.
 
-    A text that stands alone in its object counts as that text, so that it is the same
-    in every shape. None when it is too short to be kept out.
+    A text that is alone in its object counts as that text, so it has one digest in
+    every shape. None when the text is too short for a tombstone.
     """
-    whole = _whole(_plain(content))
+    whole = _render_whole(_fold_texts(content))
     if len(whole) < SHORTEST:
         return None
-    return blind_index.value_tombstone(keys, whole)
+    return blind_index.digest_value(keys, whole)
 
 
-def values_of(
-    keys: SubjectKeys, event: Event, payload: Mapping[str, Any] | bytes | None
-) -> Iterator[Value]:
+def iter_values(
+    keys: SubjectKeys, event: EventBody, payload: Mapping[str, Any] | bytes | None
+) -> Iterator[ValueDigest]:
     """Yield the values in an event's payload that need a tombstone once erased.
 
-    Each part as a whole, and each text that stands in it.
+    Each part as a whole, and each text inside the part.
     """
     of = event.event_type.partition(".")[0]
     if event.together:
-        for digest in _together(keys, event, payload):
-            yield Value(of=of, digest=digest)
+        for digest in _digest_together(keys, event, payload):
+            yield ValueDigest(of=of, digest=digest)
         return
-    for part in _parts(event, payload):
-        for digest in _digests(keys, {_whole(part), *_texts(part)}):
-            yield Value(of=of, digest=digest)
+    for part in _iter_parts(event, payload):
+        for digest in _digest_texts(keys, {_render_whole(part), *_iter_texts(part)}):
+            yield ValueDigest(of=of, digest=digest)
 
 
-def dead_names(names: Iterable[Name]) -> dict[Name, Dead]:
-    """Return those of these (project, name) that were erased. One query, or none."""
+def find_dead_names(names: Iterable[Name]) -> dict[Name, DeadName]:
+    """Return the erased ones among these (project, name). One query, or none."""
     wanted = {
-        (project, _name_digest(project, name)): (project, name)
+        (project, _digest_name(project, name)): (project, name)
         for project, name in names
     }
     condition = Q()
@@ -127,15 +127,16 @@ def dead_names(names: Iterable[Name]) -> dict[Name, Dead]:
     rows = Tombstone.objects.filter(condition, kind=Tombstone.Kind.THREAD)
     columns = ("project_id", "digest", "subject_id", "erasure_id")
     return {
-        wanted[project, bytes(digest)]: Dead(subject=subject, erasure=erasure)
+        wanted[project, bytes(digest)]: DeadName(subject=subject, erasure=erasure)
         for project, digest, subject, erasure in rows.values_list(*columns)
     }
 
 
 def find_subject(project: UUID, ref: bytes) -> DeadUserId | None:
-    """Return the subject with this ref that was erased last. One query.
+    """Return the last erased subject with this ref. One query.
 
-    It may have been readmitted since: look for a subject of that ref first.
+    The subject may have been readmitted since: look for a live subject of that ref
+    first.
     """
     rows = Tombstone.objects.filter(
         project_id=project, kind=Tombstone.Kind.SUBJECT, digest=ref
@@ -148,33 +149,33 @@ def find_subject(project: UUID, ref: bytes) -> DeadUserId | None:
     return None
 
 
-def require_welcome(keys: SubjectKeys, drafts: Iterable[Draft]) -> None:
+def require_not_erased(keys: SubjectKeys, drafts: Iterable[EventDraft]) -> None:
     """Raise ValueErasedError if a draft holds a value that was erased.
 
-    Whatever it was of, and however deep it stands: a page's text does not come back as
+    The kind of record and the depth do not matter: a page's text does not come back as
     a value, nor as a member of an object. One query for 500 texts, or none.
     """
     wanted: set[bytes] = set()
     for draft in drafts:
-        wanted |= _met(keys, draft.event, draft.payload)
-    for stone in _stones(keys.subject, wanted)[:1]:
+        wanted |= _digest_all(keys, draft.event, draft.payload)
+    for stone in _list_tombstones(keys.subject, wanted)[:1]:
         raise ValueErasedError(tombstone=str(stone.id), erasure=str(stone.erasure_id))
 
 
-def kept_out(
-    keys: SubjectKeys, contents: Sequence[tuple[Event, Mapping[str, Any] | None]]
+def find_erased(
+    keys: SubjectKeys, contents: Sequence[tuple[EventBody, Mapping[str, Any] | None]]
 ) -> dict[int, UUID]:
-    """Return the events' places whose values were erased, each with its erasure.
+    """Return the indexes of contents whose values were erased, each with its erasure.
 
-    For who skips them instead of being refused. One query for 500 texts, or none; call
-    it only for a subject that has tombstones.
+    For callers that skip such contents instead of being refused. One query for 500
+    texts, or none; call it only for a subject that has tombstones.
     """
     places: dict[bytes, set[int]] = {}
     for place, (event, payload) in enumerate(contents):
-        for digest in _met(keys, event, payload):
+        for digest in _digest_all(keys, event, payload):
             places.setdefault(digest, set()).add(place)
     out: dict[int, UUID] = {}
-    for stone in _stones(keys.subject, places):
+    for stone in _list_tombstones(keys.subject, places):
         out |= dict.fromkeys(places[bytes(stone.digest)], stone.erasure_id)
     return out
 
@@ -182,8 +183,8 @@ def kept_out(
 def lay_subject(erasure: Erasure, subject: Subject) -> None:
     """Keep the subject's `user_id` out, until it is readmitted.
 
-    One that was readmitted and erased again has the newest generation's. The anonymous
-    subject has no id to keep out.
+    A subject that was readmitted and erased again gets the newest generation's
+    tombstone. The anonymous subject has no id to keep out.
     """
     if subject.subject_ref is None:
         return
@@ -202,21 +203,22 @@ def lay_subject(erasure: Erasure, subject: Subject) -> None:
 def lay_threads(erasure: Erasure, names: Iterable[str]) -> None:
     """Keep these names out for ever; call it in the transaction that blanks them.
 
-    Not in a project whose key is destroyed: nothing is ever named there again.
+    Does nothing in a project whose key is destroyed: no thread is ever named there
+    again.
     """
     project = erasure.project_id
     with suppress(ProjectDeletedError):
-        lay_names(erasure, {_name_digest(project, name) for name in names})
+        lay_names(erasure, {_digest_name(project, name) for name in names})
 
 
 def lay_names(erasure: Erasure, digests: Iterable[bytes]) -> None:
-    """Lay tombstones as `lay_threads` does, by digests, without the names."""
-    _lay(erasure, Tombstone.Kind.THREAD, dict.fromkeys(digests, ""))
+    """Lay tombstones of names by their digests, as `lay_threads` does by the names."""
+    _lay_digests(erasure, Tombstone.Kind.THREAD, dict.fromkeys(digests, ""))
 
 
-def lay_values(erasure: Erasure, values: Iterable[Value]) -> int:
-    """Keep these values of the erasure's subject out; how many are new."""
-    laid = _lay(
+def lay_values(erasure: Erasure, values: Iterable[ValueDigest]) -> int:
+    """Keep these values of the erasure's subject out; return how many are new."""
+    laid = _lay_digests(
         erasure, Tombstone.Kind.VALUE, {value.digest: value.of for value in values}
     )
     if laid:
@@ -225,11 +227,13 @@ def lay_values(erasure: Erasure, values: Iterable[Value]) -> int:
     return laid
 
 
-def _lay(erasure: Erasure, kind: Tombstone.Kind, digests: Mapping[bytes, str]) -> int:
+def _lay_digests(
+    erasure: Erasure, kind: Tombstone.Kind, digests: Mapping[bytes, str]
+) -> int:
     rows = Tombstone.objects.filter(project_id=erasure.project_id, kind=kind)
     stored = [
         row
-        for batch in _batched(digests)
+        for batch in _split_batches(digests)
         for row in rows.filter(digest__in=batch).values_list("digest", flat=True)
     ]
     fresh = digests.keys() - set(map(bytes, stored))
@@ -248,98 +252,114 @@ def _lay(erasure: Erasure, kind: Tombstone.Kind, digests: Mapping[bytes, str]) -
     return len(fresh)
 
 
-def _stones(subject: UUID, digests: Iterable[bytes]) -> list[Tombstone]:
-    """Tombstones of the subject's values among these, in a fixed order."""
+def _list_tombstones(subject: UUID, digests: Iterable[bytes]) -> list[Tombstone]:
+    """Return the subject's tombstones among these digests, in a fixed order."""
     rows = Tombstone.objects.filter(subject_id=subject, kind=Tombstone.Kind.VALUE)
     found = [
-        row for batch in _batched(digests) for row in rows.filter(digest__in=batch)
+        row
+        for batch in _split_batches(digests)
+        for row in rows.filter(digest__in=batch)
     ]
     return sorted(found, key=lambda row: (row.created_at, row.id))
 
 
-def _batched(digests: Iterable[bytes]) -> Iterator[list[bytes]]:
-    """In parts that one statement can look for."""
+def _split_batches(digests: Iterable[bytes]) -> Iterator[list[bytes]]:
+    """Split digests into batches that one statement can look for."""
     rest = iter(digests)
     while batch := list(islice(rest, _AT_ONCE)):
         yield batch
 
 
-def _met(
-    keys: SubjectKeys, event: Event, payload: Mapping[str, Any] | bytes | None
+def _digest_all(
+    keys: SubjectKeys, event: EventBody, payload: Mapping[str, Any] | bytes | None
 ) -> set[bytes]:
-    """All digests that something in a payload may have been erased under."""
+    """Return all digests under which anything in a payload may have been erased."""
     texts: set[str] = set()
-    for part in _parts(event, payload):
-        texts.update(map(_whole, _inside(part)))
-    return _digests(keys, texts) | _together(keys, event, payload)
+    for part in _iter_parts(event, payload):
+        texts.update(map(_render_whole, _iter_nested(part)))
+    return _digest_texts(keys, texts) | _digest_together(keys, event, payload)
 
 
-def _together(
-    keys: SubjectKeys, event: Event, payload: Mapping[str, Any] | bytes | None
+def _digest_together(
+    keys: SubjectKeys, event: EventBody, payload: Mapping[str, Any] | bytes | None
 ) -> set[bytes]:
-    """The digest of the members that make one value, if the event has such."""
+    """Return the digest of the members that make one value together, if any."""
     if not event.together or payload is None:
         return set()
-    opened = strict_json.kept(payload) if isinstance(payload, bytes) else payload
-    whole = [event.event_type, *(_plain(opened[name]) for name in event.together)]
-    return {blind_index.value_tombstone(keys, strict_json.canonical(whole).decode())}
+    opened = (
+        strict_json.parse_stored(payload) if isinstance(payload, bytes) else payload
+    )
+    whole = [event.event_type, *(_fold_texts(opened[name]) for name in event.together)]
+    return {blind_index.digest_value(keys, strict_json.dump_canonical(whole).decode())}
 
 
-def _digests(keys: SubjectKeys, texts: Iterable[str]) -> set[bytes]:
-    """Of those that are not too short to be kept out."""
+def _digest_texts(keys: SubjectKeys, texts: Iterable[str]) -> set[bytes]:
+    """Return the digests of texts that are long enough for a tombstone."""
     long = (text for text in texts if len(text) >= SHORTEST)
-    return {blind_index.value_tombstone(keys, text) for text in long}
+    return {blind_index.digest_value(keys, text) for text in long}
 
 
-def _parts(event: Event, payload: Mapping[str, Any] | bytes | None) -> Iterator[object]:
-    """The values that an event seals, folded; none of one that may come again."""
-    if event.recurring or payload is None:
+def _iter_parts(
+    event: EventBody, payload: Mapping[str, Any] | bytes | None
+) -> Iterator[object]:
+    """Yield the values that an event seals, folded; none if its values may recur."""
+    if event.is_recurring or payload is None:
         return
-    opened = strict_json.kept(payload) if isinstance(payload, bytes) else payload
-    # What is known of a run is any JSON; all others are objects of ours.
-    yield from map(_plain, opened.values() if isinstance(opened, Mapping) else [opened])
+    opened = (
+        strict_json.parse_stored(payload) if isinstance(payload, bytes) else payload
+    )
+    # Knowledge of a run is any JSON; all other payloads are objects that we made.
+    yield from map(
+        _fold_texts, opened.values() if isinstance(opened, Mapping) else [opened]
+    )
 
 
-def _texts(plain: object) -> Iterator[str]:
-    """The texts in a value, but for names: those of members, types and schemas."""
+def _iter_texts(plain: object) -> Iterator[str]:
+    """Yield the texts in a value, except names of members, types and schemas."""
     if isinstance(plain, str):
         yield plain
     elif isinstance(plain, Mapping):
         for name, each in plain.items():
             if name not in _OF_MANY:
-                yield from _texts(each)
+                yield from _iter_texts(each)
     elif isinstance(plain, list):
         for each in plain:
-            yield from _texts(each)
+            yield from _iter_texts(each)
 
 
-def _inside(plain: object) -> Iterator[object]:
-    """A value and all that stands in it, names too."""
+def _iter_nested(plain: object) -> Iterator[object]:
+    """Yield a value and everything inside it, names too."""
     yield plain
     if isinstance(plain, Mapping):
         for name, each in plain.items():
             yield blind_index.fold(name)
-            yield from _inside(each)
+            yield from _iter_nested(each)
     elif isinstance(plain, list):
         for each in plain:
-            yield from _inside(each)
+            yield from _iter_nested(each)
 
 
-def _whole(plain: object) -> str:
-    """The one text of a folded value."""
+def _render_whole(plain: object) -> str:
+    """Return a folded value as one text."""
     if isinstance(plain, Mapping) and len(plain) == 1:
         (plain,) = plain.values()
-    return plain if isinstance(plain, str) else strict_json.canonical(plain).decode()
+    return (
+        plain if isinstance(plain, str) else strict_json.dump_canonical(plain).decode()
+    )
 
 
-def _plain(content: object) -> object:
-    """The same value, each text in it folded by itself."""
+def _fold_texts(content: object) -> object:
+    """Return the value with each text in it folded by itself."""
     if isinstance(content, str):
         return blind_index.fold(content)
     if isinstance(content, Mapping):
-        return {name: _plain(value) for name, value in content.items()}
-    return [_plain(each) for each in content] if isinstance(content, list) else content
+        return {name: _fold_texts(value) for name, value in content.items()}
+    return (
+        [_fold_texts(each) for each in content]
+        if isinstance(content, list)
+        else content
+    )
 
 
-def _name_digest(project: UUID, name: str) -> bytes:
-    return blind_index.thread_name(keys.project_key(project), name)
+def _digest_name(project: UUID, name: str) -> bytes:
+    return blind_index.digest_thread_name(keys.get_project_key(project), name)

@@ -1,4 +1,4 @@
-"""Totals: how much there is of each subject, by kind, kept beside what is counted.
+"""Totals: record counts of each subject, by kind, stored beside the counted rows.
 
 Written in the transaction of the rows that they count, last of all: on PostgreSQL two
 processes that write for one subject wait for each other from there to the commit.
@@ -14,7 +14,7 @@ from django.db import transaction
 from django.db.models import Count, Max, Min, Q, QuerySet, Sum
 from django.db.models.functions import Length
 
-from memoryhub.journal.rows.rows import EventRow
+from memoryhub.journal.rows.rows import EventTableRow
 from memoryhub.journal.rows.statements import Add
 from memoryhub.models.events import Event, ThreadTerms
 from memoryhub.models.pages import Page, PageLevel
@@ -25,30 +25,30 @@ from memoryhub.models.totals import Total
 from memoryhub.models.working_memory import Key
 
 PAGES, DELETED_PAGES, KEYS = "pages", "pages:deleted", "keys"
-#: What the user said and is still there, each with what followed.
+#: Messages of the user that still exist; each begins an episode.
 EPISODES = "episodes"
 BEGINS: Final = Q(role="user", erased=False)
 _THREADS, _LEVELS = "threads:", "levels:"
-#: Threads that are nobody's memory: one that is to be made, and one on its way in.
+#: Statuses that count for nobody: a thread about to be made, and one being imported.
 _NOBODYS: Final = ("new", Thread.Status.IMPORTING.value)
 
 
 def drop_terms(thread: UUID, first: int, last: int) -> None:
-    """Delete the segments that hold anything of these records. One statement."""
+    """Delete the search segments that overlap these records. One statement."""
     ThreadTerms.objects.filter(
         thread_id=thread, first_seq__lte=last, upto_seq__gte=first
     ).delete()
 
 
 class Figures(NamedTuple):
-    """Of one kind, or what is added to it."""
+    """Counts of one kind, or a difference to them."""
 
     records: int = 0
     sealed: int = 0
     erased: int = 0
     bytes: int = 0
 
-    def plus(self, other: Figures) -> Figures:
+    def add(self, other: Figures) -> Figures:
         return Figures(
             self.records + other.records,
             self.sealed + other.sealed,
@@ -72,41 +72,41 @@ class TotalRow(NamedTuple):
     bytes: int
 
 
-class Changes:
-    """What some writes add and take, by thread and kind."""
+class TotalsChanges:
+    """Differences that some writes make to the totals, by thread and kind."""
 
     def __init__(self) -> None:
         self.of: dict[UUID, Totals] = {}
 
     def add(self, thread: UUID, kind: str, figures: Figures) -> None:
-        _plus(self.of.setdefault(thread, {}), kind, figures)
+        _add_figures(self.of.setdefault(thread, {}), kind, figures)
 
-    def rows(self, thread: UUID, kind: str, number: int) -> None:
-        """Count so many rows more, or fewer."""
+    def count_rows(self, thread: UUID, kind: str, number: int) -> None:
+        """Count `number` rows more, or fewer."""
         if number:
             self.add(thread, kind, Figures(records=number))
 
-    def page(self, thread: UUID, deleted_seq: int | None, number: int) -> None:
-        self.rows(thread, PAGES if deleted_seq is None else DELETED_PAGES, number)
+    def count_page(self, thread: UUID, deleted_seq: int | None, number: int) -> None:
+        self.count_rows(thread, PAGES if deleted_seq is None else DELETED_PAGES, number)
 
-    def levels(self, thread: UUID, level: int, number: int) -> None:
-        self.rows(thread, f"{_LEVELS}{level}", number)
+    def count_levels(self, thread: UUID, level: int, number: int) -> None:
+        self.count_rows(thread, f"{_LEVELS}{level}", number)
 
-    def events(self, rows: Iterable[EventRow]) -> None:
-        """Count new events, which may have lost their contents elsewhere."""
+    def count_events(self, rows: Iterable[EventTableRow]) -> None:
+        """Count new events; an imported event may have lost its content elsewhere."""
         for row in rows:
             sealed, size = (0, 0) if row.payload is None else (1, len(row.payload))
             gone = 0 if row.erased_by is None else 1
             self.add(row.thread_id, row.type, Figures(1, sealed, gone, size))
 
-    def status(self, thread: UUID, *, before: str, after: str) -> None:
+    def count_status(self, thread: UUID, *, before: str, after: str) -> None:
         if before != after:
             for status, number in ((before, -1), (after, 1)):
                 if status not in _NOBODYS:
-                    self.rows(thread, f"{_THREADS}{status}", number)
+                    self.count_rows(thread, f"{_THREADS}{status}", number)
 
     def take_payloads(self, rows: QuerySet[Event], thread: UUID, *, by: int) -> None:
-        """Take the contents of these events of a thread, of which none is erased."""
+        """Erase the contents of these events of a thread; none is erased yet."""
         kinds = rows.order_by().values("type")
         counted = kinds.annotate(
             gone=Count("seq"), sealed=Count("payload"), size=Sum(Length("payload"))
@@ -116,33 +116,33 @@ class Changes:
             taken = Figures(sealed=-sealed, erased=gone, bytes=-(size or 0))
             self.add(thread, kind, taken)
         if found:
-            # What was made of them to find them by goes with them.
+            # Search segments made from these events go with them.
             ends = rows.order_by().aggregate(first=Min("seq"), last=Max("seq"))
             drop_terms(thread, ends["first"], ends["last"])
             rows.update(payload=None, erased_by=by)
 
-    def leave(self, thread: UUID, rows: QuerySet[Any]) -> None:
-        """Deduct pages, levels, slots or keys of a thread that are about to go."""
+    def deduct(self, thread: UUID, rows: QuerySet[Any]) -> None:
+        """Deduct pages, levels, slots or keys of a thread before they are deleted."""
         if rows.model is Page:
             for deleted_seq in rows.values_list("deleted_seq", flat=True):
-                self.page(thread, deleted_seq, -1)
+                self.count_page(thread, deleted_seq, -1)
         elif rows.model is PageLevel:
             for level in rows.values_list("level", flat=True):
-                self.levels(thread, level, -1)
+                self.count_levels(thread, level, -1)
         elif rows.model is Slot:
-            self.rows(thread, EPISODES, -rows.filter(BEGINS).count())
+            self.count_rows(thread, EPISODES, -rows.filter(BEGINS).count())
         else:
             assert rows.model is Key
-            self.rows(thread, KEYS, -rows.count())
+            self.count_rows(thread, KEYS, -rows.count())
 
     def write(self, subjects: Mapping[UUID, UUID]) -> None:
-        """Add them to what is kept; `subjects` are those of the threads. One call."""
+        """Add the differences to the totals of the threads' subjects. One call."""
         summed: dict[UUID, Totals] = {}
         for thread, kinds in self.of.items():
             of_subject = summed.setdefault(subjects[thread], {})
             for kind, figures in kinds.items():
-                _plus(of_subject, kind, figures)
-        _ADD.rows(
+                _add_figures(of_subject, kind, figures)
+        _ADD.write(
             [
                 TotalRow(subject, kind, *figures)
                 for subject, kinds in summed.items()
@@ -151,9 +151,9 @@ class Changes:
         )
 
 
-def _plus(kinds: Totals, kind: str, figures: Figures) -> None:
+def _add_figures(kinds: Totals, kind: str, figures: Figures) -> None:
     before = kinds.get(kind)
-    kinds[kind] = figures if before is None else before.plus(figures)
+    kinds[kind] = figures if before is None else before.add(figures)
 
 
 _ADD = Add(Total, TotalRow, key=("subject_id", "kind"), figures=Figures._fields)
@@ -166,28 +166,28 @@ def get(subject: UUID) -> Totals:
     return {kind: Figures(*each) for kind, *each in found if any(each)}
 
 
-def number(totals: Mapping[str, Figures], kind: str) -> int:
-    """Return how many records there are of one kind."""
+def count_records(totals: Mapping[str, Figures], kind: str) -> int:
+    """Return the number of records of one kind."""
     return totals.get(kind, NOTHING).records
 
 
-def statuses(totals: Mapping[str, Figures]) -> dict[str, int]:
-    """Return threads by their status."""
-    return _numbers(totals, _THREADS)
+def count_statuses(totals: Mapping[str, Figures]) -> dict[str, int]:
+    """Return the number of threads by status."""
+    return _count_by_prefix(totals, _THREADS)
 
 
-def levels(totals: Mapping[str, Figures]) -> dict[int, int]:
-    """Return texts of pages by level."""
-    found = _numbers(totals, _LEVELS)
+def count_levels(totals: Mapping[str, Figures]) -> dict[int, int]:
+    """Return the number of texts of pages by level."""
+    found = _count_by_prefix(totals, _LEVELS)
     return {int(level): number for level, number in found.items()}
 
 
-def types(totals: Mapping[str, Figures]) -> Totals:
-    """Return events by their type."""
+def filter_types(totals: Mapping[str, Figures]) -> Totals:
+    """Return the totals of events by type."""
     return {kind: each for kind, each in totals.items() if "." in kind}
 
 
-def _numbers(totals: Mapping[str, Figures], prefix: str) -> dict[str, int]:
+def _count_by_prefix(totals: Mapping[str, Figures], prefix: str) -> dict[str, int]:
     return {
         kind.removeprefix(prefix): each.records
         for kind, each in totals.items()
@@ -196,7 +196,7 @@ def _numbers(totals: Mapping[str, Figures], prefix: str) -> dict[str, int]:
 
 
 def count(subject: UUID) -> Totals:
-    """Count the same: looks at all there is. Six queries, one without threads."""
+    """Count a subject's totals from all rows. Six queries, one without threads."""
     own = Thread.objects.filter(subject_id=subject)
     own = own.exclude(status=Thread.Status.IMPORTING)
     by_status = [*own.order_by().values_list("status").annotate(Count("id"))]
@@ -206,7 +206,7 @@ def count(subject: UUID) -> Totals:
 
 
 def count_threads(of: Q) -> Totals:
-    """Count the rows of some threads, these themselves left out.
+    """Count the rows of some threads, without the threads themselves.
 
     Five queries.
     """
@@ -237,23 +237,26 @@ def count_threads(of: Q) -> Totals:
 
 
 def recount(subject: UUID) -> None:
-    """Put what is counted in the place of what is kept.
+    """Replace the stored totals of a subject by counted ones.
 
-    Nobody writes for it meanwhile. Of one who is erased nothing is kept.
+    Locks the subject, so that nobody writes for it meanwhile. An erased subject has no
+    totals.
     """
     with transaction.atomic():
         owner = Subject.objects.select_for_update().get(id=subject)
         counted = {} if owner.state == Subject.State.ERASED else count(subject)
         Total.objects.filter(subject_id=subject).delete()
-        _ADD.rows([TotalRow(subject, kind, *each) for kind, each in counted.items()])
+        _ADD.write([TotalRow(subject, kind, *each) for kind, each in counted.items()])
 
 
-def arrive(subject: UUID, found: Iterable[Totals], statuses: Iterable[str]) -> None:
-    """Add threads that nobody saw until now: what was counted of them, and they."""
-    changes = Changes()
+def add_threads(
+    subject: UUID, found: Iterable[Totals], statuses: Iterable[str]
+) -> None:
+    """Add threads that nobody saw until now: their counted rows, and the threads."""
+    changes = TotalsChanges()
     for part in found:
         for kind, figures in part.items():
             changes.add(subject, kind, figures)
     for status in statuses:
-        changes.status(subject, before=_NOBODYS[0], after=status)
+        changes.count_status(subject, before=_NOBODYS[0], after=status)
     changes.write({subject: subject})

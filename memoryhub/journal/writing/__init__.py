@@ -1,1 +1,1 @@
-"""Decisions become events and rows, in one transaction."""
+"""Writing: turns decisions into events and rows, in one transaction."""

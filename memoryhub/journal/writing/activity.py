@@ -1,8 +1,8 @@
-"""Activity: what a process does of each project, by the minute.
+"""Activity: counts of each process's work for each project, by the minute.
 
 Counted in the process and added to the rows of all processes every few seconds: neither
-a write nor a refusal costs a statement. What a process that is killed had not written
-yet is lost.
+a write nor a refusal costs a statement. A killed process loses the counts that it had
+not written yet.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from uuid import UUID
 from django.db import transaction
 
 from memoryhub.journal.log import fence
-from memoryhub.journal.log.heads import Head
+from memoryhub.journal.log.heads import ThreadHead
 from memoryhub.journal.rows.projections import RequestTokens
 from memoryhub.journal.rows.statements import Add
 from memoryhub.kernel.state.page_events import Refused
@@ -28,13 +28,13 @@ from memoryhub.models.server.clock import SECOND_NS, clock
 from memoryhub.models.server.ids import uuid7
 from memoryhub.models.threads import Thread
 
-#: How long the stretches are, in minutes; what is known of a thread is known by the
+#: Lengths of the counted intervals, in minutes; refusals of a thread are counted by the
 #: hour.
 WIDTHS: Final = (1, 15, 60)
-#: Milliseconds up to which a commit is of one column, the next, and so on.
+#: Milliseconds up to which a commit counts in the first column, the second, and so on.
 WITHIN: Final = (1, 2, 5, 10, 20, 50, 100, 200, 500, 1_000)
-#: Places of refusals that are told apart between two flushes; of more the project alone
-#: is counted, so that made-up names can't fill the memory.
+#: Places of refusals that are told apart between two flushes; beyond that only the
+#: project is counted, so that made-up names can't fill the memory.
 PLACES: Final = 1_000
 _MINUTE_NS: Final = 60 * SECOND_NS
 _EPOCH: Final = datetime(1970, 1, 1, tzinfo=UTC)
@@ -42,10 +42,10 @@ _REFUSED: Final[tuple[str, ...]] = get_args(Refused)
 _READABLE: Final = (Thread.Status.OPEN, Thread.Status.CLOSED)
 _GONE: Final = ("erasing", "erased")
 
-#: A thread as whoever is refused knows it: its id, or the names that it may have.
+#: A thread as a refused caller names it: its id, or the names that it may have.
 Place = UUID | tuple[str, ...] | None
-#: For whom a model is asked; and whether its answer was written, was of no use, did not
-#: come, or came to nothing since something else was quicker.
+#: The role in which a model is asked; and whether its answer was written, was useless,
+#: did not come, or was void because another write came first.
 ModelRole = Literal["consolidation", "observer", "reflector"]
 ModelOutcome = Literal["written", "useless", "no_model", "void"]
 _Asking = tuple[UUID, datetime, ModelRole, ModelOutcome]
@@ -99,12 +99,12 @@ class RefusalRow(NamedTuple):
     minutes: int
     at: datetime
     code: str
-    # Named after the model's field; nobody asks a row how often it has a value.
+    # Named after the model's field; no caller uses tuple.count of a row.
     count: int  # type: ignore[assignment]
 
 
-class Refusal(NamedTuple):
-    """A code that was answered in a project, in which minute, about which thread."""
+class CountedRefusal(NamedTuple):
+    """A refusal's code in a project, with its minute and thread."""
 
     project: UUID
     minute: int
@@ -117,26 +117,26 @@ _FASTEST: Final = _FIGURES.index("within_1")
 
 
 class Activity:
-    """What was counted since the last flush. Any thread may add."""
+    """Counts since the last flush. Any thread may add."""
 
     def __init__(self) -> None:
         self._lock = threading.Lock()
         #: By project and minute since 1970, the figures in the order of the columns.
-        self._hours: dict[tuple[UUID, int], list[int]] = defaultdict(_figures)
-        self._refusals: Counter[Refusal] = Counter()
-        #: By project, hour, role and outcome, as in the columns.
-        self._model: dict[_Asking, list[int]] = defaultdict(_three)
+        self._hours: dict[tuple[UUID, int], list[int]] = defaultdict(_build_figures)
+        self._refusals: Counter[CountedRefusal] = Counter()
+        #: By project, hour, role and outcome; figures in the order of the columns.
+        self._model: dict[_Asking, list[int]] = defaultdict(_build_model_figures)
 
-    def moved(
+    def count_moves(
         self,
-        heads: Iterable[tuple[Head, Head]],
+        heads: Iterable[tuple[ThreadHead, ThreadHead]],
         requests: Mapping[UUID, RequestTokens],
     ) -> None:
-        """Count what a commit did: the difference of each thread's heads.
+        """Count a commit's work: the difference of each thread's heads.
 
         A few microseconds a thread, however many events moved it.
         """
-        minute = _minute()
+        minute = _read_minute()
         with self._lock:
             for before, after in heads:
                 was, now = before.state, after.state
@@ -145,11 +145,11 @@ class Activity:
                 if packed := requests.get(now.id):
                     figures[2] += packed.tokens
                     figures[3] += packed.prefix_tokens
-                # What is erased keeps no counters that could be compared.
+                # An erased thread has no counters left that could be compared.
                 if now.paging is not was.paging and now.status != "erased":
-                    self._paged(figures, was, now, minute)
+                    self._count_paging(figures, was, now, minute)
 
-    def _paged(
+    def _count_paging(
         self, figures: list[int], was: ThreadState, now: ThreadState, minute: int
     ) -> None:
         figures[1] += now.turn_count - was.turn_count
@@ -166,17 +166,19 @@ class Activity:
         for code in _REFUSED:
             word = f"refused.{code}"
             if more := counts.get(word, 0) - counted.get(word, 0):
-                self._refusals[Refusal(now.project, minute, code, now.id)] += more
+                self._refusals[CountedRefusal(now.project, minute, code, now.id)] += (
+                    more
+                )
 
-    def committed(self, took: Iterable[tuple[UUID, float]]) -> None:
+    def count_commits(self, took: Iterable[tuple[UUID, float]]) -> None:
         """Count the seconds that commands waited until they were on disk."""
-        minute = _minute()
+        minute = _read_minute()
         with self._lock:
             for project, seconds in took:
                 column = _FASTEST + bisect_left(WITHIN, seconds * 1_000)
                 self._hours[project, minute][column] += 1
 
-    def model_asked(
+    def count_model_run(
         self,
         project: UUID,
         role: ModelRole,
@@ -186,34 +188,34 @@ class Activity:
         tokens: int,
     ) -> None:
         """Count a run of the language model."""
-        at = stretch(_minute(), WIDTHS[-1])
+        at = compute_interval_start(_read_minute(), WIDTHS[-1])
         with self._lock:
-            _add(self._model[project, at, role, outcome], (1, calls, tokens))
+            _add_figures(self._model[project, at, role, outcome], (1, calls, tokens))
 
-    def refused(self, project: UUID, code: str, place: Place) -> None:
-        """Count a refusal; of a thread, if it is told which."""
+    def count_refusal(self, project: UUID, code: str, place: Place) -> None:
+        """Count a refusal; of a thread too, if `place` names one."""
         with self._lock:
-            refusal = Refusal(project, _minute(), code, place)
+            refusal = CountedRefusal(project, _read_minute(), code, place)
             if refusal not in self._refusals and len(self._refusals) >= PLACES:
                 refusal = refusal._replace(place=None)
             self._refusals[refusal] += 1
 
     def flush(self) -> int:
-        """Add what was counted to the rows; how many. Only the writer calls it."""
+        """Add the counts to the rows; return how many. Only the writer calls it."""
         with self._lock:
-            hours, self._hours = self._hours, defaultdict(_figures)
+            hours, self._hours = self._hours, defaultdict(_build_figures)
             refusals, self._refusals = self._refusals, Counter()
-            model, self._model = self._model, defaultdict(_three)
+            model, self._model = self._model, defaultdict(_build_model_figures)
         try:
-            return _write(hours, refusals, model)
+            return _write_counts(hours, refusals, model)
         except Exception:
-            # Nothing was written, so it is counted still.
+            # Nothing was written, so add the counts back.
             with self._lock:
                 for key, figures in hours.items():
-                    _add(self._hours[key], figures)
+                    _add_figures(self._hours[key], figures)
                 self._refusals.update(refusals)
                 for asking, figures in model.items():
-                    _add(self._model[asking], figures)
+                    _add_figures(self._model[asking], figures)
             raise
 
     def clear(self) -> None:
@@ -223,63 +225,67 @@ class Activity:
             self._model.clear()
 
 
-def _figures() -> list[int]:
+def _build_figures() -> list[int]:
     return [0] * len(_FIGURES)
 
 
-def _three() -> list[int]:
+def _build_model_figures() -> list[int]:
     return [0, 0, 0]
 
 
-def _add(figures: list[int], more: Iterable[int]) -> None:
+def _add_figures(figures: list[int], more: Iterable[int]) -> None:
     for column, figure in enumerate(more):
         figures[column] += figure
 
 
-def _minute() -> int:
+def _read_minute() -> int:
     return clock.time_ns() // _MINUTE_NS
 
 
-def stretch(minute: int, width: int) -> datetime:
-    """Return when the stretch of so many minutes begins that a minute is in."""
+def compute_interval_start(minute: int, width: int) -> datetime:
+    """Return the start of the interval of `width` minutes that contains a minute."""
     return _EPOCH + timedelta(minutes=minute - minute % width)
 
 
-def _write(
+def _write_counts(
     hours: Mapping[tuple[UUID, int], list[int]],
-    refusals: Counter[Refusal],
+    refusals: Counter[CountedRefusal],
     model: Mapping[_Asking, list[int]],
 ) -> int:
-    summed: dict[tuple[UUID, int, datetime], list[int]] = defaultdict(_figures)
+    summed: dict[tuple[UUID, int, datetime], list[int]] = defaultdict(_build_figures)
     for (project, minute), figures in hours.items():
         for width in WIDTHS:
-            _add(summed[project, width, stretch(minute, width)], figures)
+            _add_figures(
+                summed[project, width, compute_interval_start(minute, width)], figures
+            )
     rows = [HourRow(*key, *figures) for key, figures in summed.items()]
     whole: Counter[tuple[UUID, None, int, datetime, str]] = Counter()
     for each, count in refusals.items():
         for width in WIDTHS:
-            at = stretch(each.minute, width)
+            at = compute_interval_start(each.minute, width)
             whole[each.project, None, width, at, each.code] += count
     with transaction.atomic():
-        threads = _by_thread(refusals)
-        _ADD_HOURS.rows(rows)
-        _ADD_REFUSALS.rows([RefusalRow(uuid7(), *key, n) for key, n in whole.items()])
-        _ADD_TO_THREADS.rows(
+        threads = _count_by_thread(refusals)
+        _ADD_HOURS.write(rows)
+        _ADD_REFUSALS.write([RefusalRow(uuid7(), *key, n) for key, n in whole.items()])
+        _ADD_TO_THREADS.write(
             [RefusalRow(uuid7(), *key, n) for key, n in threads.items()]
         )
-        _ADD_MODEL.rows([ModelRow(*key, *figures) for key, figures in model.items()])
+        _ADD_MODEL.write([ModelRow(*key, *figures) for key, figures in model.items()])
     return len(rows) + len(whole) + len(threads) + len(model)
 
 
-def _by_thread(
-    refusals: Counter[Refusal],
+def _count_by_thread(
+    refusals: Counter[CountedRefusal],
 ) -> Counter[tuple[UUID, UUID, int, datetime, str]]:
-    """Count by the hour what was refused to threads that are there.
+    """Count by the hour the refusals of threads that exist.
 
-    At most four queries. Who is being forgotten gets no new row: its subject is locked
-    before the thread is looked at.
+    At most four queries. A subject being erased gets no new row: the subject is locked
+    before the thread is read.
     """
-    owners = _found({(each.project, each.place) for each in refusals if each.place})
+    owners = _find_threads(
+        {(each.project, each.place) for each in refusals if each.place}
+    )
     fence.hold({subject for _, subject in owners.values()})
     rows = Thread.objects.filter(id__in={thread for thread, _ in owners.values()})
     rows = rows.filter(status__in=_READABLE).exclude(subject__state__in=_GONE)
@@ -288,12 +294,12 @@ def _by_thread(
     for each, count in refusals.items():
         thread, _ = owners.get((each.project, each.place), (None, None))
         if thread is not None and thread in there:
-            at = stretch(each.minute, WIDTHS[-1])
+            at = compute_interval_start(each.minute, WIDTHS[-1])
             counted[each.project, thread, WIDTHS[-1], at, each.code] += count
     return counted
 
 
-def _found(
+def _find_threads(
     places: Collection[tuple[UUID, Place]],
 ) -> dict[tuple[UUID, Place], tuple[UUID, UUID]]:
     """Find thread and subject of each place. Two queries."""
@@ -344,5 +350,5 @@ _ADD_TO_THREADS = Add(
     only=' WHERE "thread_id" IS NOT NULL',
     figures=("count",),
 )
-#: The process's one account of its activity.
+#: The process's one activity counter.
 activity = Activity()

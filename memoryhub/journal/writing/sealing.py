@@ -1,4 +1,4 @@
-"""An event row: its body, its payload sealed in its place, its link of the chain."""
+"""Event rows: the body, the payload sealed at its address, and the chain's hash."""
 
 from __future__ import annotations
 
@@ -8,72 +8,72 @@ from typing import Any, Final
 from django.core.checks import CheckMessage, Error
 
 from memoryhub.journal.log import chain
-from memoryhub.journal.log.heads import Head
-from memoryhub.journal.rows.rows import EventRow
+from memoryhub.journal.log.heads import ThreadHead
+from memoryhub.journal.rows.rows import EventTableRow
 from memoryhub.kernel.registry import TYPES
-from memoryhub.kernel.replay import Recorded
-from memoryhub.kernel.state.bodies import Event, Ours
+from memoryhub.kernel.replay import RecordedEvent
+from memoryhub.kernel.state.bodies import EventBody, ServerMade
 from memoryhub.kernel.state.state import ThreadState
 from memoryhub.kernel.text.names import NameMark, has_mark
 from memoryhub.vault.keys import keys, payloads
 
-#: Members of a body of which the first that is there is the row's page as well.
+#: Members of a body; the first that is present is the row's page as well.
 _PAGE: Final = ("page_id", "carries")
-#: By which a page's member is blanked wherever it stands, or nowhere.
-_GOES: Final = (NameMark, Ours)
+#: Marks by which a page's member is blanked in column and body alike, or in neither.
+_GOES: Final = (NameMark, ServerMade)
 
 
-def sealed_row(
-    head: Head,
-    recorded: Recorded,
+def seal_row(
+    head: ThreadHead,
+    recorded: RecordedEvent,
     payload: bytes | None,
     *,
     key: keys.SubjectKeys | None,
-) -> EventRow:
+) -> EventTableRow:
     """Seal an event that follows `head` into its row.
 
-    A payload travels with events that are `sealed`, and only with those need a key.
+    Only events that are `sealed` have a payload, and only they need a key.
     """
     event, state = recorded.event, head.state
     assert (payload is not None) == event.sealed
     sealed = digest = None
     if payload is not None:
         assert key is not None
-        sealed = payloads.seal(key, _address(state, recorded.seq), payload)
+        sealed = payloads.seal(key, _build_address(state, recorded.seq), payload)
         digest = hashlib.sha256(sealed).digest()
-    body = chain.plain_body(event)
-    canonical = chain.envelope(body, recorded, thread=state.id, salt=head.salt)
-    return EventRow(
+    body = chain.to_plain_body(event)
+    canonical = chain.build_envelope(body, recorded, thread=state.id, salt=head.salt)
+    return EventTableRow(
         thread_id=state.id,
         seq=recorded.seq,
         type=event.event_type,
         at=recorded.at,
         actor=recorded.actor,
-        body=chain.text_of(body),
+        body=chain.render_body(body),
         payload=sealed,
         payload_digest=digest,
         erased_by=None,
         chain=chain.link(head.chain, canonical, digest),
-        page=page_of(event),
+        page=find_page(event),
     )
 
 
-def page_of(event: Event) -> str | None:
-    """Return the page that an event is about; a slot's own is found by the slot."""
+def find_page(event: EventBody) -> str | None:
+    """Return the page that an event is about; the slot identifies a slot's own page."""
     first, second = _PAGE
     return getattr(event, first, None) or getattr(event, second, None)
 
 
-def stored_page(body: dict[str, Any]) -> str | None:
+def find_stored_page(body: dict[str, Any]) -> str | None:
     """Return the page of a stored body, whose names may be blanked."""
     first, second = _PAGE
     return body.get(first) or body.get(second)
 
 
 def every_page_can_go(*_: Any, **__: Any) -> list[CheckMessage]:
-    """Refuse an event whose page is neither a marked name nor an id of ours.
+    """Refuse an event whose page is neither a marked name nor an id that we made.
 
-    Its erasure would blank the row's column and not the body, or the other way round.
+    Its erasure would blank the row's column but not the body, or the other way round.
     """
     return [
         Error(
@@ -88,7 +88,7 @@ def every_page_can_go(*_: Any, **__: Any) -> list[CheckMessage]:
     ]
 
 
-def _address(state: ThreadState, seq: int) -> payloads.PayloadAddress:
+def _build_address(state: ThreadState, seq: int) -> payloads.PayloadAddress:
     return payloads.PayloadAddress(
         project=state.project,
         subject=state.subject,

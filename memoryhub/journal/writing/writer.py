@@ -1,7 +1,7 @@
 """The writer: one thread and one connection that commit for the whole process.
 
-It drains its queue and commits many commands in one transaction, so that one disk
-flush serves all who wait. Nothing is acknowledged before the commit.
+It drains its queue and commits many commands in one transaction, so that one disk flush
+serves all waiting callers. Nothing is acknowledged before the commit.
 """
 
 from __future__ import annotations
@@ -35,9 +35,9 @@ from memoryhub.errors import (
 )
 from memoryhub.journal.log import announce
 from memoryhub.journal.log.heads import Heads, MovedError
-from memoryhub.journal.log.orders import Order, Receipt
+from memoryhub.journal.log.orders import Order, OrderReceipt
 from memoryhub.journal.writing.activity import activity
-from memoryhub.journal.writing.batch import Batch, Outcome
+from memoryhub.journal.writing.batch import Outcome, WriteBatch
 from memoryhub.journal.writing.uses import uses
 from memoryhub.models.server.clock import clock
 
@@ -53,44 +53,44 @@ ATTEMPTS = 12
 _AGENT = "agent:"
 
 
-class Journal:
-    """Applies batches on the calling thread's connection. Not thread-safe."""
+class BatchCommitter:
+    """Commits batches on the calling thread's connection. Not thread-safe."""
 
     def __init__(self, clock: Callable[[], datetime] = clock.now) -> None:
         self.clock = clock
         self.heads = Heads()
 
-    def apply(self, orders: Sequence[Order]) -> list[Outcome]:
-        """Commit the orders in one transaction; a receipt or a refusal for each.
+    def commit(self, orders: Sequence[Order]) -> list[Outcome]:
+        """Commit the orders in one transaction; return a receipt or a refusal for each.
 
-        What fails as a whole is tried again one by one, so that one bad command can't
-        fail others. Announces the threads that moved. While the clock is off, each is
-        refused: what is stamped with a wrong time could never be told from the rest.
+        Orders that fail as a whole are tried again one by one, so that one bad command
+        can't fail others. Announces the threads that moved. While the clock is off,
+        each order is refused: a wrong timestamp could never be told from a right one.
         """
-        if clock.skewed:
+        if clock.is_skewed:
             return [ClockSkewError() for _ in orders]
         try:
-            outcomes = self._attempts(orders)
+            outcomes = self._run_attempts(orders)
         except (OperationalError, InterfaceError) as failure:
-            # The database is away or locked: it would be for each of them, one by one.
-            # The driver names it: a statement that took too long, a full disk.
-            log.error("writer.failed", code=_cause(failure))
+            # The database is away or locked, so each order alone would fail as well.
+            # Log the driver's name for the failure: a statement timeout, a full disk.
+            log.error("writer.failed", code=_name_cause(failure))
             outcomes = [UnavailableError() for _ in orders]
         except Exception as failure:  # noqa: BLE001 # a batch must end with an answer
             if len(orders) > 1:
-                return [self.apply([order])[0] for order in orders]
-            outcomes = [_refused(failure)]
-        uses.wrote(orders, outcomes)
-        announce.ring(
+                return [self.commit([order])[0] for order in orders]
+            outcomes = [_build_refusal(failure)]
+        uses.count_writes(orders, outcomes)
+        announce.notify(
             (order.address.project, each.thread, each.seq)
             for order, each in zip(orders, outcomes, strict=True)
-            if isinstance(each, Receipt) and each.events and not each.replayed
+            if isinstance(each, OrderReceipt) and each.events and not each.replayed
         )
         return outcomes
 
-    def _attempts(self, orders: Sequence[Order]) -> list[Outcome]:
+    def _run_attempts(self, orders: Sequence[Order]) -> list[Outcome]:
         for attempt in range(ATTEMPTS):
-            batch = Batch(heads=self.heads, clock=self.clock)
+            batch = WriteBatch(heads=self.heads, clock=self.clock)
             try:
                 return batch.run(orders, locked=attempt >= RACES)
             except (MovedError, IntegrityError):
@@ -98,50 +98,50 @@ class Journal:
                 continue
             except (OperationalError, InterfaceError) as failure:
                 _drop_broken_connections()
-                if (outcomes := batch.committed()) is not None:
+                if (outcomes := batch.recover_outcomes()) is not None:
                     return outcomes
-                if not _deadlock(failure):
+                if not _is_deadlock(failure):
                     raise
         raise DatabaseError("no attempt was left")
 
 
-def _cause(failure: Exception) -> str:
-    """The driver's name for what failed, as SQLITE_FULL; else that of its class."""
+def _name_cause(failure: Exception) -> str:
+    """Return the driver's name of a failure, such as SQLITE_FULL; else its class."""
     cause = failure.__cause__ or failure
     names = (getattr(cause, name, None) for name in ("sqlite_errorname", "sqlstate"))
     return next(filter(None, names), type(cause).__name__)
 
 
-def _refused(failure: Exception) -> Refusal:
-    """What the one order is told that failed as a whole."""
+def _build_refusal(failure: Exception) -> Refusal:
+    """Return the refusal for a single order whose batch failed as a whole."""
     if isinstance(failure, Refusal):
-        # Of what was asked before any order was looked at: a project's key is gone.
+        # The refusal came before any order was looked at: a project's key is gone.
         return failure
     log.error("writer.failed", code=type(failure).__name__)
     return UnavailableError()
 
 
-def _deadlock(failure: BaseException) -> bool:
-    """Whether PostgreSQL chose our transaction to end a deadlock (SQLSTATE 40P01)."""
+def _is_deadlock(failure: BaseException) -> bool:
+    """Return whether PostgreSQL aborted our transaction to end a deadlock (40P01)."""
     return getattr(failure.__cause__, "sqlstate", None) == "40P01"
 
 
 @dataclass(slots=True)
-class _Job:
-    """An order, or a piece of work of its own, and who waits for it."""
+class _WriterJob:
+    """An order, or other work, and the future of the waiting caller."""
 
     order: Order | None
     work: Callable[[], Any] | None
-    #: A coroutine's is of its own event loop, and settled there.
+    #: A coroutine's future belongs to its own event loop, and is settled there.
     future: Future[Any] | asyncio.Future[Any]
     size: int
     actor: str
     outcome: Any = None
-    #: When it came, by the clock that never goes back.
+    #: Time of arrival, by the monotonic clock.
     came_at: float = field(default_factory=time.perf_counter)
 
     def begin(self) -> bool:
-        """Return whether somebody still waits; whoever does can't leave any more."""
+        """Return whether the caller still waits; from then on it can't cancel."""
         if isinstance(self.future, Future):
             return self.future.set_running_or_notify_cancel()
         return not self.future.cancelled()
@@ -159,8 +159,8 @@ class _Job:
 class Writer:
     """The process's writer. Until it is started, callers write on their own thread."""
 
-    journal: Journal = field(default_factory=Journal)
-    _jobs: deque[_Job] = field(default_factory=deque)
+    journal: BatchCommitter = field(default_factory=BatchCommitter)
+    _jobs: deque[_WriterJob] = field(default_factory=deque)
     _bytes: int = 0
     _changed: threading.Condition = field(default_factory=threading.Condition)
     _thread: threading.Thread | None = None
@@ -168,12 +168,12 @@ class Writer:
     _direct: threading.RLock = field(default_factory=threading.RLock)
 
     @property
-    def running(self) -> bool:
+    def is_running(self) -> bool:
         return self._thread is not None and self._thread.is_alive()
 
     @property
     def waiting(self) -> int:
-        """Commands in the queue."""
+        """Number of jobs in the queue."""
         return len(self._jobs)
 
     def start(self) -> None:
@@ -182,7 +182,7 @@ class Writer:
         self._thread.start()
 
     def stop(self) -> None:
-        """Refuse new work, finish what waits, close the connections."""
+        """Refuse new work, finish the queue, close the connections."""
         with self._changed:
             self._stopping = True
             self._changed.notify()
@@ -191,34 +191,34 @@ class Writer:
         self._thread = None
         self._stopping = False
 
-    def put(self, order: Order) -> Future[Receipt]:
+    def put(self, order: Order) -> Future[OrderReceipt]:
         """Queue an order. Raises QueueFullError at once when it can't be served."""
-        future: Future[Receipt] = Future()
-        self._put(_Job(order, None, future, order.size, order.actor))
+        future: Future[OrderReceipt] = Future()
+        self._put(_WriterJob(order, None, future, order.size, order.actor))
         return future
 
     def put_work(self, work: Callable[[], Any]) -> Future[Any]:
-        """Queue a write that is no command; it runs between two batches."""
+        """Queue a write that is not a command; it runs between two batches."""
         future: Future[Any] = Future()
-        self._put(_Job(None, work, future, 0, ""))
+        self._put(_WriterJob(None, work, future, 0, ""))
         return future
 
-    async def settled(
+    async def await_outcome(
         self, order: Order | None, work: Callable[[], Any] | None = None
     ) -> Any:
-        """Wait for an order or work, and return or raise what came of it."""
+        """Wait for an order or other work; return its result or raise its exception."""
         size, actor = (order.size, order.actor) if order else (0, "")
-        job = _Job(order, work, Future(), size, actor)
-        if self.running or self._stopping:
+        job = _WriterJob(order, work, Future(), size, actor)
+        if self.is_running or self._stopping:
             job.future = asyncio.get_running_loop().create_future()
         self._put(job)
-        # Written directly: there was nothing to wait for, nor a loop that is needed.
+        # The job ran directly: there was nothing to wait for, and no loop is needed.
         if isinstance(job.future, Future):
             return job.future.result()
         return await job.future
 
-    def _put(self, job: _Job) -> None:
-        if not self.running and not self._stopping:
+    def _put(self, job: _WriterJob) -> None:
+        if not self.is_running and not self._stopping:
             self._run_directly(job)
             return
         with self._changed:
@@ -233,7 +233,7 @@ class Writer:
             self._bytes += job.size
             self._changed.notify()
 
-    def _run_directly(self, job: _Job) -> None:
+    def _run_directly(self, job: _WriterJob) -> None:
         job.begin()
         with self._direct:
             self._serve([job])
@@ -242,7 +242,7 @@ class Writer:
     def _loop(self) -> None:
         try:
             while taken := self._take():
-                # From here on none that is left can be cancelled.
+                # From here on no remaining job can be cancelled.
                 jobs = [job for job in taken if job.begin()]
                 try:
                     self._serve(jobs)
@@ -250,46 +250,46 @@ class Writer:
                     log.error("writer.failed", code=type(failure).__name__)
                     for job in jobs:
                         job.outcome = UnavailableError()
-                _settle(jobs)
+                _settle_jobs(jobs)
         finally:
             connections.close_all()
 
-    def _take(self) -> list[_Job]:
-        """The next batch, or an empty list once stopped and drained."""
+    def _take(self) -> list[_WriterJob]:
+        """Return the next batch, or an empty list once stopped and drained."""
         with self._changed:
             while not self._jobs and not self._stopping:
                 self._changed.wait()
-            taken, left = _fair(self._jobs)
+            taken, left = _split_fairly(self._jobs)
             self._jobs = left
             self._bytes -= sum(job.size for job in taken)
             return taken
 
-    def _serve(self, jobs: Sequence[_Job]) -> None:
+    def _serve(self, jobs: Sequence[_WriterJob]) -> None:
         if not jobs:
             return
         if jobs[0].work is not None:
-            _work(jobs[0])
+            _run_work(jobs[0])
             return
         orders = [job.order for job in jobs if job.order is not None]
-        for job, outcome in zip(jobs, self.journal.apply(orders), strict=True):
+        for job, outcome in zip(jobs, self.journal.commit(orders), strict=True):
             job.outcome = outcome
-        _count(jobs)
+        _count_commits(jobs)
 
 
-def _count(jobs: Sequence[_Job]) -> None:
+def _count_commits(jobs: Sequence[_WriterJob]) -> None:
     """Count how long each command of an agent took until it was on disk."""
     now = time.perf_counter()
-    activity.committed(
+    activity.count_commits(
         (job.order.address.project, now - job.came_at)
         for job in jobs
         if job.order is not None and job.actor.startswith(_AGENT)
-        if isinstance(job.outcome, Receipt) and job.outcome.events
+        if isinstance(job.outcome, OrderReceipt) and job.outcome.events
     )
 
 
-def _settle(jobs: Sequence[_Job]) -> None:
-    """Tell all who wait. An event loop is woken once, whoever waits there."""
-    waiting: dict[asyncio.AbstractEventLoop, list[_Job]] = {}
+def _settle_jobs(jobs: Sequence[_WriterJob]) -> None:
+    """Settle all futures; wake each event loop once, for all who wait there."""
+    waiting: dict[asyncio.AbstractEventLoop, list[_WriterJob]] = {}
     for job in jobs:
         if isinstance(job.future, Future):
             job.settle()
@@ -297,24 +297,26 @@ def _settle(jobs: Sequence[_Job]) -> None:
             waiting.setdefault(job.future.get_loop(), []).append(job)
     for loop, theirs in waiting.items():
         with suppress(RuntimeError):  # the loop closed meanwhile
-            loop.call_soon_threadsafe(_settle_here, theirs)
+            loop.call_soon_threadsafe(_settle_in_loop, theirs)
 
 
-def _settle_here(jobs: Sequence[_Job]) -> None:
+def _settle_in_loop(jobs: Sequence[_WriterJob]) -> None:
     for job in jobs:
         job.settle()
 
 
-def _fair(jobs: deque[_Job]) -> tuple[list[_Job], deque[_Job]]:
-    """The oldest jobs up to the bounds of a batch, and what is left, in order.
+def _split_fairly(
+    jobs: deque[_WriterJob],
+) -> tuple[list[_WriterJob], deque[_WriterJob]]:
+    """Return the oldest jobs up to the bounds of a batch, and the rest, in order.
 
-    Work that is no command is a batch of its own.
+    Work that is not a command is a batch of its own.
     """
     if jobs and jobs[0].work is not None:
         first = jobs.popleft()
         return [first], jobs
-    taken: list[_Job] = []
-    left: deque[_Job] = deque()
+    taken: list[_WriterJob] = []
+    left: deque[_WriterJob] = deque()
     shares: Counter[str] = Counter()
     while jobs and len(taken) < BATCH_COMMANDS and jobs[0].work is None:
         job = jobs.popleft()
@@ -328,16 +330,16 @@ def _fair(jobs: deque[_Job]) -> tuple[list[_Job], deque[_Job]]:
 
 
 def _drop_broken_connections() -> None:
-    """So that a database that comes back is found again without a restart."""
+    """Close broken connections, so that a returning database needs no restart."""
     for connection in connections.all(initialized_only=True):
         if not connection.in_atomic_block:
             connection.close_if_unusable_or_obsolete()
 
 
 def name_defect(failure: BaseException) -> str:
-    """Return the class of an error that no outage explains; empty of an outage.
+    """Return the class name of an error that no outage explains; "" for an outage.
 
-    A database that is away, full or locked and a file that can't be read are outages.
+    Outages are a database that is away, full or locked, and a file that can't be read.
     """
     outage = (OperationalError, InterfaceError, OSError, Refusal)
     if isinstance(failure, outage):
@@ -345,7 +347,7 @@ def name_defect(failure: BaseException) -> str:
     return type(failure).__name__
 
 
-def _work(job: _Job) -> None:
+def _run_work(job: _WriterJob) -> None:
     assert job.work is not None
     try:
         job.outcome = job.work()
@@ -362,22 +364,22 @@ def _work(job: _Job) -> None:
 writer = Writer()
 
 
-async def submit(order: Order) -> Receipt:
-    """Commit the order; returns once it is on disk.
+async def submit(order: Order) -> OrderReceipt:
+    """Commit the order; return its receipt once it is on disk.
 
     Raises its Refusal.
     """
-    receipt: Receipt = await writer.settled(order)
+    receipt: OrderReceipt = await writer.await_outcome(order)
     return receipt
 
 
-def perform(order: Order) -> Receipt:
-    """Commit as `submit` does, for callers that are no coroutines; blocks."""
+def perform(order: Order) -> OrderReceipt:
+    """Commit as `submit` does, for callers that are not coroutines; blocks."""
     return writer.put(order).result()
 
 
 def run(work: Callable[[], Any]) -> Any:
-    """Run a write in the writer that is no command; blocks.
+    """Run a write that is not a command in the writer; blocks.
 
     One connection writes in a process, so that SQLite's writers never queue for locks.
     """
@@ -386,4 +388,4 @@ def run(work: Callable[[], Any]) -> Any:
 
 async def run_async(work: Callable[[], Any]) -> Any:
     """Run as `run` does, for coroutines."""
-    return await writer.settled(None, work)
+    return await writer.await_outcome(None, work)

@@ -1,1 +1,1 @@
-"""What erasing takes out of a state."""
+"""Removal of erased content from the state of a thread."""

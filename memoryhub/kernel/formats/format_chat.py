@@ -10,70 +10,79 @@ from dataclasses import replace
 from typing import Any
 
 from memoryhub.errors import InvalidError
-from memoryhub.kernel.formats.records import Bad, Record
+from memoryhub.kernel.formats.records import BadRecord, FileRecord
 from memoryhub.kernel.formats.transcripts import (
     MESSAGE,
     Calls,
+    ImportedLine,
+    ImportedMessage,
+    ImportedThread,
+    ImportOptions,
     Item,
-    Line,
-    Message,
-    Options,
-    Thread,
-    code_of,
-    limits_of,
+    get_code,
     parse_line,
     read_message,
     read_time,
     read_user_id,
+    render_limits,
     require_thread_name,
 )
-from memoryhub.kernel.state.state import Scope
+from memoryhub.kernel.state.state import ScopeLabels
 from memoryhub.kernel.text.strict_json import JsonRefusedError
 
 LIMITS = MESSAGE
 
 
-def fits(value: Any) -> bool:
-    """Return whether it may be a line: a message with its role."""
+def can_be_line(value: Any) -> bool:
+    """Return whether a value may be a line: a message with its role."""
     return isinstance(value, dict) and isinstance(value.get("role"), str)
 
 
-def read(found: Iterator[Record | Bad], options: Options) -> Iterator[Item]:
-    """Yield a Line for each line; a thread's subject is that of its first line.
+def read(
+    found: Iterator[FileRecord | BadRecord], options: ImportOptions
+) -> Iterator[Item]:
+    """Yield an ImportedLine for each line; a thread's first line sets its subject.
 
-    Once a line was bad, the result of a call that was not seen is bad as well: what is
-    left has no result without its call.
+    After a bad line, a result whose call was not seen is bad as well: the remaining
+    messages have no result without its call.
     """
     calls, subjects, lost = Calls(), dict[str, str | None](), False
     for record in found:
-        if isinstance(record, Bad):
+        if isinstance(record, BadRecord):
             item: Item = replace(record, run=None, message=record.run)
         else:
-            item = _read(record, options, calls, subjects)
-            if lost and isinstance(item, Line) and item.message.unknown_call:
-                item = record.bad("unknown_call", message=record.index)
-        lost = lost or isinstance(item, Bad)
+            item = _read_record(record, options, calls, subjects)
+            if lost and isinstance(item, ImportedLine) and item.message.unknown_call:
+                item = record.build_bad("unknown_call", message=record.index)
+        lost = lost or isinstance(item, BadRecord)
         yield item
 
 
-def _read(
-    record: Record, options: Options, calls: Calls, subjects: dict[str, str | None]
-) -> Line | Bad:
+def _read_record(
+    record: FileRecord,
+    options: ImportOptions,
+    calls: Calls,
+    subjects: dict[str, str | None],
+) -> ImportedLine | BadRecord:
     value = parse_line(record, LIMITS)
-    if isinstance(value, Bad):
+    if isinstance(value, BadRecord):
         return value
     try:
-        thread = _thread(value, options, subjects)
-        message = _message(value, thread, calls)
+        thread = _build_thread(value, options, subjects)
+        message = _build_message(value, thread, calls)
     except (InvalidError, JsonRefusedError) as refusal:
-        return record.bad(
-            code_of(refusal), message=record.index, detail=limits_of(refusal)
+        return record.build_bad(
+            get_code(refusal), message=record.index, detail=render_limits(refusal)
         )
     subjects.setdefault(thread.name, thread.user_id)
-    return Line(thread=thread, message=message, index=record.index, place=record.place)
+    return ImportedLine(
+        thread=thread, message=message, index=record.index, place=record.place
+    )
 
 
-def _message(value: dict[str, Any], thread: Thread, calls: Calls) -> Message:
+def _build_message(
+    value: dict[str, Any], thread: ImportedThread, calls: Calls
+) -> ImportedMessage:
     at = value.get("at")
     return read_message(
         value,
@@ -83,11 +92,13 @@ def _message(value: dict[str, Any], thread: Thread, calls: Calls) -> Message:
     )
 
 
-def _thread(value: Any, options: Options, subjects: dict[str, str | None]) -> Thread:
-    """The thread of a line. Raises InvalidError.
+def _build_thread(
+    value: Any, options: ImportOptions, subjects: dict[str, str | None]
+) -> ImportedThread:
+    """Build the thread of a line. Raise InvalidError.
 
-    A line that names another subject than the thread's first is refused: what is said
-    of one person must not be kept, shown and erased as another's.
+    A line that names another subject than the thread's first line is refused: messages
+    about one person must not be stored, shown and erased as another's.
     """
     if not isinstance(value, dict):
         raise InvalidError(code="object_expected")
@@ -98,10 +109,10 @@ def _thread(value: Any, options: Options, subjects: dict[str, str | None]) -> Th
     user_id = options.user_id or subjects.get(name, own)
     if not options.user_id and own not in (None, user_id):
         raise InvalidError(code="subject_conflict", loc="user_id")
-    return Thread(
+    return ImportedThread(
         name=name,
         user_id=user_id,
-        scope=Scope(agent_type=options.agent_type or options.source),
+        scope=ScopeLabels(agent_type=options.agent_type or options.source),
         labels={"source": options.source, "format": "chat"},
         format="chat",
     )

@@ -1,7 +1,8 @@
 """The format `chatgpt`: the conversations.json of ChatGPT's export.
 
-Pure. A conversation is a tree of messages (`mapping`), of which the branch that ends at
-`current_node` is read, as messages of chat completions: its own shape no model takes.
+Pure. A conversation is a tree of messages (`mapping`). The branch that ends at
+`current_node` is read, as messages of chat completions, since no model takes the
+export's own shape.
 """
 
 from __future__ import annotations
@@ -12,96 +13,104 @@ from typing import Any
 
 from memoryhub.errors import InvalidError
 from memoryhub.kernel.formats import format_runs
-from memoryhub.kernel.formats.records import Bad, Record
+from memoryhub.kernel.formats.records import BadRecord, FileRecord
 from memoryhub.kernel.formats.transcripts import (
     Calls,
+    ImportedMessage,
+    ImportedRun,
+    ImportedThread,
+    ImportOptions,
     Item,
-    Message,
-    Options,
-    Run,
-    Thread,
     read_message,
     require_thread_name,
 )
 from memoryhub.kernel.messages.reading import ROLES
-from memoryhub.kernel.state.state import Scope
+from memoryhub.kernel.state.state import ScopeLabels
 from memoryhub.kernel.text.times import YEARS
 
 LIMITS = format_runs.LIMITS
 MAPPING = "mapping"
-#: Members of a message's content that are its words, in the order they are read.
+#: Members with the words of a message's content, in reading order.
 _WORDS = ("name", "title", "text", "result", "content", "url", "user_profile",
           "user_instructions")  # fmt: skip
-#: What the model thought is no part of what it said.
+#: Content types of thoughts, which are not imported.
 _THOUGHTS = frozenset({"thoughts", "reasoning_recap"})
-#: Whom a message is for that calls no tool.
+#: Recipients of messages that call no tool.
 _EVERYBODY = (None, "", "all")
 
 
-def read(found: Iterator[Record | Bad], options: Options) -> Iterator[Item]:
-    """Yield a Run for each conversation, unless it or any message of it is bad."""
+def read(
+    found: Iterator[FileRecord | BadRecord], options: ImportOptions
+) -> Iterator[Item]:
+    """Yield an ImportedRun for each conversation, unless any part of it is bad."""
     return format_runs.read_conversations(
         found, MAPPING, lambda record, value: _build_run(record, value, options)
     )
 
 
-def _build_run(record: Record, value: dict[str, Any], options: Options) -> Run:
-    nodes = _branch(value)
-    thread = _thread(record, value, options)
-    messages = tuple(_messages(nodes, thread))
+def _build_run(
+    record: FileRecord, value: dict[str, Any], options: ImportOptions
+) -> ImportedRun:
+    nodes = _list_branch(value)
+    thread = _build_thread(record, value, options)
+    messages = tuple(_iter_messages(nodes, thread))
     if not messages:
         raise InvalidError(code="value", loc=MAPPING)
-    return Run(thread=thread, messages=messages, index=record.index, place=record.place)
+    return ImportedRun(
+        thread=thread, messages=messages, index=record.index, place=record.place
+    )
 
 
-def _branch(conversation: dict[str, Any]) -> list[dict[str, Any]]:
-    """The messages from the root to the current node, or to the newest leaf."""
+def _list_branch(conversation: dict[str, Any]) -> list[dict[str, Any]]:
+    """Return the messages from the root to the current node, or to the newest leaf."""
     mapping = conversation.get(MAPPING)
     if not isinstance(mapping, dict):
         raise InvalidError(code="missing", loc=MAPPING)
     name = conversation.get("current_node")
-    if _node(mapping, name) is None:
-        parents = [each.get("parent") for each in mapping.values() if _is(each)]
+    if _find_node(mapping, name) is None:
+        parents = [each.get("parent") for each in mapping.values() if _is_object(each)]
         inner = {each for each in parents if isinstance(each, str)}
         name = next((key for key in reversed(mapping) if key not in inner), None)
     found, seen = [], set[str]()
-    # Of a tree that is none, each node comes once.
+    # If the tree has a circle, each node comes once.
     while isinstance(name, str) and name not in seen and name in mapping:
         seen.add(name)
-        if (node := _node(mapping, name)) is None:
+        if (node := _find_node(mapping, name)) is None:
             break
-        if _is(message := node.get("message")):
+        if _is_object(message := node.get("message")):
             found.append(message)
         name = node.get("parent")
     return found[::-1]
 
 
-def _is(value: Any) -> bool:
+def _is_object(value: Any) -> bool:
     return isinstance(value, dict)
 
 
-def _node(mapping: dict[str, Any], name: Any) -> Any:
+def _find_node(mapping: dict[str, Any], name: Any) -> Any:
     node = mapping.get(name) if isinstance(name, str) else None
-    return node if _is(node) else None
+    return node if _is_object(node) else None
 
 
-def _messages(nodes: list[dict[str, Any]], thread: Thread) -> Iterator[Message]:
+def _iter_messages(
+    nodes: list[dict[str, Any]], thread: ImportedThread
+) -> Iterator[ImportedMessage]:
     calls, call = Calls(), None
     for node in nodes:
         author = node.get("author")
         author = author if isinstance(author, dict) else {}
-        words = _words(node.get("content"))
+        words = _render_words(node.get("content"))
         if not words:
             continue
-        content = _message(node, author, words, call)
+        content = _build_content(node, author, words, call)
         message = read_message(
-            content, thread=thread.name, calls=calls, agent_at=_time(node)
+            content, thread=thread.name, calls=calls, agent_at=_parse_time(node)
         )
         call = node.get("id") if "tool_calls" in content else None
         yield message
 
 
-def _message(
+def _build_content(
     node: dict[str, Any], author: dict[str, Any], words: str, call: Any
 ) -> dict[str, Any]:
     role, to = author.get("role"), node.get("recipient")
@@ -114,37 +123,37 @@ def _message(
     content = {"role": role, "content": words}
     if role != "tool":
         return content
-    # A tool answers the message before it; what it says unasked is no result.
+    # A tool answers the message before it; without a call its text is no result.
     name = author.get("name")
     if call is None:
         return {"role": "function", "name": name, "content": words}
     return {**content, "tool_call_id": call, "name": name}
 
 
-def _words(content: Any) -> str:
-    """All that can be read of a message's content, part by part."""
+def _render_words(content: Any) -> str:
+    """Render all readable text of a message's content, part by part."""
     if isinstance(content, str):
         return content
     if not isinstance(content, dict) or content.get("content_type") in _THOUGHTS:
         return ""
     parts = content.get("parts")
-    found = [_words(part) for part in parts] if isinstance(parts, list) else []
+    found = [_render_words(part) for part in parts] if isinstance(parts, list) else []
     found += [each for name in _WORDS if isinstance(each := content.get(name), str)]
     if (pointer := content.get("asset_pointer")) is not None:
-        found.append(_medium(content, pointer))
+        found.append(_render_medium(content, pointer))
     return "\n".join(filter(None, found))
 
 
-def _medium(part: dict[str, Any], pointer: Any) -> str:
-    """A line for what lies beside the export, in a file of its own."""
+def _render_medium(part: dict[str, Any], pointer: Any) -> str:
+    """Render a line for a medium that the export has in a separate file."""
     kind = str(part.get("content_type") or "file").partition("_")[0]
     width, height = part.get("width"), part.get("height")
     size = f" {width}×{height}" if width and height else ""
     return f"[{kind}{size} {pointer}]"
 
 
-def _time(node: dict[str, Any]) -> datetime | None:
-    """When it was said: seconds since 1970, of the years that are taken."""
+def _parse_time(node: dict[str, Any]) -> datetime | None:
+    """Parse the time of a message, in seconds since 1970; None outside `YEARS`."""
     at = node.get("create_time")
     if not isinstance(at, int | float) or isinstance(at, bool):
         return None
@@ -155,13 +164,15 @@ def _time(node: dict[str, Any]) -> datetime | None:
     return moment if moment.year in YEARS else None
 
 
-def _thread(record: Record, value: dict[str, Any], options: Options) -> Thread:
+def _build_thread(
+    record: FileRecord, value: dict[str, Any], options: ImportOptions
+) -> ImportedThread:
     own = value.get("conversation_id") or value.get("id") or record.index
     title = value.get("title")
-    return Thread(
+    return ImportedThread(
         name=require_thread_name(f"{options.source}:{own}"),
         user_id=options.user_id,
-        scope=Scope(agent_type=options.agent_type or options.source),
+        scope=ScopeLabels(agent_type=options.agent_type or options.source),
         labels={"source": options.source, "format": "chatgpt"},
         format="chatgpt",
         info={"title": title} if isinstance(title, str) else None,

@@ -1,8 +1,8 @@
 """The format `claude`: the conversations.json of Claude's export.
 
-Pure. A conversation is a list of messages, of which the branch that ends at the current
-leaf is read, as messages of Anthropic's: the results of tools, which the export has
-amid an answer, are messages of their own.
+Pure. A conversation is a list of messages. The branch that ends at the current leaf is
+read, as Anthropic messages: tool results, which the export has amid an answer, become
+separate messages.
 """
 
 from __future__ import annotations
@@ -13,56 +13,63 @@ from typing import Any, Final
 
 from memoryhub.errors import InvalidError
 from memoryhub.kernel.formats import format_runs
-from memoryhub.kernel.formats.records import Bad, Record
+from memoryhub.kernel.formats.records import BadRecord, FileRecord
 from memoryhub.kernel.formats.transcripts import (
     Calls,
+    ImportedMessage,
+    ImportedRun,
+    ImportedThread,
+    ImportOptions,
     Item,
-    Message,
-    Options,
-    Run,
-    Thread,
     read_message,
     require_thread_name,
 )
-from memoryhub.kernel.state.state import Scope
+from memoryhub.kernel.state.state import ScopeLabels
 from memoryhub.kernel.text import times
 
 LIMITS = format_runs.LIMITS
 MESSAGES = "chat_messages"
 _ROLES = {"human": "user", "assistant": "assistant"}
-#: What of a block a model takes; of a block of another type all that says something.
+#: Members of a block that a model takes. A block of another type keeps all non-empty
+#: members.
 _MEMBERS = {
     "text": ("type", "text"),
     "tool_use": ("type", "id", "name", "input"),
     "tool_result": ("type", "tool_use_id", "name", "content", "is_error"),
 }
 _STAMPS = frozenset({"start_timestamp", "stop_timestamp"})
-#: What the model thought is no part of what it said, and what it had left is none.
+#: Block types that are not imported: thoughts, and the remaining token budget.
 _UNSAID = frozenset({"thinking", "redacted_thinking", "token_budget"})
 _NOTHING: Final[tuple[Any, ...]] = (None, "", [], {})
 
 Block = dict[str, Any]
 
 
-def read(found: Iterator[Record | Bad], options: Options) -> Iterator[Item]:
-    """Yield a Run for each conversation with words in it, unless any of it is bad."""
+def read(
+    found: Iterator[FileRecord | BadRecord], options: ImportOptions
+) -> Iterator[Item]:
+    """Yield an ImportedRun for each conversation with words, unless any part is bad."""
     return format_runs.read_conversations(
         found, MESSAGES, lambda record, value: _build_run(record, value, options)
     )
 
 
-def _build_run(record: Record, value: Block, options: Options) -> Run | None:
-    thread = _thread(record, value, options)
-    messages = tuple(_messages(_branch(value), thread))
+def _build_run(
+    record: FileRecord, value: Block, options: ImportOptions
+) -> ImportedRun | None:
+    thread = _build_thread(record, value, options)
+    messages = tuple(_iter_messages(_list_branch(value), thread))
     if not messages:
         return None
-    return Run(thread=thread, messages=messages, index=record.index, place=record.place)
+    return ImportedRun(
+        thread=thread, messages=messages, index=record.index, place=record.place
+    )
 
 
-def _branch(conversation: Block) -> list[Block]:
-    """The messages from the first to the current leaf, or else to the newest one.
+def _list_branch(conversation: Block) -> list[Block]:
+    """Return the messages from the first to the current leaf, or else to the newest.
 
-    All of them where none names the one before it, as in older exports.
+    All messages are returned if no message names its predecessor, as in older exports.
     """
     sent = conversation.get(MESSAGES)
     if not isinstance(sent, list):
@@ -74,20 +81,22 @@ def _branch(conversation: Block) -> list[Block]:
         return sent
     leaf = by_id.get(_get_text(conversation, "current_leaf_message_uuid"), sent[-1])
     found, here = list[Block](), leaf
-    # A circle of messages comes to an end, too.
+    # The limit ends a circle of messages.
     while here is not None and len(found) < len(sent):
         found.append(here)
         here = by_id.get(_get_text(here, "parent_message_uuid"))
     return found[::-1]
 
 
-def _messages(sent: list[Block], thread: Thread) -> Iterator[Message]:
+def _iter_messages(
+    sent: list[Block], thread: ImportedThread
+) -> Iterator[ImportedMessage]:
     calls = Calls()
     for each in sent:
         role = _ROLES.get(_get_text(each, "sender"))
         if role is None:
             raise InvalidError(code="role", loc="sender")
-        whole = [*_blocks(each), *_attached(each)]
+        whole = [*_list_blocks(each), *_iter_attachments(each)]
         for answers, blocks in groupby(whole, key=_is_result):
             content: Any = [*blocks]
             if [block["type"] for block in content] == ["text"]:
@@ -96,7 +105,7 @@ def _messages(sent: list[Block], thread: Thread) -> Iterator[Message]:
                 {"role": "user" if answers else role, "content": content},
                 thread=thread.name,
                 calls=calls,
-                agent_at=times.instant(each.get("created_at")),
+                agent_at=times.parse_instant(each.get("created_at")),
             )
 
 
@@ -105,15 +114,15 @@ def _is_result(block: Block) -> bool:
     return is_result
 
 
-def _blocks(sent: Block) -> list[Block]:
-    """Return the blocks of a message; older exports have it as a text alone."""
-    blocks = [*filter(None, map(_block, _list_members(sent, "content")))]
+def _list_blocks(sent: Block) -> list[Block]:
+    """Return the blocks of a message; older exports have only a text."""
+    blocks = [*filter(None, map(_build_block, _list_members(sent, "content")))]
     text = _get_text(sent, "text")
     return blocks if blocks or not text.strip() else [{"type": "text", "text": text}]
 
 
-def _block(block: Any) -> Block | None:
-    """A block as a model takes it; None for what says nothing."""
+def _build_block(block: Any) -> Block | None:
+    """Build a block in the shape a model takes; None for an empty or unread block."""
     kind = _get_text(block, "type")
     if (
         not kind
@@ -126,12 +135,12 @@ def _block(block: Any) -> Block | None:
     if kind == "tool_use":
         found.setdefault("input", {})
     if isinstance(content := found.get("content"), list):
-        found["content"] = [*filter(None, map(_block, content))]
+        found["content"] = [*filter(None, map(_build_block, content))]
     return found if len(found) > 1 or kind == "tool_result" else None
 
 
-def _attached(sent: Block) -> Iterator[Block]:
-    """The texts of what was attached, and a line for what lies elsewhere."""
+def _iter_attachments(sent: Block) -> Iterator[Block]:
+    """Yield the texts of attachments, and a line for each file outside the export."""
     for each in (*_list_members(sent, "attachments"), *_list_members(sent, "files")):
         name, data = _get_text(each, "file_name"), _get_text(each, "extracted_content")
         if data:
@@ -152,12 +161,14 @@ def _get_text(value: Any, name: str) -> str:
     return found if isinstance(found, str) else ""
 
 
-def _thread(record: Record, value: Block, options: Options) -> Thread:
+def _build_thread(
+    record: FileRecord, value: Block, options: ImportOptions
+) -> ImportedThread:
     own, title = _get_text(value, "uuid") or record.index, _get_text(value, "name")
-    return Thread(
+    return ImportedThread(
         name=require_thread_name(f"{options.source}:{own}"),
         user_id=options.user_id,
-        scope=Scope(agent_type=options.agent_type or options.source),
+        scope=ScopeLabels(agent_type=options.agent_type or options.source),
         labels={"source": options.source, "format": "claude"},
         format="claude",
         info={"title": title} if title else None,

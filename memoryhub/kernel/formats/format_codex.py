@@ -1,7 +1,7 @@
 """The format `codex`: session files of Codex (rollouts), JSON Lines.
 
-Pure. Lines of the type `response_item` hold an item of Responses each; all others are
-the program's own records. A file is one thread.
+Pure. Each line of the type `response_item` holds an item of Responses; all other lines
+are the program's own records. A file is one thread.
 """
 
 from __future__ import annotations
@@ -12,68 +12,70 @@ from typing import Any
 
 from memoryhub.errors import InvalidError
 from memoryhub.kernel.formats.format_runs import LIMITS
-from memoryhub.kernel.formats.records import Bad, Record
+from memoryhub.kernel.formats.records import BadRecord, FileRecord
 from memoryhub.kernel.formats.transcripts import (
     Calls,
+    ImportedLine,
+    ImportedMessage,
+    ImportedThread,
+    ImportOptions,
     Item,
-    Line,
-    Message,
-    Options,
-    Thread,
-    code_of,
-    limits_of,
+    get_code,
     parse_line,
     read_message,
     read_time,
+    render_limits,
     require_thread_name,
 )
-from memoryhub.kernel.state.state import Scope
+from memoryhub.kernel.state.state import ScopeLabels
 from memoryhub.kernel.text.strict_json import JsonRefusedError
 
-__all__ = ["LIMITS", "fits", "read"]
+__all__ = ["LIMITS", "can_be_line", "read"]
 
-#: An item of Codex's own, which no model is given.
+#: A private item type of Codex, which no model is given.
 _OWN = "ghost_snapshot"
 
 
-def fits(value: Any) -> bool:
-    """Return whether it may be a line of such a file."""
+def can_be_line(value: Any) -> bool:
+    """Return whether a value may be a line of a Codex session file."""
     return isinstance(value, dict) and {"type", "payload"} <= value.keys()
 
 
-def read(found: Iterator[Record | Bad], options: Options) -> Iterator[Item]:
-    """Yield a Line for each item; those of one answer follow each other."""
-    thread = Thread(
+def read(
+    found: Iterator[FileRecord | BadRecord], options: ImportOptions
+) -> Iterator[Item]:
+    """Yield an ImportedLine for each item; those of one answer follow each other."""
+    thread = ImportedThread(
         name=require_thread_name(options.source),
         user_id=options.user_id,
-        scope=Scope(agent_type=options.agent_type or options.source),
+        scope=ScopeLabels(agent_type=options.agent_type or options.source),
         labels={"source": options.source, "format": "codex"},
         format="codex",
     )
     calls, answering = Calls(), False
     for record in found:
-        if isinstance(record, Bad):
+        if isinstance(record, BadRecord):
             yield replace(record, run=None, message=record.run)
             continue
-        message = _read(record, thread, calls, answering=answering)
-        if isinstance(message, Bad):
+        message = _read_record(record, thread, calls, answering=answering)
+        if isinstance(message, BadRecord):
             yield message
         elif message is not None:
             answering = message.role == "assistant"
-            yield Line(
+            yield ImportedLine(
                 thread=thread, message=message, index=record.index, place=record.place
             )
 
 
-def _read(
-    record: Record, thread: Thread, calls: Calls, *, answering: bool
-) -> Message | Bad | None:
-    """A line's item; None for a note."""
+def _read_record(
+    record: FileRecord, thread: ImportedThread, calls: Calls, *, answering: bool
+) -> ImportedMessage | BadRecord | None:
+    """Return the message of a line; None for a program's record."""
     value = parse_line(record, LIMITS)
-    if isinstance(value, Bad):
+    if isinstance(value, BadRecord):
         return value
     if not isinstance(value, dict):
-        return record.bad("object_expected", message=record.index)
+        return record.build_bad("object_expected", message=record.index)
     item = value.get("payload")
     kind = item.get("type") if isinstance(item, dict) else None
     if value.get("type") != "response_item" or kind == _OWN:
@@ -86,7 +88,7 @@ def _read(
             agent_at=read_time(value.get("timestamp")),
         )
     except (InvalidError, JsonRefusedError) as refusal:
-        return record.bad(
-            code_of(refusal), message=record.index, detail=limits_of(refusal)
+        return record.build_bad(
+            get_code(refusal), message=record.index, detail=render_limits(refusal)
         )
     return replace(message, turn_begins=message.turn_begins and not answering)

@@ -11,29 +11,29 @@ from typing import Any
 
 from memoryhub.errors import InvalidError
 from memoryhub.kernel.formats import records
-from memoryhub.kernel.formats.records import Bad, Record
+from memoryhub.kernel.formats.records import BadRecord, FileRecord
 from memoryhub.kernel.formats.transcripts import (
     MESSAGE,
     Calls,
+    ImportedMessage,
+    ImportedRun,
+    ImportedThread,
+    ImportOptions,
     Item,
-    Message,
-    Options,
-    Run,
-    Thread,
-    code_of,
-    limits_of,
+    get_code,
     read_message,
     read_user_id,
+    render_limits,
     require_name,
     require_thread_name,
 )
 from memoryhub.kernel.state.events import LabelValue
-from memoryhub.kernel.state.state import Scope
+from memoryhub.kernel.state.state import ScopeLabels
 from memoryhub.kernel.text import strict_json
 from memoryhub.kernel.text.strict_json import JsonRefusedError
 
-#: A message stands two levels down in its run.
-LIMITS = strict_json.Limits(
+#: A message is nested two levels deep in its run.
+LIMITS = strict_json.JsonLimits(
     max_bytes=16 * 1_048_576, max_nodes=200_000, max_depth=MESSAGE.max_depth + 2
 )
 #: The member that holds a run's messages.
@@ -42,26 +42,30 @@ _CONTENTS = frozenset({"info", TRAJECTORY})
 _FIELDS = _CONTENTS | {"task_id", "trial", "reward"}
 
 
-def read(found: Iterator[Record | Bad], options: Options) -> Iterator[Item]:
-    """Yield a Run for each element, unless it or any message of it is bad."""
-    return read_each(found, lambda record: _read(record, options))
+def read(
+    found: Iterator[FileRecord | BadRecord], options: ImportOptions
+) -> Iterator[Item]:
+    """Yield an ImportedRun for each element, unless any part of it is bad."""
+    return read_each(found, lambda record: _read_run(record, options))
 
 
 def read_conversations(
-    found: Iterator[Record | Bad],
+    found: Iterator[FileRecord | BadRecord],
     member: str,
-    build: Callable[[Record, Any], Run | None],
+    build: Callable[[FileRecord, Any], ImportedRun | None],
 ) -> Iterator[Item]:
-    """Yield a Run for each conversation of an export whose messages `member` holds.
+    """Yield an ImportedRun for each conversation; the key `member` holds its messages.
 
-    `build` returns None for one in which nobody said anything.
+    `build` returns None for a conversation without words.
     """
     return read_each(found, lambda record: _read_conversation(record, member, build))
 
 
 def _read_conversation(
-    record: Record, member: str, build: Callable[[Record, Any], Run | None]
-) -> Run | Bad | None:
+    record: FileRecord,
+    member: str,
+    build: Callable[[FileRecord, Any], ImportedRun | None],
+) -> ImportedRun | BadRecord | None:
     try:
         value = strict_json.parse(record.raw, LIMITS, contents=frozenset({member}))
         if not isinstance(value, dict):
@@ -70,49 +74,52 @@ def _read_conversation(
     except JsonRefusedError as refusal:
         final = refusal.code == "invalid_json"
         where = refusal.offset or 0
-        return record.bad(
+        return record.build_bad(
             refusal.code,
             where,
             run=record.index,
             final=final,
-            detail=limits_of(refusal),
+            detail=render_limits(refusal),
         )
     except InvalidError as refusal:
-        return record.bad(code_of(refusal), run=record.index, detail=limits_of(refusal))
+        return record.build_bad(
+            get_code(refusal), run=record.index, detail=render_limits(refusal)
+        )
 
 
 def read_each(
-    found: Iterator[Record | Bad], read_one: Callable[[Record], Run | Bad | None]
+    found: Iterator[FileRecord | BadRecord],
+    read_one: Callable[[FileRecord], ImportedRun | BadRecord | None],
 ) -> Iterator[Item]:
-    """Yield what `read_one` makes of each record; of two equal runs the first."""
+    """Yield the result of `read_one` for each record; of two equal runs the first."""
     seen: set[str] = set()
     for record in found:
-        if isinstance(record, Bad):
+        if isinstance(record, BadRecord):
             yield record
             continue
         run = read_one(record)
-        if isinstance(run, Run):
+        if isinstance(run, ImportedRun):
             if run.thread.name in seen:
-                run = record.bad("duplicate_run", run=record.index)
+                run = record.build_bad("duplicate_run", run=record.index)
             else:
                 seen.add(run.thread.name)
         if run is not None:
             yield run
 
 
-def _read(record: Record, options: Options) -> Run | Bad:
+def _read_run(record: FileRecord, options: ImportOptions) -> ImportedRun | BadRecord:
     try:
         value = strict_json.parse(record.raw, LIMITS, contents=_CONTENTS)
     except JsonRefusedError as refusal:
         return blame(record, refusal, TRAJECTORY)
     try:
-        thread, trajectory = _thread(value, options), _trajectory(value)
+        thread, trajectory = _build_thread(value, options), _require_trajectory(value)
     except InvalidError as refusal:
-        return record.bad(refusal.invalid_code, run=record.index)
+        return record.build_bad(refusal.invalid_code, run=record.index)
     messages = read_messages(record, trajectory, thread, TRAJECTORY)
-    if isinstance(messages, Bad):
+    if isinstance(messages, BadRecord):
         return messages
-    return Run(
+    return ImportedRun(
         thread=thread,
         messages=messages,
         index=record.index,
@@ -122,30 +129,30 @@ def _read(record: Record, options: Options) -> Run | Bad:
 
 
 def read_messages(
-    record: Record, contents: list[Any], thread: Thread, member: str
-) -> tuple[Message, ...] | Bad:
-    """Return all messages that stand in the record's `member`, or the first bad one."""
-    calls, messages = Calls(), list[Message]()
+    record: FileRecord, contents: list[Any], thread: ImportedThread, member: str
+) -> tuple[ImportedMessage, ...] | BadRecord:
+    """Return all messages in the record's `member`, or the first bad one."""
+    calls, messages = Calls(), list[ImportedMessage]()
     for number, content in enumerate(contents):
         try:
             message = read_message(content, thread=thread.name, calls=calls)
         except (InvalidError, JsonRefusedError) as refusal:
             spans = records.find_elements(record.raw, member=member.encode())
             begin, _ = next(islice(spans, number, None), (0, 0))
-            code = code_of(refusal)
-            return record.bad(
+            code = get_code(refusal)
+            return record.build_bad(
                 code,
                 begin,
                 run=record.index,
                 message=number,
-                detail=limits_of(refusal),
+                detail=render_limits(refusal),
             )
         messages.append(message)
     return tuple(messages)
 
 
-def blame(record: Record, refusal: JsonRefusedError, member: str) -> Bad:
-    """Return the message that the parser refused the run for, if it was one.
+def blame(record: FileRecord, refusal: JsonRefusedError, member: str) -> BadRecord:
+    """Return a BadRecord for a refused run, at the message that the parser refused.
 
     Broken JSON is final: brackets can't be trusted to end the run where they seem to.
     """
@@ -158,30 +165,30 @@ def blame(record: Record, refusal: JsonRefusedError, member: str) -> Bad:
             if inner.code == refusal.code:
                 number, where = nth, begin + (inner.offset or 0)
                 break
-    return record.bad(
+    return record.build_bad(
         refusal.code,
         where,
         run=record.index,
         message=number,
         final=refusal.code == "invalid_json",
-        detail=limits_of(refusal),
+        detail=render_limits(refusal),
     )
 
 
-def _thread(value: Any, options: Options) -> Thread:
-    """The thread of a run. Raises InvalidError."""
+def _build_thread(value: Any, options: ImportOptions) -> ImportedThread:
+    """Build the thread of a run. Raise InvalidError."""
     if not isinstance(value, dict):
         raise InvalidError(code="object_expected")
-    task, trial = _task(value), _trial(value)
-    reward, info = _reward(value), value.get("info")
+    task, trial = _require_task(value), _require_trial(value)
+    reward, info = _get_reward(value), value.get("info")
     labels: dict[str, LabelValue] = {"source": options.source, "format": "runs"}
     labels |= {"task_id": task, "trial": trial}
     if reward is not None:
         labels["reward"] = reward
-    return Thread(
+    return ImportedThread(
         name=require_thread_name(f"{options.source}:{task}:{trial}"),
-        user_id=options.user_id or read_user_id(_dig(info, "task", "user_id")),
-        scope=Scope(
+        user_id=options.user_id or read_user_id(_get_path(info, "task", "user_id")),
+        scope=ScopeLabels(
             agent_type=options.agent_type or options.source,
             agent_instance=require_name(f"task-{task}", loc="task_id"),
             session=require_name(f"trial-{trial}", loc="trial"),
@@ -194,21 +201,21 @@ def _thread(value: Any, options: Options) -> Thread:
     )
 
 
-def _task(run: dict[str, Any]) -> str | int:
-    task = _member(run, "task_id")
+def _require_task(run: dict[str, Any]) -> str | int:
+    task = _require_member(run, "task_id")
     if isinstance(task, int) and not isinstance(task, bool):
         return task
     return require_name(task, loc="task_id")
 
 
-def _trial(run: dict[str, Any]) -> int:
-    trial = _member(run, "trial")
+def _require_trial(run: dict[str, Any]) -> int:
+    trial = _require_member(run, "trial")
     if not isinstance(trial, int) or isinstance(trial, bool):
         raise InvalidError(code="type", loc="trial")
     return trial
 
 
-def _reward(run: dict[str, Any]) -> float | None:
+def _get_reward(run: dict[str, Any]) -> float | None:
     reward = run.get("reward")
     if reward is None:
         return None
@@ -217,23 +224,23 @@ def _reward(run: dict[str, Any]) -> float | None:
     return float(reward)
 
 
-def _trajectory(run: dict[str, Any]) -> list[Any]:
-    trajectory = _member(run, TRAJECTORY)
+def _require_trajectory(run: dict[str, Any]) -> list[Any]:
+    trajectory = _require_member(run, TRAJECTORY)
     if not isinstance(trajectory, list):
         raise InvalidError(code="type", loc=TRAJECTORY)
     if not trajectory:
-        # A thread without a message would not tell that the run was imported.
+        # A thread without a message would not show that the run was imported.
         raise InvalidError(code="value", loc=TRAJECTORY)
     return trajectory
 
 
-def _member(run: dict[str, Any], name: str) -> Any:
+def _require_member(run: dict[str, Any], name: str) -> Any:
     if run.get(name) is None:
         raise InvalidError(code="missing", loc=name)
     return run[name]
 
 
-def _dig(value: Any, *path: str) -> Any:
+def _get_path(value: Any, *path: str) -> Any:
     for name in path:
         value = value.get(name) if isinstance(value, dict) else None
     return value

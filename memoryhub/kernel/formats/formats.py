@@ -1,7 +1,7 @@
-"""Formats of recorded runs: how a file of each is recognised, cut and read.
+"""Formats of recorded runs: recognition, cutting and reading of their files.
 
-Pure. Adding a format is a line in FORMATS and a module that reads its records. What can
-not be imported comes out as a Bad in its place, never as an exception.
+Pure. A new format needs a line in FORMATS and a module that reads its records. A record
+that cannot be imported comes out as a BadRecord in its place, never as an exception.
 """
 
 from __future__ import annotations
@@ -23,46 +23,46 @@ from memoryhub.kernel.formats import (
     format_tuning,
     records,
 )
-from memoryhub.kernel.formats.records import Bad, Record
-from memoryhub.kernel.formats.transcripts import Item, Options
+from memoryhub.kernel.formats.records import BadRecord, FileRecord
+from memoryhub.kernel.formats.transcripts import ImportOptions, Item
 from memoryhub.kernel.text import strict_json
 from memoryhub.kernel.text.strict_json import JsonRefusedError
 
 _START = b"\xef\xbb\xbf \t\r\n"
-#: Of which no more is looked at to tell the format.
+#: Limits of the first record, which alone tells the format.
 _FIRST_RECORD = format_runs.LIMITS
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Format:
-    """How a file is cut, read and recognised."""
+class FileFormat:
+    """Functions and limits that cut, read and recognise a file of one format."""
 
-    cut: Callable[..., Iterator[Record | Bad]]
-    limits: strict_json.Limits
-    read: Callable[[Iterator[Record | Bad], Options], Iterator[Item]]
-    #: The first byte of such a file, and whether a value may be its first record.
+    cut: Callable[..., Iterator[FileRecord | BadRecord]]
+    limits: strict_json.JsonLimits
+    read: Callable[[Iterator[FileRecord | BadRecord], ImportOptions], Iterator[Item]]
+    #: First byte of a file, and a test whether a value may be its first record.
     first_byte: bytes
     fits: Callable[[Any], bool]
 
 
 def read(
-    chunks: Iterable[bytes], *, options: Options, format_name: str = "auto"
+    chunks: Iterable[bytes], *, options: ImportOptions, format_name: str = "auto"
 ) -> tuple[str, Iterator[Item]]:
-    """Return the format's name and what the file holds, in the file's order.
+    """Return the format's name and the file's items, in the file's order.
 
     `auto` looks at the first record only. Raises InvalidError with the code
-    unknown_format when that does not tell, and `empty` when there is nothing at all.
-    Cost: one record and what names it.
+    unknown_format if that record does not tell the format, and `empty` for an empty
+    file. Cost: one record and the bytes that name it.
     """
     if format_name == "auto":
-        format_name, chunks = _guess(iter(chunks))
+        format_name, chunks = _guess_format(iter(chunks))
     chosen = FORMATS[format_name]
     found = chosen.cut(chunks, max_bytes=chosen.limits.max_bytes)
     return format_name, chosen.read(found, options)
 
 
-def _guess(source: Iterator[bytes]) -> tuple[str, Iterator[bytes]]:
-    """The format by the first record, and all the chunks again."""
+def _guess_format(source: Iterator[bytes]) -> tuple[str, Iterator[bytes]]:
+    """Return the format by the first record, and all the chunks again."""
     head = b""
     while not head.lstrip(_START):
         chunk = next(source, None)
@@ -75,25 +75,28 @@ def _guess(source: Iterator[bytes]) -> tuple[str, Iterator[bytes]]:
         raise InvalidError(code="unknown_format")
     cut = records.cut_array if first_byte == b"[" else records.cut_objects
     limit = _FIRST_RECORD.max_bytes
-    first = next(cut(_noted(source, seen, limit), max_bytes=limit), None)
-    # One that can't be read may be of the format that is first in the table.
+    first = next(cut(_iter_noted(source, seen, limit), max_bytes=limit), None)
+    # An unreadable record counts as the first format in the table.
     name = fitting[0]
-    if isinstance(first, Record):
+    if isinstance(first, FileRecord):
         with suppress(JsonRefusedError):
             value = strict_json.parse(first.raw, _FIRST_RECORD)
             lines = b"\n" not in first.raw
             name = next(
-                (n for n in fitting if _fits(value, FORMATS[n], lines=lines)), ""
+                (n for n in fitting if _can_fit(value, FORMATS[n], lines=lines)), ""
             )
     if not name:
         raise InvalidError(code="unknown_format")
     return name, chain(seen, source)
 
 
-def _noted(
+def _iter_noted(
     source: Iterator[bytes], seen: list[bytes], max_bytes: int
 ) -> Iterator[bytes]:
-    """What was seen, and then more, which is noted; in all not much more than that."""
+    """Yield the chunks in `seen`, then further chunks, which are added to `seen`.
+
+    Stops soon after `max_bytes` of further chunks.
+    """
     yield from [*seen]
     size = 0
     while size <= max_bytes and (chunk := next(source, None)) is not None:
@@ -102,63 +105,63 @@ def _noted(
         yield chunk
 
 
-def _fits(value: Any, chosen: Format, *, lines: bool) -> bool:
+def _can_fit(value: Any, chosen: FileFormat, *, lines: bool) -> bool:
     return (lines or chosen.cut is not records.cut_lines) and chosen.fits(value)
 
 
-def _has(member: str) -> Callable[[Any], bool]:
+def _build_member_test(member: str) -> Callable[[Any], bool]:
     return lambda value: isinstance(value, dict) and member in value
 
 
-#: Of those that begin with the same byte, the first is what a broken file is taken for.
-FORMATS: dict[str, Format] = {
-    "runs": Format(
+#: Formats by name. A broken file is taken for the first format with its first byte.
+FORMATS: dict[str, FileFormat] = {
+    "runs": FileFormat(
         cut=records.cut_array,
         limits=format_runs.LIMITS,
         read=format_runs.read,
         first_byte=b"[",
-        fits=_has(format_runs.TRAJECTORY),
+        fits=_build_member_test(format_runs.TRAJECTORY),
     ),
-    "chat": Format(
+    "chat": FileFormat(
         cut=records.cut_lines,
         limits=format_chat.LIMITS,
         read=format_chat.read,
         first_byte=b"{",
-        fits=format_chat.fits,
+        fits=format_chat.can_be_line,
     ),
-    "tuning": Format(
+    "tuning": FileFormat(
         cut=records.cut_objects,
         limits=format_tuning.LIMITS,
         read=format_tuning.read,
         first_byte=b"{",
-        fits=_has(format_tuning.MESSAGES),
+        fits=_build_member_test(format_tuning.MESSAGES),
     ),
-    "chatgpt": Format(
+    "chatgpt": FileFormat(
         cut=records.cut_array,
         limits=format_chatgpt.LIMITS,
         read=format_chatgpt.read,
         first_byte=b"[",
-        fits=_has(format_chatgpt.MAPPING),
+        fits=_build_member_test(format_chatgpt.MAPPING),
     ),
-    "claude": Format(
+    "claude": FileFormat(
         cut=records.cut_array,
         limits=format_claude.LIMITS,
         read=format_claude.read,
         first_byte=b"[",
-        fits=_has(format_claude.MESSAGES),
+        fits=_build_member_test(format_claude.MESSAGES),
     ),
-    "claude-code": Format(
+    "claude-code": FileFormat(
         cut=records.cut_lines,
         limits=format_claude_code.LIMITS,
         read=format_claude_code.read,
         first_byte=b"{",
-        fits=format_claude_code.fits,
+        fits=format_claude_code.can_be_line,
     ),
-    "codex": Format(
+    "codex": FileFormat(
         cut=records.cut_lines,
         limits=format_codex.LIMITS,
         read=format_codex.read,
         first_byte=b"{",
-        fits=format_codex.fits,
+        fits=format_codex.can_be_line,
     ),
 }

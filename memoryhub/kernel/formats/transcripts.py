@@ -1,7 +1,7 @@
-"""Transcripts: what an agent and its model said, as slots of a thread.
+"""Transcripts: messages of an agent and its model, as slots of a thread.
 
-Pure. Messages are of any shape that is read; a slot's content is the whole object,
-fields we do not know included, so that an export gives back what came.
+Pure. Messages may have any shape that `reading` knows. A slot's content is the whole
+object, unknown fields included, so that an export returns the original.
 """
 
 from __future__ import annotations
@@ -16,87 +16,87 @@ from typing import Any
 
 from memoryhub.errors import InvalidError, Refusal
 from memoryhub.kernel.formats import records
-from memoryhub.kernel.formats.records import Bad, Record, TextPosition
+from memoryhub.kernel.formats.records import BadRecord, FileRecord, TextPosition
 from memoryhub.kernel.messages import message, reading
 from memoryhub.kernel.state.events import LabelValue, Role, RunFormat
-from memoryhub.kernel.state.state import Scope
+from memoryhub.kernel.state.state import ScopeLabels
 from memoryhub.kernel.text import names, strict_json, times, user_ids
 from memoryhub.kernel.text.strict_json import JsonRefusedError
 
 MESSAGE = strict_json.CONTENT
 
-#: What a tool is called when neither its result nor its call says so.
+#: Name of a tool if neither its result nor its call has one.
 _NAMELESS = "tool"
 _CALLS_KEPT = 4_096
-#: What the name of a sender can't have.
+#: Characters that a sender's name can't have.
 _ODD = re.compile(r"[^A-Za-z0-9._:@-]")
 _MAX_NAME = 128
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Message:
+class ImportedMessage:
     """One message, ready to become a slot."""
 
     role: Role
     type: str
     from_name: str
     to_name: str
-    #: The message object whole, keys in their order.
+    #: The whole message object, keys in their order.
     content: dict[str, Any]
-    #: Its JSON text, as it is stored.
+    #: JSON text of the content, as it is stored.
     text: bytes
-    #: A model call begins right before it.
+    #: A model call begins right before the message.
     turn_begins: bool
     agent_at: datetime | None = None
-    #: It is the result of a tool call that was not seen.
+    #: The message is the result of a tool call that was not seen.
     unknown_call: bool = False
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Thread:
-    """Where messages of a file belong, as the file and the options say."""
+class ImportedThread:
+    """Thread for messages of a file, named by the file and the options."""
 
     name: str
     #: None: the project's anonymous subject.
     user_id: str | None
-    scope: Scope
+    scope: ScopeLabels
     labels: dict[str, LabelValue]
     format: RunFormat
     trial: int | None = None
     reward: float | None = None
-    #: What else was recorded of the run; any JSON.
+    #: Other recorded data of the run; any JSON.
     info: Any = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Run:
+class ImportedRun:
     """A whole recorded run."""
 
-    thread: Thread
-    messages: tuple[Message, ...]
+    thread: ImportedThread
+    messages: tuple[ImportedMessage, ...]
     index: int
     place: TextPosition
-    #: Members of the record that we do not know and leave out.
+    #: Number of unknown members of the record, which are left out.
     unknown_fields: int = 0
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Line:
-    """One message that stands on a line of its own, and the thread it belongs to."""
+class ImportedLine:
+    """One message on a line of its own, and its thread."""
 
-    thread: Thread
-    message: Message
+    thread: ImportedThread
+    message: ImportedMessage
     index: int
     place: TextPosition
 
 
-#: What a file holds, in its order.
-Item = Run | Line | Bad
+#: An item of a file, in the file's order.
+Item = ImportedRun | ImportedLine | BadRecord
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Options:
-    """What the operator says of the file; it goes before what the file says."""
+class ImportOptions:
+    """Values given by the operator, which override those of the file."""
 
     source: str
     thread: str | None = None
@@ -108,30 +108,31 @@ class Options:
 class Calls:
     """Names of the tools called lately, by thread and call id.
 
-    Results follow their calls closely; what is older than 4,096 calls is forgotten, so
-    that a file's length does not matter. Ids are digested as they may be any length.
+    Results follow their calls closely. Calls older than the last 4,096 are forgotten,
+    so that memory stays bounded for a file of any length. Ids are digested as they may
+    be of any length.
     """
 
     _names: OrderedDict[bytes, str] = field(default_factory=OrderedDict)
 
     def note(self, thread: str, call_id: str | None, name: str) -> None:
-        """Note a call; one without an id goes by the name of its tool."""
+        """Record a call under its id; nothing without an id."""
         if call_id is not None:
-            self._names[_key(thread, call_id)] = name
+            self._names[_build_key(thread, call_id)] = name
             if len(self._names) > _CALLS_KEPT:
                 self._names.popitem(last=False)
 
     def find(self, thread: str, call_id: str | None) -> str | None:
-        return None if call_id is None else self._names.get(_key(thread, call_id))
+        return None if call_id is None else self._names.get(_build_key(thread, call_id))
 
 
 def read_message(
     content: Any, *, thread: str, calls: Calls, agent_at: datetime | None = None
-) -> Message:
-    """Return the slot that a message object makes, and its tool calls noted in `calls`.
+) -> ImportedMessage:
+    """Build the slot of a message object, and record its tool calls in `calls`.
 
     Raises InvalidError with the code of what is wrong: object_expected, missing or
-    role; and JsonRefusedError for what is too large for one message.
+    role. Raises JsonRefusedError for what is too large for one message.
     """
     if not isinstance(content, dict):
         raise InvalidError(code="object_expected")
@@ -143,9 +144,9 @@ def read_message(
         raise InvalidError(code=code, loc="role")
     for call in spoken.calls:
         calls.note(thread, call.id or call.name, call.name or _NAMELESS)
-    from_name, to_name = _route(spoken, role, thread, calls)
+    from_name, to_name = _find_route(spoken, role, thread, calls)
     seen = (calls.find(thread, each.id or each.name) for each in spoken.results)
-    return Message(
+    return ImportedMessage(
         role=role,
         type=f"chat.{role}",
         from_name=from_name,
@@ -158,61 +159,65 @@ def read_message(
     )
 
 
-def parse_line(record: Record, limits: strict_json.Limits) -> Any:
-    """Return the value of a line, or the Bad that it is."""
+def parse_line(record: FileRecord, limits: strict_json.JsonLimits) -> Any:
+    """Return the value of a line, or a BadRecord if the line can not be parsed."""
     try:
         return strict_json.parse(record.raw, limits)
     except JsonRefusedError as refusal:
         code, where = refusal.code, refusal.offset or 0
-        if record.unfinished and code == "invalid_json" and records.cut_off(record.raw):
+        if (
+            record.unfinished
+            and code == "invalid_json"
+            and records.is_cut_off(record.raw)
+        ):
             code, where = "truncated", len(record.raw)
-        found = limits_of(refusal)
-        return record.bad(code, where, message=record.index, detail=found)
+        found = render_limits(refusal)
+        return record.build_bad(code, where, message=record.index, detail=found)
 
 
-def _route(
+def _find_route(
     spoken: message.Message, role: Role, thread: str, calls: Calls
 ) -> tuple[str, str]:
-    """Sender and receiver: of a call or result its tool, of several `tools`."""
+    """Return sender and receiver: the tool of a call or result, `tools` for several."""
     if role == "assistant":
-        # What its own API did for it, or what is answered there, waits for no one.
+        # Calls of the API's own tools, or calls already answered, wait for no one.
         answered = {each.id for each in spoken.results}
         waiting = [
             each.name or _NAMELESS
             for each in spoken.calls
             if each.kind != "server" and each.id not in answered
         ]
-        return "assistant", _tools(waiting) if waiting else "user"
+        return "assistant", _name_tools(waiting) if waiting else "user"
     if role != "tool":
         return role, "assistant"
     found = (each.name or calls.find(thread, each.id) for each in spoken.results)
-    return _tools([*{name for name in found if name}] or [_NAMELESS]), "assistant"
+    return _name_tools([*{name for name in found if name}] or [_NAMELESS]), "assistant"
 
 
-def _tools(named: Sequence[str]) -> str:
-    return "tools" if len(named) > 1 else tool_name(named[0])
+def _name_tools(named: Sequence[str]) -> str:
+    return "tools" if len(named) > 1 else build_tool_name(named[0])
 
 
-def tool_name(name: str) -> str:
-    """Return the name of a tool as a sender or receiver, mended where it has to be.
+def build_tool_name(name: str) -> str:
+    """Return a tool's name as a sender or receiver, with odd characters replaced.
 
-    The message itself has it as it came.
+    The message itself keeps the original name.
     """
     return _ODD.sub("_", f"tool:{name}")[:_MAX_NAME]
 
 
 def require_name(text: Any, *, loc: str) -> str:
-    """Raise InvalidError unless a client may choose this name; it is never mended."""
+    """Return the name unchanged. Raise InvalidError unless a client may choose it."""
     if not isinstance(text, str):
         raise InvalidError(code="type", loc=loc)
-    if not names.valid(text):
+    if not names.is_valid(text):
         raise InvalidError(code="name", loc=loc)
     return text
 
 
 def require_thread_name(text: Any) -> str:
     name = require_name(text, loc="thread")
-    if names.reserved(name):
+    if names.is_reserved(name):
         raise InvalidError(code="reserved_name", loc="thread")
     return name
 
@@ -227,22 +232,22 @@ def read_user_id(value: Any) -> str | None:
 
 
 def read_time(text: Any) -> datetime:
-    """Parse an agent's clock as the API does."""
+    """Parse an agent's time as the API does."""
     return times.read(text, loc="at")
 
 
-def code_of(refusal: InvalidError | JsonRefusedError) -> str:
+def get_code(refusal: InvalidError | JsonRefusedError) -> str:
     if isinstance(refusal, InvalidError):
         return refusal.invalid_code
     return refusal.code
 
 
-def limits_of(refusal: Refusal) -> str:
-    """Return the limits that a refusal names, in words."""
+def render_limits(refusal: Refusal) -> str:
+    """Render the limits that a refusal names, in words."""
     return ", ".join(f"{name}: {limit}" for name, limit in refusal.detail.items())
 
 
-def _key(thread: str, call_id: str) -> bytes:
-    # A NUL can not stand in a name, so no two pairs make one text.
+def _build_key(thread: str, call_id: str) -> bytes:
+    # A name can not contain a NUL, so no two pairs make one text.
     text = f"{thread}\0{call_id}".encode()
     return hashlib.blake2b(text, digest_size=16).digest()

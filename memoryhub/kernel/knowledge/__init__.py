@@ -1,1 +1,1 @@
-"""What is known of a subject beyond one thread: the home thread's. Pure."""
+"""Knowledge about a subject beyond one thread, held by its home thread. Pure."""

@@ -1,4 +1,4 @@
-"""Blocks: texts about a subject that always stand in front of the model. Pure.
+"""Blocks: texts about a subject that every request of its threads can carry. Pure.
 
 A block is a page of type `block` of the subject's home thread.
 """
@@ -16,20 +16,20 @@ from memoryhub.kernel.paging.page_commands import (
     NewPage,
     PageCommand,
 )
-from memoryhub.kernel.parts import Part
+from memoryhub.kernel.parts import KernelPart
 from memoryhub.kernel.state.page_events import By
-from memoryhub.kernel.state.pages import Entry
+from memoryhub.kernel.state.pages import PageEntry
 
-#: Of one subject.
+#: Most blocks of one subject.
 MAX_BLOCKS = 200
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class WriteBlock(PageCommand):
-    """Make a block, or write its next version."""
+    """Create a block, or write its next version."""
 
     page: NewPage
-    #: The version that it was made of, 0 for none at all; None: whatever is there.
+    #: Version that the text was based on, 0 for no block; None: any version.
     version: int | None = None
     by: By = "tool"
 
@@ -37,47 +37,51 @@ class WriteBlock(PageCommand):
 @dataclass(frozen=True, slots=True, kw_only=True)
 class DeleteBlock(PageCommand):
     page_id: str
-    #: The version that is to go; None: whatever is there.
+    #: Version to delete; None: any version.
     version: int | None = None
     by: By = "tool"
 
 
-def write_block(decision: Decision, command: WriteBlock, pages: PageTable) -> None:
-    """Make a block or its next version. Emits page.created or page.updated.
+def decide_write_block(
+    decision: Decision, command: WriteBlock, pages: PageTable
+) -> None:
+    """Create a block or its next version. Emits page.created or page.updated.
 
-    Raises StaleError when there is another version than the one it was made of,
+    Raises StaleError when the block has another version than the command names,
     BlocksFullError beyond MAX_BLOCKS, PageErasedError for an id that was deleted.
     """
-    entry = _require(decision, command.page.page_id, command.version, pages)
-    if entry is None and pages.count() >= MAX_BLOCKS:
+    entry = _require_version(decision, command.page.page_id, command.version, pages)
+    if entry is None and pages.count_pages() >= MAX_BLOCKS:
         raise BlocksFullError(max_blocks=MAX_BLOCKS)
     made = CreatePages(pages=(command.page,), replace=True, by=command.by)
-    page_table.create_pages(decision, made, pages)
+    page_table.decide_create_pages(decision, made, pages)
 
 
-def delete_block(decision: Decision, command: DeleteBlock, pages: PageTable) -> None:
-    """Take a block out for good. Emits page.deleted; its id is never used again.
+def decide_delete_block(
+    decision: Decision, command: DeleteBlock, pages: PageTable
+) -> None:
+    """Delete a block. Emits page.deleted; the block's id is never used again.
 
-    Raises StaleError when there is another version than the one that is to go.
+    Raises StaleError when the block has another version than the command names.
     """
-    _require(decision, command.page_id, command.version, pages)
+    _require_version(decision, command.page_id, command.version, pages)
     made = DeletePage(page_id=command.page_id, by=command.by)
-    page_table.delete_page(decision, made, pages)
+    page_table.decide_delete_page(decision, made, pages)
 
 
-def _require(
+def _require_version(
     decision: Decision, page_id: str, version: int | None, pages: PageTable
-) -> Entry | None:
-    """Return the block that is there. Raises StaleError unless it is at `version`."""
-    entry = decision.paging.tlb.find(page_id) or pages.entry(page_id)
+) -> PageEntry | None:
+    """Return the block's entry, or None. Raises StaleError unless at `version`."""
+    entry = decision.paging.tlb.find(page_id) or pages.find_entry(page_id)
     there = entry.version if entry else 0
     if version not in (None, there):
         raise StaleError(version=there)
     return entry
 
 
-PART = Part(
-    commands={WriteBlock: write_block, DeleteBlock: delete_block},
+PART = KernelPart(
+    commands={WriteBlock: decide_write_block, DeleteBlock: decide_delete_block},
     home=frozenset({WriteBlock, DeleteBlock}),
     events={},
 )

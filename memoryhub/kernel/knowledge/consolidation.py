@@ -1,7 +1,7 @@
-"""Consolidation: what was learnt of an exchange, written once whatever races.
+"""Consolidation: claims learnt from an exchange, written once despite races. Pure.
 
-Pure. Verbs decide, participles fold. An exchange that somebody else has asked about
-meanwhile, or that has failed once more, refuses the command.
+The decision refuses the command if another worker has consolidated the exchange, or
+has recorded another failure, in the meantime.
 """
 
 from __future__ import annotations
@@ -15,19 +15,19 @@ from memoryhub.kernel.commands import Command
 from memoryhub.kernel.decision import Decision, PageTable
 from memoryhub.kernel.knowledge import facts
 from memoryhub.kernel.knowledge.facts import AssertFacts, NewFact
-from memoryhub.kernel.parts import Decide, Part
-from memoryhub.kernel.state.bodies import Count, Event, Figure, Instant, Token
-from memoryhub.kernel.state.knowledge import Consolidated, FailedExchange
+from memoryhub.kernel.parts import Decide, KernelPart
+from memoryhub.kernel.state.bodies import Count, EventBody, Figure, Instant, Token
+from memoryhub.kernel.state.knowledge import ConsolidationState, FailedExchange
 from memoryhub.kernel.state.state import ThreadState
 
-#: Seconds until a failed exchange is due again; after that it is given up.
+#: Seconds until each retry of a failed exchange; the last failure gives it up.
 RETRIES: Final = (60, 600, 3_600)
 
 Failure = Literal["no_model", "no_answer", "full"]
 
 
-class ExchangeConsolidated(Event):
-    """An exchange of a thread was asked of the model, with what came of it."""
+class ExchangeConsolidated(EventBody):
+    """The model was asked about an exchange of a thread; the result is recorded."""
 
     event_type = "exchange.consolidated"
 
@@ -35,25 +35,25 @@ class ExchangeConsolidated(Event):
     begin: Count
     to: Count
     learnt: Count
-    #: Claims that were none, or may not come back.
+    #: Number of claims that were invalid, or blocked by a tombstone.
     dropped: Count
     tokens_in: Count
     tokens_out: Count
-    #: None where nobody said what the model takes.
+    #: None if no price of the model is configured.
     cost: Figure | None = None
-    #: Why nothing was learnt; None if the model has answered.
+    #: Reason why nothing was learnt; None if the model has answered.
     failed: Failure | None = None
-    #: When it is due again; None with a failure: it was given up.
+    #: Instant of the next attempt; None with a failure: the exchange was given up.
     retry_at: Instant | None = None
-    #: Of the model, which was given the exchange.
+    #: Host of the model that received the exchange.
     host: Token | None = None
-    #: Exchanges that begin from this slot on, before this one, were passed over: newer
-    #: ones are asked about first.
+    #: First slot of the exchanges before this exchange that were passed over, because
+    #: the worker asks about newer exchanges first.
     skipped_from: Count | None = None
 
 
-class ExchangeRetried(Event):
-    """An operator wants a failed exchange to be asked once more."""
+class ExchangeRetried(EventBody):
+    """An operator requested another attempt at a failed exchange."""
 
     event_type = "exchange.retried"
 
@@ -63,15 +63,15 @@ class ExchangeRetried(Event):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Consolidate(Command):
-    """Write what was learnt of the slots [begin, end) of a thread, or why not."""
+class ConsolidateExchange(Command):
+    """Write the facts learnt from slots [begin, end) of a thread, or the failure."""
 
     thread: str
     begin: int
     end: int
-    #: How often this one had failed when it was read.
+    #: Number of failures of the exchange when the worker read it.
     attempts: int = 0
-    #: Where others begin that were passed over, if any were.
+    #: First slot of the exchanges passed over before this exchange, if any.
     skipped_from: int | None = None
     facts: tuple[NewFact, ...] = ()
     dropped: int = 0
@@ -85,31 +85,35 @@ class Consolidate(Command):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RetryExchange(Command):
-    """Have a failed exchange asked once more, even if it was given up."""
+    """Schedule another attempt at a failed exchange, even if it was given up."""
 
     thread: str
     begin: int
     retry_at: datetime
 
 
-def consolidate(decision: Decision, command: Consolidate, pages: PageTable) -> None:
-    """Assert what was learnt, and record it.
+def decide_consolidate_exchange(
+    decision: Decision, command: ConsolidateExchange, pages: PageTable
+) -> None:
+    """Assert the facts learnt from an exchange, and record the consolidation.
 
-    Emits fact.asserted each, and exchange.consolidated. Raises StaleError when somebody
-    else was faster, and what asserting facts raises.
+    Emits fact.asserted for each fact, and exchange.consolidated. Raises StaleError when
+    another worker was faster, and the errors of `decide_assert_facts`.
     """
-    held = decision.state.knowledge.consolidated.get(command.thread, Consolidated())
-    failed = held.find(command.begin)
+    held = decision.state.knowledge.consolidated.get(
+        command.thread, ConsolidationState()
+    )
+    failed = held.find_failed(command.begin)
     attempts = failed.attempts if failed else 0
-    again = attempts == 0 and held.was_asked(command.begin)
+    again = attempts == 0 and held.has_asked(command.begin)
     if attempts != command.attempts or again:
         raise StaleError(head_seq=decision.state.seq)
     skipped_from = None
     if command.skipped_from is not None and command.begin >= held.to:
-        # Others may have been asked about since it was read.
+        # The model may have been asked about others since the exchange was read.
         first = max(command.skipped_from, held.to)
         skipped_from = first if first < command.begin else None
-    facts.assert_facts(decision, AssertFacts(facts=command.facts), pages)
+    facts.decide_assert_facts(decision, AssertFacts(facts=command.facts), pages)
     decision.emit(
         ExchangeConsolidated(
             thread=command.thread,
@@ -128,13 +132,17 @@ def consolidate(decision: Decision, command: Consolidate, pages: PageTable) -> N
     )
 
 
-def retry(decision: Decision, command: RetryExchange, pages: PageTable) -> None:
-    """Have it asked once more. Emits exchange.retried.
+def decide_retry_exchange(
+    decision: Decision, command: RetryExchange, pages: PageTable
+) -> None:
+    """Schedule another attempt at an exchange. Emits exchange.retried.
 
-    Raises NotFoundError where no such exchange has failed.
+    Raises NotFoundError if the exchange has not failed.
     """
-    held = decision.state.knowledge.consolidated.get(command.thread, Consolidated())
-    if held.find(command.begin) is None:
+    held = decision.state.knowledge.consolidated.get(
+        command.thread, ConsolidationState()
+    )
+    if held.find_failed(command.begin) is None:
         raise NotFoundError
     decision.emit(
         ExchangeRetried(
@@ -143,16 +151,18 @@ def retry(decision: Decision, command: RetryExchange, pages: PageTable) -> None:
     )
 
 
-def consolidated(state: ThreadState, event: ExchangeConsolidated) -> ThreadState:
+def apply_exchange_consolidated(
+    state: ThreadState, event: ExchangeConsolidated
+) -> ThreadState:
     knowledge = state.knowledge
-    held = knowledge.consolidated.get(event.thread, Consolidated())
-    before = held.find(event.begin)
+    held = knowledge.consolidated.get(event.thread, ConsolidationState())
+    before = held.find_failed(event.begin)
     failed = [each for each in held.failed if each.begin != event.begin]
     if event.failed is not None:
         attempts = before.attempts + 1 if before else 1
         failed.append(FailedExchange(event.begin, event.to, attempts, event.retry_at))
-    now = held.with_asked(event.begin, event.to, event.skipped_from)
-    now = now._replace(failed=tuple(sorted(failed, key=_begin)))
+    now = held.mark_asked(event.begin, event.to, event.skipped_from)
+    now = now._replace(failed=tuple(sorted(failed, key=_get_begin)))
     threads = knowledge.consolidated.insert(event.thread, now)
     hosts = knowledge.hosts
     if event.host is not None and event.host not in hosts:
@@ -161,7 +171,7 @@ def consolidated(state: ThreadState, event: ExchangeConsolidated) -> ThreadState
     return state._replace(knowledge=knowledge)
 
 
-def retried(state: ThreadState, event: ExchangeRetried) -> ThreadState:
+def apply_exchange_retried(state: ThreadState, event: ExchangeRetried) -> ThreadState:
     knowledge = state.knowledge
     held = knowledge.consolidated[event.thread]
     failed = tuple(
@@ -172,16 +182,19 @@ def retried(state: ThreadState, event: ExchangeRetried) -> ThreadState:
     return state._replace(knowledge=knowledge._replace(consolidated=threads))
 
 
-def _begin(failed: FailedExchange) -> int:
+def _get_begin(failed: FailedExchange) -> int:
     return failed.begin
 
 
 _COMMANDS: dict[type[Command], Decide] = {
-    Consolidate: consolidate,
-    RetryExchange: retry,
+    ConsolidateExchange: decide_consolidate_exchange,
+    RetryExchange: decide_retry_exchange,
 }
-PART = Part(
+PART = KernelPart(
     commands=_COMMANDS,
     home=frozenset(_COMMANDS),
-    events={ExchangeConsolidated: consolidated, ExchangeRetried: retried},
+    events={
+        ExchangeConsolidated: apply_exchange_consolidated,
+        ExchangeRetried: apply_exchange_retried,
+    },
 )

@@ -1,8 +1,8 @@
-"""Derivation: the facts that the assertions of one timeline add up to. Pure.
+"""Derivation of the facts of one timeline from its assertions. Pure.
 
-A timeline is what is asserted of one entity by one predicate. Nothing is updated in
-place: whoever learns more asserts it, and all facts are derived again. Intervals are
-half-open, and an end of None is none. For n assertions it takes n log n steps.
+A timeline is the assertions about one entity with one predicate. Nothing is updated in
+place: new knowledge is a new assertion, and all facts are derived again. Intervals are
+half-open, and an end of None means open. For n assertions it takes n log n steps.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from typing import Final, NamedTuple
 
 from memoryhub.kernel.state.knowledge import Cardinality
 
-#: Predicates of which several values hold at once, unless an operator says otherwise.
+#: Predicates with several values at once, unless an operator sets another cardinality.
 MULTI: Final = frozenset(
     {
         "likes",
@@ -38,14 +38,14 @@ MULTI: Final = frozenset(
 )
 _NEVER: Final = datetime.max.replace(tzinfo=UTC)
 _BEGIN: Final = attrgetter("valid_from")
-#: In which claims take each other's place.
+#: Order in which a later claim replaces an earlier claim.
 _RANK: Final = attrgetter("valid_from", "seq")
-#: By value, in their order.
+#: Sorted ends of claims, by value.
 Ends = Mapping[bytes, Sequence[datetime]]
 
 
-class Assertion(NamedTuple):
-    """One claim: a value, and when it is said to hold."""
+class TimelineAssertion(NamedTuple):
+    """One assertion of a timeline: a value and its asserted valid time."""
 
     seq: int
     #: Equal for values that fold to the same.
@@ -53,82 +53,83 @@ class Assertion(NamedTuple):
     valid_from: datetime
     valid_until: datetime | None = None
     confidence: float | None = None
-    #: It says, or its predicate does, that several values hold at once.
+    #: Whether the assertion or its predicate allows several values at once.
     many: bool = False
-    #: A model made it, unlike an agent or an operator.
+    #: Whether a model made the assertion, not an agent or an operator.
     by_model: bool = False
     retracted_seq: int | None = None
-    #: It was retracted as wrong.
+    #: Whether the assertion was retracted as wrong.
     wrong: bool = False
 
 
-class Configured(NamedTuple):
-    """What an operator said of a timeline; None takes it back."""
+class CardinalitySetting(NamedTuple):
+    """An operator's setting of a timeline's cardinality; None removes the setting."""
 
     seq: int
     cardinality: Cardinality | None
 
 
 class Fact(NamedTuple):
-    """A maximal run of one value."""
+    """A value of one predicate over the longest interval in which it holds."""
 
-    #: Of its earliest assertion, by which it is named.
+    #: Seq of the earliest assertion, which is the id of the fact.
     seq: int
     value: bytes
     begin: datetime
     end: datetime | None
     confirmations: int
-    #: The greatest that any of them has.
+    #: Greatest confidence of the supporting assertions.
     confidence: float | None
-    #: Of the assertion that ended it, or of the one that took its place.
+    #: Seq of the assertion that ended or replaced the fact.
     closed_by: int | None = None
 
-    def holds(self, at: datetime) -> bool:
+    def is_valid_at(self, at: datetime) -> bool:
+        """Return whether the fact holds at an instant of valid time."""
         return self.begin <= at and (self.end is None or at < self.end)
 
 
 class Outdated(NamedTuple):
-    """That a claim does not hold any more, by seqs of assertions of its timeline.
+    """Why a claim no longer holds: the assertions that ended and replaced it.
 
-    Without any: it was retracted.
+    Seqs of assertions of the claim's timeline; both None if the claim was retracted.
     """
 
-    #: The one that says since when: by its end, or its beginning if it `begins` then.
+    #: Assertion whose end, or beginning if `begins`, is the end of the claim.
     since: int | None = None
     begins: bool = False
-    #: The one by which something else holds now.
+    #: Assertion of the value that holds now.
     holds: int | None = None
 
 
-class _Span(NamedTuple):
-    """An assertion, and when it ends by itself."""
+class _AssertionSpan(NamedTuple):
+    """The interval of one assertion, disregarding assertions of other values."""
 
     begin: datetime
     seq: int
     end: datetime
     value: bytes
-    assertion: Assertion
+    assertion: TimelineAssertion
 
 
-#: By value, in the order of their begins.
-Spans = dict[bytes, list[_Span]]
+#: Spans by value, in the order of their begins.
+Spans = dict[bytes, list[_AssertionSpan]]
 
 
-class _Run(NamedTuple):
+class _ValueRun(NamedTuple):
     value: bytes
     begin: datetime
     end: datetime
-    #: Of the assertion by which it holds at its beginning.
+    #: Seq of the assertion that supports the run at its beginning.
     carrier: int
 
 
-def live(
-    assertions: Iterable[Assertion], *, known_at: int | None = None
-) -> list[Assertion]:
-    """Return those that count, by what was known at an event of the home thread.
+def list_live(
+    assertions: Iterable[TimelineAssertion], *, known_at: int | None = None
+) -> list[TimelineAssertion]:
+    """List the assertions that count, as known at seq `known_at` of the home thread.
 
-    A retracted one does not, nor what a model says of a value that was retracted as
-    wrong.
+    Left out are retracted assertions, and assertions by a model of a value that was
+    retracted as wrong.
     """
     standing, wrong = [], set[bytes]()
     for each in assertions:
@@ -142,15 +143,15 @@ def live(
     return [each for each in standing if not (each.by_model and each.value in wrong)]
 
 
-def cardinality(
-    living: Iterable[Assertion],
-    configured: Iterable[Configured] = (),
+def derive_cardinality(
+    living: Iterable[TimelineAssertion],
+    configured: Iterable[CardinalitySetting] = (),
     *,
     known_at: int | None = None,
 ) -> Cardinality:
-    """Return whether a timeline has one value at a time, by its live assertions.
+    """Derive whether a timeline has one value at a time, from its live assertions.
 
-    What an operator said last counts, then what an assertion or the predicate says.
+    An operator's last setting takes precedence over assertions and the predicate.
     """
     words = [each for each in configured if known_at is None or each.seq <= known_at]
     if words and (last := max(words).cardinality):
@@ -158,129 +159,134 @@ def cardinality(
     return "multi" if any(each.many for each in living) else "single"
 
 
-def facts(living: Sequence[Assertion], values: Cardinality) -> list[Fact]:
-    """Derive the facts of a timeline from its live assertions, by when they begin.
+def derive_facts(
+    living: Sequence[TimelineAssertion], values: Cardinality
+) -> list[Fact]:
+    """Derive the facts of a timeline from its live assertions, sorted by begin.
 
-    But for assertions that begin at one instant their order of arrival has no effect.
+    The order of arrival matters only for assertions that begin at the same instant.
     """
     if len(living) == 1:
-        # As most timelines have, of which a person may have thousands.
-        return [_only(*living)]
-    spans = spans_of(living)
+        # Most timelines have one assertion, and a subject may have thousands.
+        return [_build_single_fact(*living)]
+    spans = build_spans(living)
     if values == "multi":
-        runs = [run for each in spans.values() for run in _single(each)]
+        runs = [run for each in spans.values() for run in _iter_runs(each)]
     else:
-        runs = [*_single(sorted(chain(*spans.values()), key=_rank))]
-    by_value: dict[bytes, list[_Run]] = {}
+        runs = [*_iter_runs(sorted(chain(*spans.values()), key=_rank_span))]
+    by_value: dict[bytes, list[_ValueRun]] = {}
     for run in runs:
         by_value.setdefault(run.value, []).append(run)
-    closing = _closing(living)
+    closing = _map_closing(living)
     if values == "single":
-        closing = _replacing(runs) | closing
+        closing = _map_replacing(runs) | closing
     found = [
         fact._replace(closed_by=closing.get((fact.value, fact.end)))
         for value, each in spans.items()
-        for fact in _facts_of(by_value.get(value, ()), each)
+        for fact in _iter_facts(by_value.get(value, ()), each)
     ]
     return sorted(found, key=lambda fact: (fact.begin, fact.seq))
 
 
 def iter_holding(
-    living: Sequence[Assertion], values: Cardinality, at: datetime
-) -> Iterator[tuple[Fact, Sequence[Assertion]]]:
-    """Yield the facts that hold at an instant, each with what it rests on.
+    living: Sequence[TimelineAssertion], values: Cardinality, at: datetime
+) -> Iterator[tuple[Fact, Sequence[TimelineAssertion]]]:
+    """Yield the facts that hold at an instant, each with its supporting assertions.
 
-    Those of `facts` that hold then; no dearer than to sort the assertions, however many
-    values came one after the other.
+    The same facts as those of `derive_facts` that hold then, at the cost of sorting the
+    assertions, however many values succeeded each other.
     """
     if values == "single" and len({each.value for each in living}) > 1:
-        found = _holding_run(living, at)
+        found = _find_holding_run(living, at)
         if found is not None:
             run, closed_by = found
             own = [each for each in living if each.value == run.value]
-            closing = _closing(own).get((run.value, run.end), closed_by)
-            yield from _resting([run], own, {run.end: closing})
+            closing = _map_closing(own).get((run.value, run.end), closed_by)
+            yield from _iter_supported([run], own, {run.end: closing})
         return
-    by_value: dict[bytes, list[Assertion]] = {}
+    by_value: dict[bytes, list[TimelineAssertion]] = {}
     for each in living:
         by_value.setdefault(each.value, []).append(each)
     for own in by_value.values():
         if len(own) == 1 or not any(each.valid_until for each in own):
-            fact = _only(*own) if len(own) == 1 else _build_endless_fact(own)
-            if fact.holds(at):
+            fact = (
+                _build_single_fact(*own) if len(own) == 1 else _build_endless_fact(own)
+            )
+            if fact.is_valid_at(at):
                 yield fact, sorted(own, key=_RANK)
             continue
-        runs = [*_single(sorted(_spans(own, _sorted_ends(own))))]
+        runs = [*_iter_runs(sorted(_iter_spans(own, _build_ends(own))))]
         held = [run for run in runs if run.begin <= at < run.end]
-        closed = {end: seq for (_, end), seq in _closing(own).items()}
-        yield from _resting(held, own, closed)
+        closed = {end: seq for (_, end), seq in _map_closing(own).items()}
+        yield from _iter_supported(held, own, closed)
 
 
-def _resting(
-    runs: Sequence[_Run],
-    own: Sequence[Assertion],
+def _iter_supported(
+    runs: Sequence[_ValueRun],
+    own: Sequence[TimelineAssertion],
     closing: Mapping[datetime | None, int | None],
-) -> Iterator[tuple[Fact, Sequence[Assertion]]]:
-    """Yield runs of one value as facts, with those of its assertions they rest on."""
-    spans = spans_of(own)
+) -> Iterator[tuple[Fact, Sequence[TimelineAssertion]]]:
+    """Yield runs of one value as facts, each with its supporting assertions."""
+    spans = build_spans(own)
     (sorted_own,) = spans.values()
-    for each in _facts_of(runs, sorted_own):
+    for each in _iter_facts(runs, sorted_own):
         fact = each._replace(closed_by=closing.get(each.end))
-        yield fact, supports(fact, spans)
+        yield fact, list_supports(fact, spans)
 
 
-def _holding_run(
-    living: Sequence[Assertion], at: datetime
-) -> tuple[_Run, int | None] | None:
-    """Return the run that holds at an instant, and what takes its place.
+def _find_holding_run(
+    living: Sequence[TimelineAssertion], at: datetime
+) -> tuple[_ValueRun, int | None] | None:
+    """Find the run that holds at an instant, and the seq of its replacement.
 
-    Of one value at a time. Another value holds at `since`, before the run begins: from
-    then on only those spans count that are not over, and none that stands behind one
-    which never ends.
+    For timelines with one value at a time. If another value begins at `since`, before
+    the run, only spans matter that end after `since`, from the last endless span on.
     """
-    ends = _sorted_ends(living)
+    ends = _build_ends(living)
     claims = sorted(living, key=_RANK)
     begun = claims[: bisect_right(claims, at, key=_BEGIN)]
-    holding = next((each for each in reversed(begun) if at < _end_of(each, ends)), None)
+    holding = next(
+        (each for each in reversed(begun) if at < _find_end(each, ends)), None
+    )
     if holding is None:
         return None
     value = holding.value
-    # Of those that begin at one instant the last counts.
+    # The last of several claims that begin at one instant counts.
     tops = (next(each) for _, each in groupby(reversed(begun), key=_BEGIN))
     since = next((each.valid_from for each in tops if each.value != value), None)
     if since is not None:
         past = reversed(range(bisect_right(begun, since, key=_BEGIN)))
-        first = next((n for n in past if _end_of(begun[n], ends) == _NEVER), 0)
-        claims = [each for each in claims[first:] if _end_of(each, ends) > since]
-    runs = [*_single([*_spans(claims, ends)])]
+        first = next((n for n in past if _find_end(begun[n], ends) == _NEVER), 0)
+        claims = [each for each in claims[first:] if _find_end(each, ends) > since]
+    runs = [*_iter_runs([*_iter_spans(claims, ends)])]
     run = next(each for each in runs if each.begin <= at < each.end)
-    return run, _replacing(runs).get((value, run.end))
+    return run, _map_replacing(runs).get((value, run.end))
 
 
-def _build_endless_fact(own: Sequence[Assertion]) -> Fact:
-    """The fact of claims of one value, none of which ends."""
+def _build_endless_fact(own: Sequence[TimelineAssertion]) -> Fact:
+    """Build the fact of assertions of one value, none of which ends."""
     first = min(own, key=_RANK)
     sure = [each.confidence for each in own if each.confidence is not None]
     surest = first._replace(confidence=max(sure, default=None))
-    return _only(surest)._replace(confirmations=len(own))
+    return _build_single_fact(surest)._replace(confirmations=len(own))
 
 
-def _only(one: Assertion) -> Fact:
+def _build_single_fact(one: TimelineAssertion) -> Fact:
     end = one.valid_until
     closed_by = None if end is None else one.seq
     return Fact(one.seq, one.value, one.valid_from, end, 1, one.confidence, closed_by)
 
 
-def spans_of(living: Sequence[Assertion]) -> Spans:
-    """Return when each live assertion holds by itself, by value and begin."""
+def build_spans(living: Sequence[TimelineAssertion]) -> Spans:
+    """Build the span of each live assertion, by value and sorted by begin."""
     found: Spans = {}
-    for span in sorted(_spans(living, _sorted_ends(living)), key=_rank):
+    for span in sorted(_iter_spans(living, _build_ends(living)), key=_rank_span):
         found.setdefault(span.value, []).append(span)
     return found
 
 
-def supports(fact: Fact, spans: Spans) -> list[Assertion]:
-    """Return the assertions that a fact rests on, by when they begin."""
+def list_supports(fact: Fact, spans: Spans) -> list[TimelineAssertion]:
+    """List the assertions that support a fact, sorted by begin."""
     own = spans.get(fact.value, [])
     until = len(own)
     if fact.end is not None:
@@ -288,22 +294,25 @@ def supports(fact: Fact, spans: Spans) -> list[Assertion]:
     return [span.assertion for span in own[:until] if span.end > fact.begin]
 
 
-def outdated(
-    claim: Assertion, living: Sequence[Assertion], found: Sequence[Fact], at: datetime
+def explain_outdated(
+    claim: TimelineAssertion,
+    living: Sequence[TimelineAssertion],
+    found: Sequence[Fact],
+    at: datetime,
 ) -> Outdated | None:
-    """Return what became of a claim of a timeline that does not hold at an instant.
+    """Explain why a claim of a timeline does not hold at an instant.
 
-    None if its value holds, by whatever claim, or is yet to begin. `found` are the
-    facts of those that are `living`.
+    None if the claim's value holds, by any claim, or has not begun yet. `found` are the
+    facts derived from the `living` assertions.
     """
     own = [fact for fact in found if fact.value == claim.value and fact.begin <= at]
-    if any(fact.holds(at) for fact in own):
+    if any(fact.is_valid_at(at) for fact in own):
         return None
     if claim not in living:
         return Outdated()
     if claim.valid_from > at:
         return None
-    instead = next((fact for fact in found if fact.holds(at)), None)
+    instead = next((fact for fact in found if fact.is_valid_at(at)), None)
     ends = {each.valid_until: each.seq for each in living if each.valid_until}
     if instead is not None:
         begun = [
@@ -313,29 +322,31 @@ def outdated(
         ]
         if begun:
             return Outdated(max(begun), begins=True, holds=max(begun))
-        # It held before, and again since something else has ended.
+        # The other value held before, and again since something else has ended.
         return Outdated(ends.get(instead.begin), holds=instead.seq)
     held = [fact for fact in own if fact.end and fact.end > claim.valid_from]
     if held and held[-1].end in ends:
         return Outdated(ends[held[-1].end])
-    # Something else took its place, or did so at once, and is over as well.
+    # Another value replaced the claim, perhaps at once, and has ended as well.
     closed = held[-1].closed_by if held else claim.seq
     return Outdated(closed, begins=True)
 
 
-def _rank(span: _Span) -> tuple[datetime, int]:
+def _rank_span(span: _AssertionSpan) -> tuple[datetime, int]:
     return span.begin, span.seq
 
 
-def _spans(living: Iterable[Assertion], ends: Ends) -> Iterator[_Span]:
-    """Each with its own end, or the next that any assertion of its value tells."""
+def _iter_spans(
+    living: Iterable[TimelineAssertion], ends: Ends
+) -> Iterator[_AssertionSpan]:
+    """Yield the span of each assertion, up to the next end asserted for its value."""
     for each in living:
-        end = _end_of(each, ends) if ends else _NEVER
-        yield _Span(each.valid_from, each.seq, end, each.value, each)
+        end = _find_end(each, ends) if ends else _NEVER
+        yield _AssertionSpan(each.valid_from, each.seq, end, each.value, each)
 
 
-def _sorted_ends(living: Iterable[Assertion]) -> Ends:
-    """Return the ends that any of them tells, by value."""
+def _build_ends(living: Iterable[TimelineAssertion]) -> Ends:
+    """Build the sorted ends that assertions state, by value."""
     ends: dict[bytes, set[datetime]] = {}
     for each in living:
         if each.valid_until is not None:
@@ -343,7 +354,7 @@ def _sorted_ends(living: Iterable[Assertion]) -> Ends:
     return {value: sorted(each) for value, each in ends.items()}
 
 
-def _end_of(claim: Assertion, ends: Ends) -> datetime:
+def _find_end(claim: TimelineAssertion, ends: Ends) -> datetime:
     if claim.valid_until is not None:
         return claim.valid_until
     later = ends.get(claim.value)
@@ -351,11 +362,11 @@ def _end_of(claim: Assertion, ends: Ends) -> datetime:
     return later[place] if later and place < len(later) else _NEVER
 
 
-def _single(spans: Sequence[_Span]) -> Iterator[_Run]:
-    """Runs of the value that began last, of spans in their order."""
+def _iter_runs(spans: Sequence[_AssertionSpan]) -> Iterator[_ValueRun]:
+    """Yield runs of the value that began last, from sorted spans."""
     moments = sorted({s.begin for s in spans} | {s.end for s in spans} - {_NEVER})
     waiting: list[int] = []
-    run: _Run | None = None
+    run: _ValueRun | None = None
     began = 0
     for at in moments:
         while began < len(spans) and spans[began].begin <= at:
@@ -368,19 +379,23 @@ def _single(spans: Sequence[_Span]) -> Iterator[_Run]:
             yield run._replace(end=at)
             run = None
         if run is None and top is not None:
-            run = _Run(top.value, at, _NEVER, top.seq)
+            run = _ValueRun(top.value, at, _NEVER, top.seq)
     if run is not None:
         yield run
 
 
-def _closing(living: Iterable[Assertion]) -> dict[tuple[bytes, datetime | None], int]:
-    """By value and instant, the newest assertion that ends it then."""
+def _map_closing(
+    living: Iterable[TimelineAssertion],
+) -> dict[tuple[bytes, datetime | None], int]:
+    """Map (value, end) to the newest assertion that ends the value then."""
     ends = sorted((a.seq, a.value, a.valid_until) for a in living if a.valid_until)
     return {(value, at): seq for seq, value, at in ends}
 
 
-def _replacing(runs: Sequence[_Run]) -> dict[tuple[bytes, datetime | None], int]:
-    """By value and instant, the assertion of another value that takes its place."""
+def _map_replacing(
+    runs: Sequence[_ValueRun],
+) -> dict[tuple[bytes, datetime | None], int]:
+    """Map (value, end) to the assertion of another value that replaces it then."""
     return {
         (one.value, one.end): other.carrier
         for one, other in pairwise(runs)
@@ -388,8 +403,10 @@ def _replacing(runs: Sequence[_Run]) -> dict[tuple[bytes, datetime | None], int]
     }
 
 
-def _facts_of(runs: Iterable[_Run], spans: Sequence[_Span]) -> Iterator[Fact]:
-    """The runs of one value as facts, of all spans of it."""
+def _iter_facts(
+    runs: Iterable[_ValueRun], spans: Sequence[_AssertionSpan]
+) -> Iterator[Fact]:
+    """Yield the runs of one value as facts, from all spans of the value."""
     begins = [span.begin for span in spans]
     ends = sorted(span.end for span in spans)
     surest: list[tuple[float, int]] = []

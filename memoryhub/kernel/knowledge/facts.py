@@ -1,6 +1,6 @@
-"""Facts: asserted, retracted, their timelines configured. Pure.
+"""Assertions: deciding and folding assertion, retraction and cardinality. Pure.
 
-Verbs decide, participles fold. Facts themselves are derived on reading.
+Facts are derived from assertions on reading.
 """
 
 from __future__ import annotations
@@ -13,39 +13,39 @@ from typing import Final, Literal
 from memoryhub.errors import FactUnknownError, SubjectFullError, TimelineFullError
 from memoryhub.kernel.commands import Command
 from memoryhub.kernel.decision import Decision, PageTable
-from memoryhub.kernel.parts import Decide, Part
-from memoryhub.kernel.state.bodies import Count, Event, Searched
-from memoryhub.kernel.state.knowledge import Asserted, Cardinality, Origin
+from memoryhub.kernel.parts import Decide, KernelPart
+from memoryhub.kernel.state.bodies import Count, EventBody, SearchSpec
+from memoryhub.kernel.state.knowledge import AssertionState, Cardinality, Origin
 from memoryhub.kernel.state.page_events import PlaceBody
 from memoryhub.kernel.state.state import ThreadState
 from memoryhub.kernel.text.visible import VISIBLE, has_visible
 
-#: Assertions that are kept, retracted ones too: of a subject, and of one timeline.
+#: Most assertions, retracted too, of a subject and of one timeline.
 MAX_ASSERTIONS: Final = 100_000
 MAX_OF_TIMELINE: Final = 10_000
-#: Characters.
+#: Most characters of each text of an assertion.
 MAX_ENTITY, MAX_PREDICATE, MAX_VALUE = 512, 128, 4_096
 
 Reason = Literal["wrong", "duplicate", "withdrawn"]
-#: An entity and a predicate, as they were written.
+#: Entity and predicate as written.
 Timeline = tuple[str, str]
 
 
-class FactAsserted(Event):
-    """A claim about the subject. Payload: what is claimed, and since when it holds."""
+class FactAsserted(EventBody):
+    """A claim about the subject was asserted. Payload: the claim and its valid time."""
 
     event_type = "fact.asserted"
     sealed = True
     together = ("entity", "predicate", "value")
-    searched = Searched("fact", together, sentence=True)
+    searched = SearchSpec("fact", together, sentence=True)
 
     origin: Origin
-    #: What it was learnt from, in another thread of the subject or in this one.
+    #: Place of the text that the claim was learnt from, in any thread of the subject.
     source: PlaceBody | None = None
 
 
-class FactRetracted(Event):
-    """Assertions do not count any more; what they said is kept."""
+class FactRetracted(EventBody):
+    """Assertions were retracted: they count no more, but their payloads stay."""
 
     event_type = "fact.retracted"
 
@@ -53,10 +53,10 @@ class FactRetracted(Event):
     reason: Reason
 
 
-class TimelineConfigured(Event):
-    """Whether several values hold at once was set by hand. Payload: of which timeline.
+class TimelineConfigured(EventBody):
+    """An operator set a timeline's cardinality. Payload: entity and predicate.
 
-    None takes it back.
+    A cardinality of None removes the setting.
     """
 
     event_type = "timeline.configured"
@@ -82,7 +82,7 @@ class AssertFacts(Command):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RetractFacts(Command):
-    """Take assertions, by their seqs, out of what counts."""
+    """Retract assertions, named by the seqs of their events."""
 
     seqs: tuple[int, ...]
     reason: Reason
@@ -95,40 +95,42 @@ class ConfigureTimeline(Command):
     payload: bytes
 
 
-#: What a text of one line has none of, and what one of several has none of.
+#: Characters refused in a text of one line, and in a text of several lines.
 _CONTROLS, _NUL = r"\x00-\x1f\x7f-\x9f", r"\x00"
-#: Texts that say something, as the API documents them: of one line, and of several.
+#: Patterns in the API document of a text with a visible character: one line, several.
 LINE_PATTERN: Final = f"^[^{_CONTROLS}]*{VISIBLE}[^{_CONTROLS}]*$"
 LINES_PATTERN: Final = f"^[^{_NUL}]*{VISIBLE}[^{_NUL}]*$"
-# One after the other they take linear time, unlike the patterns.
+# Two searches one after the other take linear time, unlike the patterns.
 _REFUSED: Final = {
     lines: re.compile(f"[{barred}\ud800-\udfff]")
     for lines, barred in ((False, _CONTROLS), (True, _NUL))
 }
 
 
-def fits(text: str, most: int, *, lines: bool = False) -> bool:
-    """Return whether a text says something in `most` characters, and hides nothing.
+def is_valid_text(text: str, most: int, *, lines: bool = False) -> bool:
+    """Return whether a text is visible, at most `most` long, and without controls.
 
-    With `lines` it may have several, and controls among them.
+    With `lines` the text may have several lines, and control characters except NUL.
     """
     if len(text) > most or _REFUSED[lines].search(text):
         return False
     return has_visible(text)
 
 
-def assert_facts(decision: Decision, command: AssertFacts, pages: PageTable) -> None:
-    """Add claims, all or none. Emits fact.asserted each.
+def decide_assert_facts(
+    decision: Decision, command: AssertFacts, pages: PageTable
+) -> None:
+    """Assert facts, all or none. Emits one fact.asserted each.
 
-    Raises SubjectFullError, TimelineFullError. Asks the rows only where a timeline can
-    be full: what others write in the same transaction is not counted there.
+    Raises SubjectFullError, TimelineFullError. Reads rows only where a timeline can be
+    full; other writes of the same transaction are not counted there.
     """
     held = len(decision.state.knowledge.assertions)
     if held + len(command.facts) > MAX_ASSERTIONS:
         raise SubjectFullError(max_assertions=MAX_ASSERTIONS)
     if held + len(command.facts) > MAX_OF_TIMELINE:
         fresh = Counter(fact.timeline for fact in command.facts)
-        for timeline, there in pages.asserted([*fresh]).items():
+        for timeline, there in pages.count_assertions([*fresh]).items():
             if there + fresh[timeline] > MAX_OF_TIMELINE:
                 raise TimelineFullError(max_assertions=MAX_OF_TIMELINE)
     for fact in command.facts:
@@ -136,10 +138,12 @@ def assert_facts(decision: Decision, command: AssertFacts, pages: PageTable) -> 
         decision.emit(event, fact.payload)
 
 
-def retract_facts(decision: Decision, command: RetractFacts, pages: PageTable) -> None:
-    """Take assertions out of what counts. Emits fact.retracted, or nothing.
+def decide_retract_facts(
+    decision: Decision, command: RetractFacts, pages: PageTable
+) -> None:
+    """Retract assertions. Emits fact.retracted, or nothing.
 
-    Those that were retracted before stay as they are. Raises FactUnknownError.
+    An assertion that was retracted before stays unchanged. Raises FactUnknownError.
     """
     assertions = decision.state.knowledge.assertions
     if any(seq not in assertions for seq in command.seqs):
@@ -149,21 +153,21 @@ def retract_facts(decision: Decision, command: RetractFacts, pages: PageTable) -
         decision.emit(FactRetracted(seqs=sorted(seqs), reason=command.reason))
 
 
-def configure_timeline(
+def decide_configure_timeline(
     decision: Decision, command: ConfigureTimeline, pages: PageTable
 ) -> None:
-    """Set whether several values hold at once. Emits timeline.configured."""
+    """Set whether a timeline has several values at once. Emits timeline.configured."""
     event = TimelineConfigured(cardinality=command.cardinality)
     decision.emit(event, command.payload)
 
 
-def asserted(state: ThreadState, event: FactAsserted) -> ThreadState:
+def apply_fact_asserted(state: ThreadState, event: FactAsserted) -> ThreadState:
     kept = state.knowledge
-    assertions = kept.assertions.insert(state.seq + 1, Asserted(event.origin))
+    assertions = kept.assertions.insert(state.seq + 1, AssertionState(event.origin))
     return state._replace(knowledge=kept._replace(assertions=assertions))
 
 
-def retracted(state: ThreadState, event: FactRetracted) -> ThreadState:
+def apply_fact_retracted(state: ThreadState, event: FactRetracted) -> ThreadState:
     assertions = state.knowledge.assertions
     wrong = event.reason == "wrong"
     for seq in event.seqs:
@@ -173,23 +177,25 @@ def retracted(state: ThreadState, event: FactRetracted) -> ThreadState:
     return state._replace(knowledge=kept)
 
 
-def configured(state: ThreadState, event: TimelineConfigured) -> ThreadState:
+def apply_timeline_configured(
+    state: ThreadState, event: TimelineConfigured
+) -> ThreadState:
     kept = state.knowledge
     words = kept.configured.insert(state.seq + 1, event.cardinality)
     return state._replace(knowledge=kept._replace(configured=words))
 
 
 _COMMANDS: dict[type[Command], Decide] = {
-    AssertFacts: assert_facts,
-    RetractFacts: retract_facts,
-    ConfigureTimeline: configure_timeline,
+    AssertFacts: decide_assert_facts,
+    RetractFacts: decide_retract_facts,
+    ConfigureTimeline: decide_configure_timeline,
 }
-PART = Part(
+PART = KernelPart(
     commands=_COMMANDS,
     home=frozenset(_COMMANDS),
     events={
-        FactAsserted: asserted,
-        FactRetracted: retracted,
-        TimelineConfigured: configured,
+        FactAsserted: apply_fact_asserted,
+        FactRetracted: apply_fact_retracted,
+        TimelineConfigured: apply_timeline_configured,
     },
 )

@@ -1,1 +1,1 @@
-"""What a request shows of a page, at each level, and what that costs."""
+"""Text and token cost of a page in a request, at each level."""

@@ -1,8 +1,8 @@
-"""Blocks in a request's head: a line each, as many as their room holds. Pure.
+"""Lines of blocks in a request's head: one line each, as many as fit the room. Pure.
 
-What a block says is quoted, as a page's line is: it ends no line and closes no fence.
-What is added to the end of one stands behind what was said, as a search of ours would
-tell it, for as long as the head before it stays as it is.
+A block's text is quoted, like a page's line: it cannot end its line or close a fence.
+Text added to the end of a block is shown behind the conversation, as the result of a
+search, while the head that holds the older text stays unchanged.
 """
 
 from __future__ import annotations
@@ -10,84 +10,87 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from typing import NamedTuple
 
-from memoryhub.kernel.levels.opened import Opened
+from memoryhub.kernel.levels.opened import OpenedPage
 from memoryhub.kernel.levels.tokens import Count
 from memoryhub.kernel.state.pages import MAX_BLOCK_BYTES, Location
-from memoryhub.kernel.text.json_text import in_string, quoted
+from memoryhub.kernel.text.json_text import escape_for_string, quote_text
 
 FENCE = "VM:BLOCKS"
-#: What the call that tells what was added says that it looks for.
+#: Query of the call whose result reports additions to blocks.
 ADDED_QUERY = "what was added to the blocks"
 _ADDED = "Added to the end of blocks since they were written above:"
 
 
-class Carried(NamedTuple):
-    """A block that requests may carry: where its text lies, and what it takes."""
+class CarriedBlock(NamedTuple):
+    """A block that requests may carry: its text's location and token counts."""
 
     place: Location
-    #: Of its line in a request, whole, and with its name alone.
+    #: Tokens of the block's line in a request, with its text and with its name alone.
     tokens: int
     named: int
 
 
-class Chosen(NamedTuple):
+class ChosenBlock(NamedTuple):
     """A block that a request carries."""
 
     place: Location
-    #: Else its name alone: there was no room for its text.
+    #: True: the line holds the text. False: only the name, as the text did not fit.
     whole: bool
     tokens: int
 
 
-def line(opened: Opened, *, whole: bool = True) -> str:
-    """Return a block's line, without a line break."""
+def render_block_line(opened: OpenedPage, *, whole: bool = True) -> str:
+    """Render a block's line, without a line break."""
     text = opened.content["text"]
-    about = f" {quoted(opened.description)}" if opened.description else ""
+    about = f" {quote_text(opened.description)}" if opened.description else ""
     size = f"{len(text.encode())} of {MAX_BLOCK_BYTES} bytes"
-    shown = quoted(text) if whole else "left out, no room"
+    shown = quote_text(text) if whole else "left out, no room"
     return f"{opened.page_id} ({size}){about}: {shown}"
 
 
-def is_longer(old: Opened, new: Opened) -> bool:
-    """Return whether a block is an older one of the same name with more at its end."""
+def is_longer(old: OpenedPage, new: OpenedPage) -> bool:
+    """Return whether `new` is `old` with the same name and more text at its end."""
     same = old.page_id == new.page_id and old.description == new.description
     return same and new.content["text"].startswith(old.content["text"])
 
 
-def addition(old: Opened, new: Opened) -> str:
-    """Return what was added to a block, as a line without its break."""
+def render_addition(old: OpenedPage, new: OpenedPage) -> str:
+    """Render the text added to a block, as a line without its break."""
     text = new.content["text"]
     size = f"{len(text.encode())} of {MAX_BLOCK_BYTES} bytes"
-    return f"{new.page_id} ({size}): {quoted(text[len(old.content['text']) :])}"
+    return f"{new.page_id} ({size}): {quote_text(text[len(old.content['text']) :])}"
 
 
-def additions(lines: Iterable[str]) -> str:
-    """Return the result of the call that tells them."""
+def render_additions(lines: Iterable[str]) -> str:
+    """Render the result of the call that reports additions, from their lines."""
     return "\n".join([_ADDED, *lines])
 
 
-def carried(place: Location, opened: Opened, *, count: Count) -> Carried:
-    """Return a block as requests may carry it, counted as it stands in their JSON."""
+def build_carried_block(
+    place: Location, opened: OpenedPage, *, count: Count
+) -> CarriedBlock:
+    """Build a carried block; count its lines as they stand in a request's JSON."""
     whole, named = (
-        count(in_string(line(opened, whole=whole) + "\n")) for whole in (True, False)
+        count(escape_for_string(render_block_line(opened, whole=whole) + "\n"))
+        for whole in (True, False)
     )
-    return Carried(place, whole, named)
+    return CarriedBlock(place, whole, named)
 
 
-def chosen(blocks: Iterable[Carried], room: float) -> list[Chosen]:
-    """Choose in order what the room holds: whole, else by name, else not at all.
+def choose_blocks(blocks: Iterable[CarriedBlock], room: float) -> list[ChosenBlock]:
+    """Choose blocks in order that fit the room: whole, else by name, else skipped.
 
-    In a room of just the tokens of what was chosen the same is chosen again.
+    A room of exactly the tokens of the chosen blocks gives the same choice again.
     """
-    found, left = list[Chosen](), room
+    found, left = list[ChosenBlock](), room
     for each in blocks:
         for whole, tokens in ((True, each.tokens), (False, each.named)):
             if tokens <= left:
-                found.append(Chosen(each.place, whole, tokens))
+                found.append(ChosenBlock(each.place, whole, tokens))
                 left -= tokens
                 break
     return found
 
 
-def tokens_of(blocks: Sequence[Chosen]) -> int:
+def count_tokens_of(blocks: Sequence[ChosenBlock]) -> int:
     return sum(each.tokens for each in blocks)

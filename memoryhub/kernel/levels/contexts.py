@@ -1,7 +1,8 @@
-"""Recorded contexts: what a request was made of, by reference.
+"""Recorded contexts: the contents of a request, by reference.
 
-Pure. A record holds ids, names, numbers and closed words; with the texts it refers to,
-the packer it names makes the same bytes again. It never holds content.
+Pure. A record holds ids, names, numbers and closed words, never content. The packer
+that the record names makes the same bytes again from the texts that the record refers
+to.
 """
 
 from __future__ import annotations
@@ -11,62 +12,62 @@ from dataclasses import dataclass
 from typing import Any, NamedTuple
 from uuid import UUID
 
-from memoryhub.kernel.levels.opened import Opened
+from memoryhub.kernel.levels.opened import OpenedPage
 from memoryhub.kernel.state.pages import FULL, Location
 from memoryhub.kernel.state.paging_config import ESTIMATED
 
-#: Texts by where they lie.
-Texts = Mapping[Location, Opened]
+#: Texts by location.
+Texts = Mapping[Location, OpenedPage]
 
 
-class Kept(NamedTuple):
-    """Beginning and end that are shown of a text, whose middle is left out."""
+class KeptEnds(NamedTuple):
+    """Beginning and end shown of a text whose middle is left out."""
 
-    #: Which of the message's results it is; 0 of a message without any.
+    #: Index of the message's result; 0 for a message without results.
     result: int
-    #: Characters at its beginning, and at its end.
+    #: Characters kept at the text's beginning, and at its end.
     head: int
     tail: int
-    #: Where what is left out begins and ends, in tokens of the page's FULL.
+    #: Begin and end of the part left out, in tokens of the page's FULL.
     begin: int
     end: int
 
 
 class Ref(NamedTuple):
-    """A page in a request: which text, and how much of it."""
+    """A page in a request: which text, and how much of that text."""
 
     seq: int
     level: int
     #: Characters kept; None for all.
     cut: int | None = None
-    #: An ancestor's; None for the thread itself.
+    #: Id of the ancestor thread that holds the page; None for the thread itself.
     thread: UUID | None = None
     #: The page was fetched back.
     recalled: bool = False
-    #: Of a part of FULL: its first character, and the one behind its last.
+    #: First character of a part of FULL, and the one behind the part's last.
     part: tuple[int, int] | None = None
-    #: The event that put it there, of which ids of our calls are made.
+    #: Seq of the event that put the page there; ids of our calls are made from the seq.
     placed: int | None = None
-    #: Of a message below FULL, where it lies as it was said.
+    #: Seq and thread of a message's original text, for a message shown below FULL.
     message_at: tuple[int, UUID | None] | None = None
-    #: How much of it was shown is erased.
+    #: The number of characters shown was erased.
     lost: bool = False
-    #: Of a message that is cut: which of its texts are, and what is left of each.
-    kept: tuple[Kept, ...] = ()
-    #: A result that its model waits for, of which the working set has less.
+    #: Beginnings and ends kept of each cut text, for a message that is cut.
+    kept: tuple[KeptEnds, ...] = ()
+    #: A result that the model waits for, of which the working set has less.
     due: bool = False
 
     @property
-    def as_said(self) -> bool:
-        """Whether it shows all of a page at FULL, which memory did not bring."""
+    def is_as_said(self) -> bool:
+        """Whether the ref shows all of a page at FULL that memory did not bring."""
         return self[1:3] == (FULL, None) and not self.recalled and self.part is None
 
-    def location(self, own: UUID) -> Location:
-        # What nobody can show any more as it was shown lies nowhere.
+    def get_location(self, own: UUID) -> Location:
+        # A negative seq is no text's: a lost ref cannot be shown again as it was.
         seq = -self.seq if self.lost else self.seq
         return Location(self.thread or own, seq, self.level)
 
-    def as_json(self) -> list[Any]:
+    def to_json(self) -> list[Any]:
         if self[2:] == _WHOLE:
             return [self.seq, self.level]
         thread = str(self.thread) if self.thread else None
@@ -74,19 +75,19 @@ class Ref(NamedTuple):
         seq, home = self.message_at or (None, None)
         values = [self.seq, self.level, self.cut, thread, self.recalled or None, part]
         values += [self.placed, seq, str(home) if home else None, self.due or None]
-        # Without what is empty at its end: most are two numbers.
+        # Trailing empty values are dropped: most refs are two numbers.
         while len(values) > 2 and values[-1] is None:
             values.pop()
         return values
 
-    def message(self, own: UUID) -> Location:
-        """Return where the text lies as it was first appended."""
+    def get_message_location(self, own: UUID) -> Location:
+        """Return the location of the text as first appended."""
         if self.message_at is None:
-            return self.location(own)
+            return self.get_location(own)
         return Location(self.message_at[1] or own, self.message_at[0], FULL)
 
     @classmethod
-    def of(cls, values: list[Any]) -> Ref:
+    def from_json(cls, values: list[Any]) -> Ref:
         padded = [*values, *[None] * (10 - len(values))]
         seq, level, cut, thread, recalled, part, placed, *message, due = padded
         return cls(
@@ -104,28 +105,28 @@ class Ref(NamedTuple):
         )
 
 
-#: All but the first two of nearly every ref.
+#: Values of nearly every ref, without its first two.
 _WHOLE = Ref(0, 0)[2:]
 
 
-class Row(NamedTuple):
+class ManifestRow(NamedTuple):
     """A page the manifest offers."""
 
     page_id: str
     tier: str
     #: Digits of the levels that exist or can be made.
     levels: str
-    #: Of the event that holds the content a hint is made of, or the hint itself.
+    #: Seq of the event that holds the hint, or the content a hint is made from.
     seq: int
     key: int = FULL
     thread: UUID | None = None
 
-    def location(self, own: UUID) -> Location:
+    def get_location(self, own: UUID) -> Location:
         return Location(self.thread or own, self.seq, self.key)
 
 
-class Policies(NamedTuple):
-    """What a model may still do in its turn."""
+class FaultPolicies(NamedTuple):
+    """Page faults that a model may still cause in its turn."""
 
     faults_allowed: bool
     max_faults_per_turn: int
@@ -136,75 +137,75 @@ class Policies(NamedTuple):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Manifest:
-    """What the model is told of pages it does not see in full."""
+    """List of the pages that the model does not see in full."""
 
     #: The thread's name.
     thread: str
     turn: int
-    #: How many pages are mapped.
+    #: Number of mapped pages.
     mapped: int
-    policies: Policies
-    rows: tuple[Row, ...] = ()
-    #: How many pages could be fetched but are not listed.
+    policies: FaultPolicies
+    rows: tuple[ManifestRow, ...] = ()
+    #: Number of pages that could be fetched but are not listed.
     omitted: int = 0
-    #: Its hints have words that tell a page from others. Journals from before do not.
+    #: Hints include words that distinguish a page. False in older journals.
     telling: bool = False
 
 
-class Mark(NamedTuple):
-    """What of a text no longer holds, by assertions of the subject's home thread."""
+class OutdatedMark(NamedTuple):
+    """Part of a text outdated by assertions of the subject's home thread."""
 
     home: UUID
-    #: As `derivation.Outdated` has them.
+    #: Seqs of assertions, with the meaning they have in `derivation.Outdated`.
     since: int | None = None
     begins: bool = False
     holds: int | None = None
 
     @property
     def places(self) -> list[Location]:
-        """Return where the assertions lie that tell it."""
+        """Return the locations of the assertions that explain the mark."""
         seqs = dict.fromkeys(seq for seq in (self.since, self.holds) if seq is not None)
         return [Location(self.home, seq, FULL) for seq in seqs]
 
     def is_told_by(self, texts: Collection[Location]) -> bool:
-        """Return whether the assertions that tell it are there."""
+        """Return whether `texts` has all assertions that explain the mark."""
         return all(place in texts for place in self.places)
 
 
 class SlotMarks(NamedTuple):
-    """Marks of a slot, which stand behind the line of the log that tells it."""
+    """Marks of a slot, shown behind the line of the log that covers the slot."""
 
     slot: int
-    marks: tuple[Mark, ...]
+    marks: tuple[OutdatedMark, ...]
 
 
-class Recall(NamedTuple):
-    """What a turn brought along unasked; its texts are the refs of the section."""
+class TurnRecall(NamedTuple):
+    """Texts that a turn brought along unasked; the section's refs name them."""
 
-    #: The turn whose message it was found for.
+    #: The turn whose message the texts were found for.
     turn: int
-    #: Of each ref in its order, how it was found: a word of `recalls.SOURCES`.
+    #: Source of each text, in the order of refs: a word of `recalls.SOURCES`.
     sources: tuple[str, ...]
-    #: And its page, in the thread's own history; None of another thread's.
+    #: Page of each text in the thread's own history; None for another thread's text.
     pages: tuple[str | None, ...]
-    #: Of each what of it no longer holds; empty where nothing of any does not.
-    marks: tuple[tuple[Mark, ...], ...] = ()
+    #: Marks of each text; empty if no text has a mark.
+    marks: tuple[tuple[OutdatedMark, ...], ...] = ()
 
-    def marked(self, n: int) -> tuple[Mark, ...]:
-        """Return the marks of one of its texts."""
+    def get_marks(self, n: int) -> tuple[OutdatedMark, ...]:
+        """Return the marks of the nth text."""
         return self.marks[n] if self.marks else ()
 
     @property
     def mark_places(self) -> list[Location]:
-        """Return where the assertions lie that its marks are told by."""
+        """Return the locations of the assertions that explain the marks."""
         return [at for marks in self.marks for mark in marks for at in mark.places]
 
-    def only(self, places: Iterable[int]) -> Recall:
-        """Return the same with these of its texts."""
+    def keep_places(self, places: Iterable[int]) -> TurnRecall:
+        """Return a copy with only the texts at these indexes."""
         kept = [*places]
         sources = tuple(self.sources[n] for n in kept)
-        marks = tuple(self.marked(n) for n in kept)
-        return Recall(
+        marks = tuple(self.get_marks(n) for n in kept)
+        return TurnRecall(
             self.turn,
             sources,
             tuple(self.pages[n] for n in kept),
@@ -216,74 +217,74 @@ class Recall(NamedTuple):
 class Section:
     """One part of a request; its size is that of its text in the JSON, padded."""
 
-    #: A closed word, of those in `requests.SECTIONS`.
+    #: A closed word of `requests.SECTIONS`.
     name: str
     refs: tuple[Ref, ...] = ()
     bytes: int = 0
     tokens: int = 0
 
-    def as_json(self) -> dict[str, Any]:
+    def to_json(self) -> dict[str, Any]:
         return {
             "name": self.name,
             "bytes": self.bytes,
             "tokens": self.tokens,
-            "refs": [ref.as_json() for ref in self.refs],
+            "refs": [ref.to_json() for ref in self.refs],
         }
 
     @classmethod
-    def of(cls, body: Mapping[str, Any]) -> Section:
+    def from_json(cls, body: Mapping[str, Any]) -> Section:
         return cls(
             name=body["name"],
             bytes=body["bytes"],
             tokens=body["tokens"],
-            refs=tuple(Ref.of(ref) for ref in body["refs"]),
+            refs=tuple(Ref.from_json(ref) for ref in body["refs"]),
         )
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Record:
-    """A request, by reference; its parts in their order."""
+class ContextRecord:
+    """A request by reference, with its sections in order."""
 
-    #: Name and version of what makes the bytes.
+    #: Name and version of the packer that makes the bytes.
     packer: str
     mode: str
-    #: The tokens it had to stay within.
+    #: Limit of the request in tokens.
     budget: int
     sections: tuple[Section, ...]
     #: Version of the rules' wording; None without rules.
     rules: str | None = None
     manifest: Manifest | None = None
-    recall: Recall | None = None
-    #: Tokens for it that the thread asks for; None where it says nothing of them.
+    recall: TurnRecall | None = None
+    #: Recall tokens that the thread asks for; None if the thread sets none.
     recall_asked: int | None = None
     #: Version and form of the tool definitions; None without tools.
     tools: str | None = None
-    #: Of the agent's own tools.
+    #: Location of the agent's own tools.
     own_tools: Location | None = None
-    #: What no longer holds of what the log tells, by slot.
+    #: Marks of log lines that no longer hold, by slot.
     log_marks: tuple[SlotMarks, ...] = ()
-    #: Of the whole request; padded.
+    #: Size of the whole request, padded.
     bytes: int = 0
     tokens: int = 0
-    #: Who counted all tokens of it.
+    #: Tokenizer that counted all tokens of the request.
     tokenizer: str = ESTIMATED
 
     @property
     def mark_places(self) -> list[Location]:
-        """Return where the assertions lie that its marks are told by."""
+        """Return the locations of the assertions that explain the request's marks."""
         found = self.recall.mark_places if self.recall else []
-        return [*found, *places_of(self.log_marks)]
+        return [*found, *list_mark_places(self.log_marks)]
 
-    def refs(self, name: str) -> tuple[Ref, ...]:
-        """Return the refs of one of its sections."""
+    def get_refs(self, name: str) -> tuple[Ref, ...]:
+        """Return the refs of the named section; empty if absent."""
         return next((each.refs for each in self.sections if each.name == name), ())
 
     @property
     def recall_given(self) -> int:
-        """Tokens of what the turn brings along."""
+        """Tokens of the texts that the turn brings along."""
         return sum(each.tokens for each in self.sections if each.name == "recall")
 
 
-def places_of(log_marks: Iterable[SlotMarks]) -> list[Location]:
-    """Return where the assertions lie that marks of the log are told by."""
+def list_mark_places(log_marks: Iterable[SlotMarks]) -> list[Location]:
+    """List the locations of the assertions that explain marks of the log."""
     return [at for each in log_marks for mark in each.marks for at in mark.places]

@@ -1,6 +1,6 @@
 """Levels of JSON by `extract/1`: a pruned copy, the shape, the name.
 
-Pure and deterministic; what is left out is counted.
+Pure and deterministic. Each level states how many items it leaves out.
 """
 
 from __future__ import annotations
@@ -10,13 +10,13 @@ from collections.abc import Iterator
 from itertools import islice
 from typing import Any, NamedTuple
 
-from memoryhub.kernel.levels.level_text import END, shortened
-from memoryhub.kernel.levels.tokens import Count, fitting
-from memoryhub.kernel.text.json_text import dumped
+from memoryhub.kernel.levels.level_text import END, shorten_text
+from memoryhub.kernel.levels.tokens import Count, count_fitting
+from memoryhub.kernel.text.json_text import dump_json
 
 
 class Trim(NamedTuple):
-    """How much of a value a pruned copy keeps."""
+    """Limits of a pruned copy: array items, characters, depth and object members."""
 
     items: int
     chars: int
@@ -24,8 +24,8 @@ class Trim(NamedTuple):
     members: int | None = None
 
 
-#: In this order; the first copy that fits is taken. The last two are for objects so
-#: wide that nothing else makes them small.
+#: Limits tried in this order; the first copy that fits is taken. The last two are for
+#: objects so wide that no other limits make them small.
 TRIMS = (
     Trim(8, 200, 6),
     Trim(3, 64, 4),
@@ -41,63 +41,63 @@ _CHARS_PER_TOKEN = 8
 _PLAIN = re.compile(r"[A-Za-z_][A-Za-z0-9_.-]*")
 
 
-def reduced(value: Any, *, cap: int, count: Count) -> Any:
+def reduce_json(value: Any, *, cap: int, count: Count) -> Any:
     """Return a copy with long arrays, strings and deep parts cut.
 
     None if no copy is small enough.
     """
     for trim in TRIMS:
-        copy = _pruned(value, trim, trim.depth)
-        if count(dumped(copy)) <= cap:
+        copy = _prune(value, trim, trim.depth)
+        if count(dump_json(copy)) <= cap:
             return copy
     return None
 
 
-def abstract(value: Any, *, cap: int, count: Count) -> str | None:
+def abstract_json(value: Any, *, cap: int, count: Count) -> str | None:
     """Return the value's shape: keys, types, lengths of arrays."""
     shape = ""
     for depth in _DEPTHS:
-        shape = _taken(_shape(value, depth), cap * _CHARS_PER_TOKEN)
+        shape = _join_pieces(_iter_shape(value, depth), cap * _CHARS_PER_TOKEN)
         if count(shape) <= cap:
             return shape
-    kept = shape[: fitting(shape, cap - count(END), count=count)]
+    kept = shape[: count_fitting(shape, cap - count(END), count=count)]
     return kept + END if kept and count(kept + END) <= cap else None
 
 
-def reference(
+def render_json_reference(
     value: Any, *, label: str, name: str | None, cap: int, count: Count
 ) -> str | None:
-    """Return `label`, then the name of the value's schema, else its top keys."""
-    about = name or _taken(_summary(value), cap * _CHARS_PER_TOKEN)
-    kept = shortened(about, cap - count(label), count=count)
+    """Render `label`, then the name of the value's schema, else its top keys."""
+    about = name or _join_pieces(_iter_summary(value), cap * _CHARS_PER_TOKEN)
+    kept = shorten_text(about, cap - count(label), count=count)
     made = label + kept
     return made if kept and count(made) <= cap else None
 
 
-def _pruned(value: Any, trim: Trim, depth: int) -> Any:
+def _prune(value: Any, trim: Trim, depth: int) -> Any:
     if isinstance(value, str):
-        return _cut(value, trim.chars)
+        return _cut_text(value, trim.chars)
     if not isinstance(value, dict | list) or not value:
         return value
     if depth == 0:
         return f"+{len(value)} more"
     if isinstance(value, list):
-        kept = [_pruned(item, trim, depth - 1) for item in value[: trim.items]]
+        kept = [_prune(item, trim, depth - 1) for item in value[: trim.items]]
         more = len(value) - len(kept)
         return [*kept, f"+{more} more"] if more else kept
     members = islice(value.items(), trim.members)
-    copy = {key: _pruned(item, trim, depth - 1) for key, item in members}
+    copy = {key: _prune(item, trim, depth - 1) for key, item in members}
     more = len(value) - len(copy)
     return {**copy, "…": f"+{more} more"} if more else copy
 
 
-def _cut(text: str, chars: int) -> str:
+def _cut_text(text: str, chars: int) -> str:
     more = len(text) - chars
     return f"{text[:chars]}… +{more} more" if more > 0 else text
 
 
-def _taken(pieces: Iterator[str], chars: int) -> str:
-    """The pieces joined, as far as the first `chars` characters and a little more."""
+def _join_pieces(pieces: Iterator[str], chars: int) -> str:
+    """Join the pieces, up to the first `chars` characters and a little more."""
     taken, length = list[str](), 0
     for piece in pieces:
         taken.append(piece)
@@ -107,21 +107,21 @@ def _taken(pieces: Iterator[str], chars: int) -> str:
     return "".join(taken)
 
 
-def _shape(value: Any, depth: int) -> Iterator[str]:
+def _iter_shape(value: Any, depth: int) -> Iterator[str]:
     if isinstance(value, dict) and value and depth:
         for index, (key, item) in enumerate(value.items()):
-            yield f"{', ' if index else '{'}{_key(key)}: "
-            yield from _shape(item, depth - 1)
+            yield f"{', ' if index else '{'}{_render_key(key)}: "
+            yield from _iter_shape(item, depth - 1)
         yield "}"
     elif isinstance(value, list) and value and depth:
         yield f"[{len(value)} of "
-        yield from _shape(value[0], depth - 1)
+        yield from _iter_shape(value[0], depth - 1)
         yield "]"
     else:
-        yield _kind(value)
+        yield _name_kind(value)
 
 
-def _kind(value: Any) -> str:
+def _name_kind(value: Any) -> str:
     if isinstance(value, dict):
         return f"{{{len(value)} keys}}" if value else "{}"
     if isinstance(value, list):
@@ -131,20 +131,20 @@ def _kind(value: Any) -> str:
     return "text" if isinstance(value, str) else "number"
 
 
-def _summary(value: Any) -> Iterator[str]:
-    """The top keys; of an array its length and the keys of its first item."""
+def _iter_summary(value: Any) -> Iterator[str]:
+    """Yield the top keys; for an array its length and the keys of its first item."""
     if isinstance(value, list) and value:
         yield f"[{len(value)}] "
         value = value[0]
     if not isinstance(value, dict) or not value:
-        yield _kind(value)
+        yield _name_kind(value)
         return
     for index, key in enumerate(value):
-        yield f"{', ' if index else ''}{_key(key)}"
+        yield f"{', ' if index else ''}{_render_key(key)}"
 
 
-def _key(key: str) -> str:
-    """A key as it reads best; odd ones in quotes, very long ones cut."""
+def _render_key(key: str) -> str:
+    """Render a key as it reads best; odd keys in quotes, very long keys cut."""
     if len(key) > _LONGEST_KEY:
         key = key[:_LONGEST_KEY] + "…"
-    return key if _PLAIN.fullmatch(key) else dumped(key)
+    return key if _PLAIN.fullmatch(key) else dump_json(key)

@@ -1,6 +1,6 @@
 """Levels of a text by `extract/1`: an excerpt, its beginning, its first line.
 
-Pure, deterministic, linear. Each function gives None where nothing useful fits.
+Pure, deterministic, linear. Each function returns None where nothing useful fits.
 """
 
 from __future__ import annotations
@@ -8,7 +8,7 @@ from __future__ import annotations
 import re
 from collections.abc import Callable
 
-from memoryhub.kernel.levels.tokens import Count, fitting
+from memoryhub.kernel.levels.tokens import Count, count_fitting
 
 GAP, END = " […] ", "[…]"
 
@@ -16,48 +16,50 @@ GAP, END = " […] ", "[…]"
 #: looks at two more at most, so that no text makes the search slow.
 _UNIT_END = re.compile(r"""[.!?。！？\n](?:(?<=[。！？\n])|["'”’)\]]?(?=\s))""")
 _WINDOW = 4_096
-#: What has no unit end within so many characters has no units worth the name.
+#: Characters searched for a unit end; a text without one there has no useful units.
 _FARTHEST = 65_536
-#: Rounds for a count that does not simply add up.
+#: Rounds for a tokenizer whose counts do not simply add up.
 _ROUNDS = 4
 
 
-def reduced(text: str, *, cap: int, count: Count) -> str | None:
+def reduce_text(text: str, *, cap: int, count: Count) -> str | None:
     """Return whole units from the start to 70 % of `cap`, and from the end up to it."""
     text = text.strip()
-    return _capped(lambda room: _excerpt(text, room, count), cap, count)
+    return _fit_cap(lambda room: _build_excerpt(text, room, count), cap, count)
 
 
-def abstract(text: str, *, cap: int, count: Count) -> str | None:
+def abstract_text(text: str, *, cap: int, count: Count) -> str | None:
     """Return the leading whole units that fit `cap`."""
     text = text.strip()
-    return _capped(lambda room: _beginning(text, room, count), cap, count)
+    return _fit_cap(lambda room: _build_beginning(text, room, count), cap, count)
 
 
-def reference(text: str, *, label: str, cap: int, count: Count) -> str | None:
-    """`label` and the first line that is not empty."""
+def render_text_reference(
+    text: str, *, label: str, cap: int, count: Count
+) -> str | None:
+    """Render `label` and the first line that is not empty."""
     first = text.lstrip().partition("\n")[0].rstrip()
 
-    def made(room: int) -> str:
-        kept = shortened(first, room - count(label), count=count)
+    def render_within(room: int) -> str:
+        kept = shorten_text(first, room - count(label), count=count)
         return label + kept if kept else ""
 
-    return _capped(made, cap, count)
+    return _fit_cap(render_within, cap, count)
 
 
-def shortened(text: str, room: int, *, count: Count) -> str:
+def shorten_text(text: str, room: int, *, count: Count) -> str:
     """Return `text` if it fits, else its beginning and a mark.
 
     Empty if not one character fits.
     """
     if count(text) <= room:
         return text
-    kept = text[: fitting(text, room - count(END), count=count)].rstrip()
+    kept = text[: count_fitting(text, room - count(END), count=count)].rstrip()
     return kept + END if kept else ""
 
 
-def _capped(make: Callable[[int], str], cap: int, count: Count) -> str | None:
-    """What `make` makes of a room of `cap`, or of less if that comes out too large."""
+def _fit_cap(make: Callable[[int], str], cap: int, count: Count) -> str | None:
+    """Call `make` with a room of `cap`; retry with less if its text is too large."""
     room = cap
     for _ in range(_ROUNDS):
         made = make(room) if room > 0 else ""
@@ -68,34 +70,34 @@ def _capped(make: Callable[[int], str], cap: int, count: Count) -> str | None:
     return None
 
 
-def _excerpt(text: str, room: int, count: Count) -> str:
-    head = _leading(text, room * 7 // 10, count).rstrip()
+def _build_excerpt(text: str, room: int, count: Count) -> str:
+    head = _take_leading_units(text, room * 7 // 10, count).rstrip()
     if not head:
-        head = text[: fitting(text, room * 7 // 10, count=count)].rstrip()
+        head = text[: count_fitting(text, room * 7 // 10, count=count)].rstrip()
     rest = room - count(head) - count(GAP)
-    tail = _trailing(text[len(head) :], rest, count).lstrip()
+    tail = _take_trailing_units(text[len(head) :], rest, count).lstrip()
     if head and tail:
         return head + GAP + tail
-    # The last unit is too long to be shown whole, so the beginning has all the room.
-    return _beginning(text, room, count)
+    # The last unit is too long to be shown whole, so the beginning gets all the room.
+    return _build_beginning(text, room, count)
 
 
-def _beginning(text: str, room: int, count: Count) -> str:
-    head = _leading(text, room - count(" " + END), count).rstrip()
+def _build_beginning(text: str, room: int, count: Count) -> str:
+    head = _take_leading_units(text, room - count(" " + END), count).rstrip()
     if head:
         return f"{head} {END}"
-    kept = text[: fitting(text, room - count(END), count=count)].rstrip()
+    kept = text[: count_fitting(text, room - count(END), count=count)].rstrip()
     return kept + END if kept else ""
 
 
-def _leading(text: str, room: int, count: Count) -> str:
-    """Whole units from the start."""
-    end = fitting(text, room, count=count)
+def _take_leading_units(text: str, room: int, count: Count) -> str:
+    """Return the leading whole units that fit."""
+    end = count_fitting(text, room, count=count)
     if end == len(text):
         return text
     window = _WINDOW
     while end > 0:
-        # One character more, as a sentence ends before a space.
+        # Search one character further, as a sentence ends before a space.
         found = _UNIT_END.finditer(text, max(0, end - window), end + 1)
         ends = [match.end() for match in found if match.end() <= end]
         if ends:
@@ -106,9 +108,9 @@ def _leading(text: str, room: int, count: Count) -> str:
     return ""
 
 
-def _trailing(text: str, room: int, count: Count) -> str:
-    """Whole units from the end."""
-    kept = fitting(text, room, count=count, last=True)
+def _take_trailing_units(text: str, room: int, count: Count) -> str:
+    """Return the trailing whole units that fit."""
+    kept = count_fitting(text, room, count=count, last=True)
     if kept == len(text):
         return text
     # A unit may end on the very character before those that fit.

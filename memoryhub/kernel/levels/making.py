@@ -1,4 +1,4 @@
-"""Levels made of a page's FULL, ready to be written. Pure; one pass over the text."""
+"""Levels made from a page's FULL, ready to be written. Pure; one pass over the text."""
 
 from __future__ import annotations
 
@@ -6,8 +6,8 @@ from dataclasses import replace
 
 from memoryhub.kernel.commands import MadeLevels
 from memoryhub.kernel.levels import costs, levels
-from memoryhub.kernel.levels.opened import Opened, body, media_tokens
-from memoryhub.kernel.levels.tokens import Count, estimate
+from memoryhub.kernel.levels.opened import OpenedPage, count_media_tokens, get_body
+from memoryhub.kernel.levels.tokens import Count, estimate_tokens
 from memoryhub.kernel.state.page_events import LevelMade
 from memoryhub.kernel.state.pages import FULL
 from memoryhub.kernel.state.paging_config import ESTIMATED
@@ -16,25 +16,29 @@ from memoryhub.kernel.text import strict_json
 PRODUCER = "extract/1"
 
 
-def made_of(
-    opened: Opened, *, version: int, tokens: int | None = None, count: Count = estimate
+def make_levels(
+    opened: OpenedPage,
+    *,
+    version: int,
+    tokens: int | None = None,
+    count: Count = estimate_tokens,
 ) -> MadeLevels:
     """Make all levels that `extract/1` can make of a page at FULL; maybe none.
 
-    `tokens` is what FULL was given; without, it weighs what is counted.
+    `tokens` is the size recorded for FULL; without it, FULL weighs its counted tokens.
     """
-    texts = levels.produce(
-        body(opened, level=FULL),
+    texts = levels.produce_levels(
+        get_body(opened, level=FULL),
         page_type=opened.type,
         modality=opened.modality,
-        schema_name=_schema_name(opened),
+        schema_name=_get_schema_name(opened),
         media_tokens=count_media(opened, tokens=tokens, count=count),
         count=count,
     )
     found = []
     for level, text in texts.items():
         shown = replace(opened, content=text.content, shown={})
-        cost = costs.cost(shown, level=level, count=count)
+        cost = costs.compute_cost(shown, level=level, count=count)
         found.append(LevelMade(level=level, tokens=text.tokens, cost=cost))  # type: ignore[arg-type]  # 1 to 3
     plain = {str(level): text.content for level, text in texts.items()}
     return MadeLevels(
@@ -42,38 +46,38 @@ def made_of(
         version=version,
         producer=PRODUCER,
         levels=tuple(found),
-        payload=strict_json.as_sent({"levels": plain}),
+        payload=strict_json.dump_stored({"levels": plain}),
     )
 
 
-def count_media(opened: Opened, *, tokens: int | None, count: Count) -> int:
-    """Count the media at FULL, within what that was given: no level may weigh more."""
-    weight = media_tokens(opened)
+def count_media(opened: OpenedPage, *, tokens: int | None, count: Count) -> int:
+    """Count the tokens of media at FULL, so that no level weighs more than FULL."""
+    weight = count_media_tokens(opened)
     if tokens is None or not weight:
         return weight
-    return min(weight, max(0, tokens - count(body(opened, level=FULL))))
+    return min(weight, max(0, tokens - count(get_body(opened, level=FULL))))
 
 
-def counting(opened: Opened, *, tokens: int, tokenizer: str) -> Count:
-    """Return the counter for texts of this page, whose FULL was given `tokens`.
+def build_counter(opened: OpenedPage, *, tokens: int, tokenizer: str) -> Count:
+    """Build the counter for texts of this page, whose FULL was given `tokens`.
 
-    For a tokenizer that only its agent runs: what we make is taken to weigh by it as
-    FULL does, and rounded up.
+    For a tokenizer that only its agent runs, the counter assumes the ratio of tokens to
+    est/1 that FULL has, and rounds up.
     """
     if tokenizer == ESTIMATED:
-        return estimate
-    full = body(opened, level=FULL)
+        return estimate_tokens
+    full = get_body(opened, level=FULL)
     if not isinstance(full, str):
-        full = strict_json.as_sent(full).decode()
-    own = max(1, estimate(full))
+        full = strict_json.dump_stored(full).decode()
+    own = max(1, estimate_tokens(full))
 
     def count(text: str) -> int:
-        return -(-estimate(text) * tokens // own)
+        return -(-estimate_tokens(text) * tokens // own)
 
     return count
 
 
-def _schema_name(opened: Opened) -> str | None:
+def _get_schema_name(opened: OpenedPage) -> str | None:
     if opened.slot is not None or opened.modality != "structured":
         return None
     name: str | None = opened.content.get("schema_name")

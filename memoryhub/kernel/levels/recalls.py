@@ -1,7 +1,7 @@
 """Recall: the texts that a turn brings along unasked, as the model reads them.
 
-Pure. They stand as what a search of ours has found: with a tool's authority, never with
-that of whoever said them.
+Pure. The texts stand as the result of one of our searches: with a tool's authority,
+never with their speaker's.
 """
 
 from __future__ import annotations
@@ -11,33 +11,34 @@ from collections.abc import Sequence
 from typing import NamedTuple
 
 from memoryhub.kernel.levels import marks
-from memoryhub.kernel.levels.contexts import Mark, Recall, Texts
-from memoryhub.kernel.levels.lines import shown_text
-from memoryhub.kernel.levels.opened import Opened
+from memoryhub.kernel.levels.contexts import OutdatedMark, Texts, TurnRecall
+from memoryhub.kernel.levels.lines import render_shown_text
+from memoryhub.kernel.levels.opened import OpenedPage
 from memoryhub.kernel.state.pages import FULL, Location
 
-#: How a text was found: by the words of the newest message, in the thread or in another
-#: one of its subject; or without them, as the newest summary, a claim that is used, or
-#: what is usually read before the tools that were called last.
+#: Sources of a text. Search and elsewhere: found by the words of the newest message, in
+#: the thread or in another thread of its subject. Without those words: the newest
+#: summary, a claim in use, or the page usually read before the tools that were called
+#: last.
 SEARCH, ELSEWHERE = "search", "elsewhere"
 SUMMARY, CLAIM, PREREQUISITE = "summary", "claim", "prerequisite"
 PREFETCHED = (SUMMARY, CLAIM, PREREQUISITE)
 SOURCES = (SEARCH, ELSEWHERE, *PREFETCHED)
-#: What the call says that it looks for.
+#: Query of the recall's search call.
 QUERY = "what the next message is about"
 
 
 class Related(NamedTuple):
-    """A text that may be brought along: where it lies, and how it was found."""
+    """A text that may be brought along: its location, and how it was found."""
 
     place: Location
     #: A word of `SOURCES`.
     source: str
-    #: What of it no longer holds.
-    marks: tuple[Mark, ...] = ()
+    #: Marks of parts that no longer hold.
+    marks: tuple[OutdatedMark, ...] = ()
 
 
-#: By language, what somebody says who speaks of what was said before.
+#: Phrases, by language, that refer to an earlier conversation.
 _PHRASES = {
     "en": (
         *("as we said", "as we discussed", "as i said", "as i told you", "you told me"),
@@ -55,18 +56,18 @@ _ANY = "|".join(re.escape(each) for group in _PHRASES.values() for each in group
 _SPOKEN = re.compile(rf"\b(?:{_ANY})\b")
 
 
-def speaks_of_before(question: str) -> bool:
-    """Return whether a message speaks of what was said before, by its phrases."""
+def has_reminder_phrase(question: str) -> bool:
+    """Return whether a message refers to an earlier conversation, by its phrases."""
     return _SPOKEN.search(" ".join(question.casefold().split())) is not None
 
 
-def text(recall: Recall, found: Sequence[Opened], texts: Texts) -> str:
-    """Return the result of the call: a header, then each text whole, oldest first.
+def render_recall(recall: TurnRecall, found: Sequence[OpenedPage], texts: Texts) -> str:
+    """Render the result of the call: a header, then each text whole, oldest first.
 
-    Raises KeyError where what a mark is told by is not in `texts`.
+    Raise KeyError if `texts` lacks an assertion that a mark refers to.
     """
     entries = [
-        entry(opened, source, marks.text(recall.marked(n), texts))
+        render_entry(opened, source, marks.render_marks(recall.get_marks(n), texts))
         for n, (opened, source) in enumerate(zip(found, recall.sources, strict=True))
     ]
     one = "1 earlier text that is" if len(found) == 1 else f"{len(found)} earlier texts"
@@ -74,11 +75,11 @@ def text(recall: Recall, found: Sequence[Opened], texts: Texts) -> str:
     return "\n\n".join([header, *entries])
 
 
-def entry(opened: Opened, source: str, marked: str = "") -> str:
-    """Return a text with a line about it: its page, who said it, when, its marks."""
+def render_entry(opened: OpenedPage, source: str, marked: str = "") -> str:
+    """Render a text below a line with its page, speaker, time and marks."""
     name = "an earlier thread" if source == ELSEWHERE else opened.page_id
     who = opened.role or opened.type
     sender = opened.sender if opened.sender != who else ""
     when = f"{opened.at:%Y-%m-%d %H:%M}" if opened.at else ""
     about = " · ".join(filter(None, (name, who, sender, when, marked)))
-    return f"{about}\n{shown_text(opened, level=FULL)}"
+    return f"{about}\n{render_shown_text(opened, level=FULL)}"

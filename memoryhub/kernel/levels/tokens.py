@@ -9,12 +9,12 @@ from typing import NamedTuple
 
 from memoryhub.kernel.state.paging_config import ESTIMATED
 
-#: How a text's tokens are counted; 0 for the empty text only.
+#: Function that counts a text's tokens; 0 for the empty text only.
 Count = Callable[[str], int]
 
 
 class Tokenizer(NamedTuple):
-    """A way of counting, and the name that threads know it by."""
+    """A tokenizer's counting function, and its name in threads."""
 
     name: str
     count: Count
@@ -25,24 +25,25 @@ _LETTER, _DIGIT, _OTHER_ASCII, _NARROW, _WIDE, _ASTRAL = 3, 12, 15, 8, 24, 48
 _PER_TOKEN = 24
 _LETTERS, _ASCII = ascii_letters.encode(), bytes(range(0x80))
 _NOT_OTHER = digits.encode() + b"\n" + bytes(range(0x80, 0x100))
-#: Of UTF-8: what begins a character below U+3000, beyond the BMP, and nothing.
+#: UTF-8 lead bytes of a character below U+3000 and of one beyond the BMP, and
+#: continuation bytes.
 _NARROW_LEADS, _ASTRAL_LEADS = bytes(range(0xC2, 0xE3)), bytes(range(0xF0, 0xF5))
 _CONTINUING = bytes(range(0x80, 0xC0))
-#: U+2E80 to U+2FFF.
+#: U+2E80 to U+2FFF, which are wide.
 _WIDE_OF_E2 = re.compile(rb"\xe2[\xba-\xbf]")
 _CHUNK = 16_384
 
 
-def estimate(text: str) -> int:
+def estimate_tokens(text: str) -> int:
     """Count the tokens of `text` by est/1; at least 1 unless it is empty."""
-    return max(1, -(-weigh(text) // _PER_TOKEN)) if text else 0
+    return max(1, -(-weigh_text(text) // _PER_TOKEN)) if text else 0
 
 
-EST = Tokenizer(ESTIMATED, estimate)
+EST = Tokenizer(ESTIMATED, estimate_tokens)
 
 
-def weigh(text: str) -> int:
-    """Return est/1's sum before rounding, in 1/24 token.
+def weigh_text(text: str) -> int:
+    """Return the sum of est/1 before rounding, in 1/24 token.
 
     Exact for any split of a text. Linear, at the speed of C.
     """
@@ -53,11 +54,11 @@ def weigh(text: str) -> int:
     figures = len(rest) - len(others) - len(beyond) - raw.count(b"\n")
     total = (len(raw) - len(rest)) * _LETTER
     total += figures * _DIGIT + len(others) * _OTHER_ASCII
-    return total + _beyond_ascii(beyond) if beyond else total
+    return total + _weigh_beyond_ascii(beyond) if beyond else total
 
 
-def _beyond_ascii(raw: bytes) -> int:
-    """Weight of the other characters, told by the bytes they begin with."""
+def _weigh_beyond_ascii(raw: bytes) -> int:
+    """Weigh the characters beyond ASCII by their lead bytes, in 1/24 token."""
     leads = raw.translate(None, _CONTINUING)
     astral = len(leads) - len(leads.translate(None, _ASTRAL_LEADS))
     narrow = len(leads) - len(leads.translate(None, _NARROW_LEADS))
@@ -66,18 +67,19 @@ def _beyond_ascii(raw: bytes) -> int:
     return astral * _ASTRAL + narrow * _NARROW + wide * _WIDE
 
 
-def fitting(
+def count_fitting(
     text: str,
     room: int,
     *,
-    count: Count = estimate,
+    count: Count = estimate_tokens,
     through: Callable[[str], str] = str,
     last: bool = False,
 ) -> int:
     """Count the leading, or trailing, characters of `text` that `room` tokens hold.
 
-    `through` is what becomes of the text before it is counted. Counts in chunks, each
-    rounded up, so the answer errs to the short side. One pass, however long the text.
+    `through` transforms the text before it is counted. Chunks are counted one by one
+    and each is rounded up, so the answer errs to the short side. One pass, however long
+    the text.
     """
 
     done = 0
@@ -86,15 +88,15 @@ def fitting(
         part = text[len(text) - ahead : len(text) - done] if last else text[done:ahead]
         tokens = count(through(part))
         if tokens > room:
-            return done + _most(
+            return done + _halve_to_fit(
                 part, room, lambda kept: count(through(kept)), last=last
             )
         room, done = room - tokens, ahead
     return done
 
 
-def _most(part: str, room: int, cost: Count, *, last: bool) -> int:
-    """The same of a part that does not fit, by halving."""
+def _halve_to_fit(part: str, room: int, cost: Count, *, last: bool) -> int:
+    """Count the characters of a chunk that fit `room`, by halving."""
     low, high = 0, len(part)
     while high - low > 1:
         middle = (low + high) // 2

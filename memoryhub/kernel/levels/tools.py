@@ -1,7 +1,7 @@
-"""Tools: what a model may call to page, and its calls as they come.
+"""Tools: the calls by which a model may fetch pages, and the parsing of its calls.
 
-Pure. Nothing a model writes raises: a call is understood or it is a mistake with a
-word, ready to be handed back.
+Pure. No text of a model raises an error: a call is parsed, or becomes a mistake with a
+word, ready to be sent back.
 """
 
 from __future__ import annotations
@@ -15,19 +15,19 @@ from memoryhub.kernel.levels.contexts import Texts
 from memoryhub.kernel.messages import message, reading
 from memoryhub.kernel.state.pages import ABSTRACT, FULL, REFERENCE, Location
 from memoryhub.kernel.text import memory_tools, strict_json
-from memoryhub.kernel.text.json_text import dumped
+from memoryhub.kernel.text.json_text import dump_json
 from memoryhub.kernel.text.strict_json import JsonRefusedError
 
 PAGE_FAULT, PAGE_LIST, PAGE_SEARCH = "page_fault", "page_list", "page_search"
-#: All that were ever ours, so that their calls are known again in old threads.
+#: Names of all tools ever ours, so that their calls are recognised in old threads.
 OWN = frozenset({PAGE_FAULT, PAGE_LIST, "search_pages"})
-#: What no tool of an agent's own may be called. A search and its answer stand in the
-#: conversation as calls of other tools do: it fetches nothing.
+#: Names that an agent's own tool may not have. A search and its answer stand in the
+#: conversation like calls of other tools: a search fetches nothing.
 RESERVED = OWN | {PAGE_SEARCH}
 DEFAULT_LEVEL = ABSTRACT
-#: Hits of a search that a model may ask for, and those that it gets unasked.
+#: Most hits of a search that a model may ask for, and the default.
 MOST_HITS, HITS = 10, 5
-#: The fewest tokens of a part: of any text they hold more than a word.
+#: Fewest tokens of a part, enough for more than one word of any text.
 LEAST = 64
 _MOST = 1_000_000_000
 
@@ -61,24 +61,24 @@ _STRICT_RANGE = {
 }
 
 
-def _function(properties: dict[str, Any], *, strict: bool) -> dict[str, Any]:
+def _build_fault_tool(properties: dict[str, Any], *, strict: bool) -> dict[str, Any]:
     named = {"page_id": _PAGE_ID, **properties}
-    return _tool(PAGE_FAULT, _ABOUT, named, strict=strict)
+    return _build_tool(PAGE_FAULT, _ABOUT, named, strict=strict)
 
 
-def _search(*, strict: bool) -> dict[str, Any]:
+def _build_search_tool(*, strict: bool) -> dict[str, Any]:
     bounds = {"minimum": 1, "maximum": MOST_HITS, "default": HITS}
     kind = {"type": ["integer", "null"]} if strict else {"type": "integer", **bounds}
     limit = {**kind, "description": f"Results; at most {MOST_HITS}."}
     query = {"type": "string", "description": 'Words, or "a phrase" in quotes.'}
     named = {"query": query, "limit": limit}
-    return _tool(PAGE_SEARCH, _ABOUT_SEARCH, named, strict=strict)
+    return _build_tool(PAGE_SEARCH, _ABOUT_SEARCH, named, strict=strict)
 
 
-def _tool(
+def _build_tool(
     name: str, about: str, properties: dict[str, Any], *, strict: bool
 ) -> dict[str, Any]:
-    """A tool, of which a strict form requires every field, another the first."""
+    """Build a tool definition; strict forms require every field, others the first."""
     function: dict[str, Any] = {"name": name, "description": about}
     if strict:
         function["strict"] = True
@@ -96,33 +96,43 @@ _OLD, _OLD_STRICT = {"target_level": _LEVEL}, {"target_level": _STRICT_LEVEL}
 
 #: JSON text by version and form; a text never changes, since recorded contexts hold it.
 DEFINITIONS: dict[str, str] = {
-    "tools/1": dumped([_function(_OLD, strict=False)]),
-    "tools/1-strict": dumped([_function(_OLD_STRICT, strict=True)]),
-    "tools/2": dumped([_function(_OLD | _RANGE, strict=False)]),
-    "tools/2-strict": dumped([_function(_OLD_STRICT | _STRICT_RANGE, strict=True)]),
-    "tools/3": dumped([_function(_OLD | _RANGE, strict=False), _search(strict=False)]),
-    "tools/3-strict": dumped(
-        [_function(_OLD_STRICT | _STRICT_RANGE, strict=True), _search(strict=True)]
+    "tools/1": dump_json([_build_fault_tool(_OLD, strict=False)]),
+    "tools/1-strict": dump_json([_build_fault_tool(_OLD_STRICT, strict=True)]),
+    "tools/2": dump_json([_build_fault_tool(_OLD | _RANGE, strict=False)]),
+    "tools/2-strict": dump_json(
+        [_build_fault_tool(_OLD_STRICT | _STRICT_RANGE, strict=True)]
+    ),
+    "tools/3": dump_json(
+        [
+            _build_fault_tool(_OLD | _RANGE, strict=False),
+            _build_search_tool(strict=False),
+        ]
+    ),
+    "tools/3-strict": dump_json(
+        [
+            _build_fault_tool(_OLD_STRICT | _STRICT_RANGE, strict=True),
+            _build_search_tool(strict=True),
+        ]
     ),
 }
 CURRENT, CURRENT_STRICT = "tools/3", "tools/3-strict"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Call:
+class FaultCall:
     """A call of page_fault. The id is the model's: it may name no page."""
 
     call_id: str
     page_id: str
     level: int
-    #: A part of level 0 instead, in tokens; a limit of None is as many as fit.
+    #: A part of level 0, in tokens; a limit of None is as many as fit.
     offset: int | None = None
     limit: int | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SearchCall:
-    """A call of page_search. The query is the model's, as long as it pleases."""
+    """A call of page_search. The query is the model's, of any length."""
 
     query: str
     limit: int
@@ -134,54 +144,54 @@ class Mistake:
 
     #: A closed word: call, tool_unknown, arguments_json, arguments.
     error: str
-    #: Our own words; nothing of what the model wrote.
+    #: Explanation in our words, without any text of the model.
     detail: str
 
     @property
     def sentence(self) -> Failure:
-        """Return what the model is told."""
+        """Return the sentence that the model gets as the answer."""
         return Failure(f"This call can't be followed: {self.detail}.")
 
 
 class Failure(str):
-    """What a model is told of a call that was not followed."""
+    """Answer to a model's call that could not be followed."""
 
     __slots__ = ()
 
 
-def listed(form: str | None, own: Location | None, texts: Texts) -> str:
-    """Return our tools, then the agent's own, as JSON text; empty without any.
+def render_tools(form: str | None, own: Location | None, texts: Texts) -> str:
+    """Render our tools, then the agent's own, as JSON text; empty without any.
 
-    Raises KeyError for a text that is not there.
+    Raise KeyError if `texts` lacks the agent's own tools.
     """
-    found = [defined(part)[1:-1] for part in form.split("+")] if form else []
+    found = [get_definitions(part)[1:-1] for part in form.split("+")] if form else []
     if own is not None:
-        found.append(dumped(texts[own].content)[1:-1])
+        found.append(dump_json(texts[own].content)[1:-1])
     return f"[{','.join(found)}]" if found else ""
 
 
 def digest(form: str) -> str:
     """Return the SHA-256 of the definitions' text."""
-    texts = ",".join(defined(part)[1:-1] for part in form.split("+"))
+    texts = ",".join(get_definitions(part)[1:-1] for part in form.split("+"))
     return hashlib.sha256(f"[{texts}]".encode()).hexdigest()
 
 
-def with_memory(form: str) -> str:
-    """Return the form of these tools and of those by which a model keeps things."""
+def add_memory_tools(form: str) -> str:
+    """Return the form of these tools and of the memory tools."""
     return f"{form}+{memory_tools.CURRENT}"
 
 
-def defined(version: str) -> str:
+def get_definitions(version: str) -> str:
     """Return the definitions of a version as JSON text."""
     return DEFINITIONS.get(version) or memory_tools.DEFINITIONS[version]
 
 
-def parse_call(sent: Any) -> Call | SearchCall | Mistake:
+def parse_call(sent: Any) -> FaultCall | SearchCall | Mistake:
     """Parse a model's call in any shape, its arguments an object or its JSON text.
 
-    Members that providers add are let by.
+    Members that providers add are ignored.
     """
-    call = _called(sent)
+    call = _find_call(sent)
     if call is None:
         return Mistake(error="call", detail="expected a function call")
     parse = _PARSED.get(call.name or "")
@@ -195,26 +205,26 @@ def parse_call(sent: Any) -> Call | SearchCall | Mistake:
 
 
 def answer(sent: Any, content: str) -> dict[str, Any]:
-    """Return the message that answers a call, in its shape, to be sent back as it is.
+    """Build the message that answers a call, in its shape, to be sent back as it is.
 
-    A Failure says so where the shape has a place for it.
+    A Failure is marked as an error if the shape has a field for errors.
     """
-    call, given = _called(sent), sent if isinstance(sent, dict) else {}
+    call, given = _find_call(sent), sent if isinstance(sent, dict) else {}
     kind, sent_id = given.get("type"), given.get("id")
     if call is None:
         call = message.Call(id=sent_id if isinstance(sent_id, str) else None)
     write = _ANSWERS.get(kind) if isinstance(kind, str) else None
-    return (write or _tool_message)(call.id or "", call.name or "", content)
+    return (write or _build_tool_message)(call.id or "", call.name or "", content)
 
 
-def _called(sent: Any) -> message.Call | None:
-    """The call that was sent, alone or in its message; None of none or several."""
+def _find_call(sent: Any) -> message.Call | None:
+    """Find the only call sent, alone or in its message; None for none or several."""
     calls = reading.read([sent]).calls
     return calls[0] if len(calls) == 1 else None
 
 
-def _tool_message(call_id: str, name: str, content: str) -> dict[str, Any]:
-    """Of chat completions."""
+def _build_tool_message(call_id: str, name: str, content: str) -> dict[str, Any]:
+    """Build a result for chat completions."""
     return {
         "role": "tool",
         "tool_call_id": call_id,
@@ -223,28 +233,28 @@ def _tool_message(call_id: str, name: str, content: str) -> dict[str, Any]:
     }
 
 
-def _output(call_id: str, name: str, content: str) -> dict[str, Any]:
-    """Of Responses."""
+def _build_output(call_id: str, name: str, content: str) -> dict[str, Any]:
+    """Build a result for Responses."""
     return {"type": "function_call_output", "call_id": call_id, "output": content}
 
 
-def _custom_output(call_id: str, name: str, content: str) -> dict[str, Any]:
-    return {**_output(call_id, name, content), "type": "custom_tool_call_output"}
+def _build_custom_output(call_id: str, name: str, content: str) -> dict[str, Any]:
+    return {**_build_output(call_id, name, content), "type": "custom_tool_call_output"}
 
 
-def _results(call_id: str, name: str, content: str) -> dict[str, Any]:
-    """Of Anthropic's Messages, where tools speak in the user's."""
+def _build_tool_result(call_id: str, name: str, content: str) -> dict[str, Any]:
+    """Build a result for Anthropic's Messages, where results are in a user message."""
     result = {"type": "tool_result", "tool_use_id": call_id, "content": content}
     failed = {"is_error": True} if isinstance(content, Failure) else {}
     return {"role": "user", "content": [{**result, **failed}]}
 
 
-#: By the type of what was sent; a call of any other gets the first shape's.
+#: Builders by the type of the call; a call of any other type gets chat completions'.
 _ANSWERS: dict[str, Callable[[str, str, str], dict[str, Any]]] = {
-    "function": _tool_message,
-    "function_call": _output,
-    "custom_tool_call": _custom_output,
-    "tool_use": _results,
+    "function": _build_tool_message,
+    "function_call": _build_output,
+    "custom_tool_call": _build_custom_output,
+    "tool_use": _build_tool_result,
 }
 
 
@@ -255,24 +265,24 @@ class _Wrong(Exception):
         self.detail = detail
 
 
-def _call(call: message.Call) -> Call:
-    given = _object(call.arguments)
+def _parse_fault_call(call: message.Call) -> FaultCall:
+    given = _parse_object(call.arguments)
     if given.keys() - {"page_id", "target_level", "offset", "limit"}:
         fields = "page_id, target_level, offset and limit"
         raise _Wrong("arguments", f"unknown field; there are {fields}")
     page_id = given.get("page_id")
     if not isinstance(page_id, str):
         raise _Wrong("arguments", "page_id: expected a string")
-    level = _number(given, "target_level", FULL, REFERENCE)
-    offset = _number(given, "offset", 0, _MOST)
-    limit = _number(given, "limit", LEAST, _MOST)
+    level = _require_number(given, "target_level", FULL, REFERENCE)
+    offset = _require_number(given, "offset", 0, _MOST)
+    limit = _require_number(given, "limit", LEAST, _MOST)
     if (offset, limit) == (None, None):
         level = DEFAULT_LEVEL if level is None else level
     elif level:
         raise _Wrong("arguments", "offset and limit are of target_level 0")
     else:
         level, offset = FULL, offset or 0
-    return Call(
+    return FaultCall(
         call_id=call.id or "",
         page_id=page_id,
         level=level,
@@ -281,24 +291,26 @@ def _call(call: message.Call) -> Call:
     )
 
 
-def _search_call(call: message.Call) -> SearchCall:
-    given = _object(call.arguments)
+def _parse_search_call(call: message.Call) -> SearchCall:
+    given = _parse_object(call.arguments)
     if given.keys() - {"query", "limit"}:
         raise _Wrong("arguments", "unknown field; there are query and limit")
     query = given.get("query")
     if not isinstance(query, str) or not query.strip():
         raise _Wrong("arguments", "query: expected words")
-    limit = _number(given, "limit", 1, MOST_HITS)
+    limit = _require_number(given, "limit", 1, MOST_HITS)
     return SearchCall(query=query, limit=HITS if limit is None else limit)
 
 
-_PARSED: dict[str, Callable[[message.Call], Call | SearchCall]] = {
-    PAGE_FAULT: _call,
-    PAGE_SEARCH: _search_call,
+_PARSED: dict[str, Callable[[message.Call], FaultCall | SearchCall]] = {
+    PAGE_FAULT: _parse_fault_call,
+    PAGE_SEARCH: _parse_search_call,
 }
 
 
-def _number(given: dict[str, Any], field: str, least: int, most: int) -> int | None:
+def _require_number(
+    given: dict[str, Any], field: str, least: int, most: int
+) -> int | None:
     number = given.get(field)
     if number is None:
         return None
@@ -309,25 +321,25 @@ def _number(given: dict[str, Any], field: str, least: int, most: int) -> int | N
     return number
 
 
-def memory_call(sent: Any) -> tuple[str, dict[str, Any] | Failure] | None:
-    """Return name and arguments of a call of a memory tool; None of any other.
+def parse_memory_call(sent: Any) -> tuple[str, dict[str, Any] | Failure] | None:
+    """Parse a call of a memory tool into name and arguments; None for any other call.
 
-    Arguments that can't be followed are a Failure that says so.
+    Arguments that can't be followed become a Failure with the reason.
     """
-    call = _called(sent)
+    call = _find_call(sent)
     if call is None or call.name not in memory_tools.FIELDS:
         return None
     try:
-        given = _object(call.arguments)
+        given = _parse_object(call.arguments)
     except _Wrong as wrong:
         return call.name, Mistake(error=wrong.word, detail=wrong.detail).sentence
-    wrong_field = memory_tools.checked(call.name, given)
+    wrong_field = memory_tools.find_mistake(call.name, given)
     return call.name, Failure(wrong_field) if wrong_field else given
 
 
-def _object(arguments: str) -> dict[str, Any]:
+def _parse_object(arguments: str) -> dict[str, Any]:
     try:
-        # Of a tool that needs none some models send none.
+        # Some models send no arguments for a tool that needs none.
         sent = strict_json.parse(arguments.encode() or b"{}")
     except (JsonRefusedError, UnicodeEncodeError):
         raise _Wrong("arguments_json", "arguments: expected JSON text") from None

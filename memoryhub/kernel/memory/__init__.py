@@ -1,1 +1,1 @@
-"""Working memory: what a thread keeps, and checkpoints of it."""
+"""Working memory of a thread: keys, task and notes, and their checkpoints."""

@@ -1,7 +1,7 @@
 """Event bodies of checkpoints. Pydantic, frozen, strict.
 
-Where a body refers to an event of another moment it gives the thread's clock, which is
-the seq in a thread that is no fork.
+A body names other events by the thread's clock, which in a thread that is no fork is
+the seq.
 """
 
 from __future__ import annotations
@@ -10,21 +10,25 @@ from typing import Annotated, Any
 
 from pydantic import Field
 
-from memoryhub.kernel.memory.nouns import MOVED, counts, measured_fields
-from memoryhub.kernel.state.bodies import Body, Count, Event, Flag, Instant, Token
+from memoryhub.kernel.memory.nouns import (
+    MOVED_FIELDS,
+    build_measured_fields,
+    count_contents,
+)
+from memoryhub.kernel.state.bodies import Body, Count, EventBody, Flag, Instant, Token
 from memoryhub.kernel.state.page_events import EntryBody
 from memoryhub.kernel.state.working_memory import Contents
 from memoryhub.kernel.text.names import Name
 
-#: Fields that tell how much a checkpoint holds. A body adds them to its annotations, so
-#: that they stand where documents have had them since before they followed from nouns.
-COUNTED: dict[str, Any] = {"keys": Count, **measured_fields("checkpoint")}
-#: What a checkpoint from before a noun holds of it.
-_NONE: dict[str, Any] = counts(Contents())
+#: Fields with the sizes of a checkpoint. A body adds these fields to its annotations at
+#: the position that documents have always had.
+COUNTED: dict[str, Any] = {"keys": Count, **build_measured_fields("checkpoint")}
+#: Sizes of nouns that are newer than a checkpoint.
+_NONE: dict[str, Any] = count_contents(Contents())
 
 
-class CheckpointTaken(Event):
-    """A point to return to. Payload: its description."""
+class CheckpointTaken(EventBody):
+    """A checkpoint of working memory was taken. Payload: its description."""
 
     event_type = "checkpoint.taken"
     sealed = True
@@ -32,8 +36,8 @@ class CheckpointTaken(Event):
     name: Name | None = None
     auto: Flag = False
     parent: Count | None = None
-    #: How much it holds; keys not yet swept included. Absent: the noun came later. Not
-    #: a default of 0, with which an old event would be another once it is imported.
+    #: Sizes of the contents, including keys not yet swept. Absent: the noun came later.
+    #: The default is not 0, since an import would then alter an old event.
     __annotations__ |= {
         name: Annotated[kind | None, Field(default=None)]
         for name, kind in COUNTED.items()
@@ -43,49 +47,49 @@ class CheckpointTaken(Event):
 
     @property
     def counts(self) -> dict[str, Any]:
-        """How much it holds, by name."""
+        """Sizes of the checkpoint's contents, by field name."""
         given = {name: getattr(self, name) for name in COUNTED}
         return {n: _NONE[n] if each is None else each for n, each in given.items()}
 
 
 class RefreshedPage(Body):
-    """A page that has changed since the checkpoint, as it is now."""
+    """A page that has changed since the checkpoint, with its current entry."""
 
     page_id: Name
     entry: EntryBody
 
 
-class CheckpointRestored(Event):
-    """Parts of working memory are again what they were."""
+class CheckpointRestored(EventBody):
+    """Parts of working memory were restored from a checkpoint."""
 
     event_type = "checkpoint.restored"
 
     target: Count
     #: Names of slices, `keys`, `frames`.
     parts: list[Token]
-    #: The checkpoint that holds what it was before.
+    #: Checkpoint of the state before the restore.
     before: Count
-    #: The instant by which expiry was judged.
+    #: Instant as of which expiry was judged.
     judged_at: Instant
     set: Count = 0
     removed: Count = 0
     expired: Count = 0
-    #: Of each slice of many records, those that went and came.
-    __annotations__ |= MOVED
-    #: Automatic checkpoints that went with it.
+    #: Number of records that left and came, for each slice of many records.
+    __annotations__ |= MOVED_FIELDS
+    #: Automatic checkpoints that the restore pruned.
     pruned: list[Count] = Field(default_factory=list)
-    #: Pages of the working set that are gone since.
+    #: Pages of the checkpoint's working set that were deleted since.
     left_out: list[Name] = Field(default_factory=list)
     refreshed: list[RefreshedPage] = Field(default_factory=list)
 
     @property
     def moved(self) -> dict[str, Any]:
-        """How many records went and came, by slice."""
-        return {name: getattr(self, name) for name in MOVED}
+        """Number of records that left and came, by slice."""
+        return {name: getattr(self, name) for name in MOVED_FIELDS}
 
 
-class CheckpointDeleted(Event):
-    """A checkpoint is gone; values and other checkpoints stay."""
+class CheckpointDeleted(EventBody):
+    """A checkpoint was deleted; values and other checkpoints stay."""
 
     event_type = "checkpoint.deleted"
 

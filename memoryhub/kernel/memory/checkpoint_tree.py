@@ -1,8 +1,8 @@
-"""The tree of checkpoints: what was touched between any two points. Pure.
+"""The tree of checkpoints, with the names touched between any two points. Pure.
 
-The names that can differ between two points are those touched on the path through their
-lowest common ancestor, so that comparing and restoring cost what changed, not what
-exists. None, as a point, is the state of now; as a set of names, any name.
+Only names touched on the path through the lowest common ancestor of two points can
+differ between the points. Comparing and restoring therefore cost the number of changes,
+not of keys. None, as a point, is the current state; as a set of names, any name.
 """
 
 from __future__ import annotations
@@ -10,18 +10,20 @@ from __future__ import annotations
 from rpds import HashTrieSet
 
 from memoryhub.kernel.state.working_memory import (
-    Checkpoint,
     Contents,
     Resident,
+    SavedCheckpoint,
     Touched,
     WorkingMemory,
-    united,
+    unite_touched,
 )
 
 
-def differing(memory: WorkingMemory, one: int | None, other: int | None) -> Touched:
-    """Names that may differ between two points; None: any may."""
-    here, there = _way_up(memory, one), _way_up(memory, other)
+def find_differing_names(
+    memory: WorkingMemory, one: int | None, other: int | None
+) -> Touched:
+    """Find the names that may differ between two points; None: any name may."""
+    here, there = _trace_to_root(memory, one), _trace_to_root(memory, other)
     common = next((clock for clock in here if clock in there), None)
     if common is None:
         return None
@@ -30,30 +32,32 @@ def differing(memory: WorkingMemory, one: int | None, other: int | None) -> Touc
         for clock, touched in way.items():
             if clock == common:
                 break
-            names = united(names, touched)
+            names = unite_touched(names, touched)
     return names
 
 
-def names_between(
+def list_names_between(
     memory: WorkingMemory, one: int | None, other: int | None
 ) -> list[str]:
-    """Names that may differ between two points, sorted. None is the state of now."""
-    names = differing(memory, one, other)
+    """List the names that may differ between two points, sorted. None: now."""
+    names = find_differing_names(memory, one, other)
     if names is None:
-        here, there = contents_at(memory, one), contents_at(memory, other)
+        here, there = get_contents(memory, one), get_contents(memory, other)
         return sorted({*here.keys, *there.keys})
     return sorted(names)
 
 
-def contents_at(memory: WorkingMemory, point: int | None) -> Contents:
-    """The contents of a checkpoint, or of now."""
+def get_contents(memory: WorkingMemory, point: int | None) -> Contents:
+    """Return the contents of a checkpoint, or the current contents for None."""
     return memory.contents if point is None else memory.checkpoints[point].contents
 
 
-def _way_up(memory: WorkingMemory, point: int | None) -> dict[int | None, Touched]:
-    """From the point to its root: each with what was touched since the one above it.
+def _trace_to_root(
+    memory: WorkingMemory, point: int | None
+) -> dict[int | None, Touched]:
+    """Map each point from `point` to its root to the names touched since its parent.
 
-    Where the state of now stands on no checkpoint it has no common ancestor.
+    A current state without a base checkpoint has no common ancestor.
     """
     way: dict[int | None, Touched] = {}
     clock = point
@@ -67,27 +71,27 @@ def _way_up(memory: WorkingMemory, point: int | None) -> dict[int | None, Touche
     return way
 
 
-def added(memory: WorkingMemory, checkpoint: Checkpoint) -> WorkingMemory:
-    """With a checkpoint of now, which now descends from."""
+def add_checkpoint(memory: WorkingMemory, checkpoint: SavedCheckpoint) -> WorkingMemory:
+    """Add a checkpoint of the current state, and make it the base."""
     clock, names = checkpoint.clock, memory.names
     if checkpoint.name is not None:
         names = names.insert(checkpoint.name, clock)
     automatic = (*memory.automatic, clock) if checkpoint.auto else memory.automatic
-    return _put(memory, checkpoint)._replace(
+    return _put_checkpoint(memory, checkpoint)._replace(
         base=clock, touched=HashTrieSet(), names=names, automatic=automatic
     )
 
 
-def moved(memory: WorkingMemory, base: int, touched: Touched) -> WorkingMemory:
-    """With now descending from another checkpoint.
+def move_base(memory: WorkingMemory, base: int, touched: Touched) -> WorkingMemory:
+    """Make another checkpoint the base of the current state.
 
-    The one it leaves was kept by the restore itself: it is no joint that could go.
+    The restore has kept the former base as a checkpoint, so no joint can go.
     """
     return memory._replace(base=base, touched=touched)
 
 
-def without(memory: WorkingMemory, clock: int) -> WorkingMemory:
-    """With a checkpoint deleted: gone, or a joint where branches still part at it."""
+def remove_checkpoint(memory: WorkingMemory, clock: int) -> WorkingMemory:
+    """Delete a checkpoint, or keep it as a joint where branches still part."""
     gone = memory.checkpoints[clock]
     names = memory.names
     if gone.name is not None:
@@ -95,16 +99,16 @@ def without(memory: WorkingMemory, clock: int) -> WorkingMemory:
     joint = gone._replace(
         name=None, auto=False, contents=Contents(), resident=Resident(), joint=True
     )
-    memory = _put(memory, joint)._replace(
+    memory = _put_checkpoint(memory, joint)._replace(
         names=names,
         automatic=tuple(each for each in memory.automatic if each != clock),
         joints=memory.joints + 1,
     )
-    return _settled(memory, clock)
+    return _remove_idle_joint(memory, clock)
 
 
-def _settled(memory: WorkingMemory, clock: int) -> WorkingMemory:
-    """Without the joint at `clock` if fewer than two branches are left of it."""
+def _remove_idle_joint(memory: WorkingMemory, clock: int) -> WorkingMemory:
+    """Remove the joint at `clock` if fewer than two branches are left there."""
     joint = memory.checkpoints.get(clock)
     if joint is None or not joint.joint:
         return memory
@@ -114,28 +118,32 @@ def _settled(memory: WorkingMemory, clock: int) -> WorkingMemory:
     memory = memory._replace(
         checkpoints=memory.checkpoints.remove(clock),
         joints=memory.joints - 1,
-        weight=memory.weight - weight(joint),
+        weight=memory.weight - compute_weight(joint),
     )
     for child in children:
-        touched = united(joint.touched, child.touched)
-        memory = _put(memory, child._replace(parent=joint.parent, touched=touched))
+        touched = unite_touched(joint.touched, child.touched)
+        memory = _put_checkpoint(
+            memory, child._replace(parent=joint.parent, touched=touched)
+        )
     if memory.base == clock:
-        touched = united(joint.touched, memory.touched)
+        touched = unite_touched(joint.touched, memory.touched)
         return memory._replace(base=joint.parent, touched=touched)
     if children or joint.parent is None:
         return memory
-    return _settled(memory, joint.parent)
+    return _remove_idle_joint(memory, joint.parent)
 
 
-def _put(memory: WorkingMemory, checkpoint: Checkpoint) -> WorkingMemory:
-    """With the checkpoint in the place of the one of its clock."""
+def _put_checkpoint(
+    memory: WorkingMemory, checkpoint: SavedCheckpoint
+) -> WorkingMemory:
+    """Insert a checkpoint, or replace the checkpoint of the same clock."""
     before = memory.checkpoints.get(checkpoint.clock)
-    more = weight(checkpoint) - (weight(before) if before else 0)
+    more = compute_weight(checkpoint) - (compute_weight(before) if before else 0)
     checkpoints = memory.checkpoints.insert(checkpoint.clock, checkpoint)
     return memory._replace(checkpoints=checkpoints, weight=memory.weight + more)
 
 
-def weight(checkpoint: Checkpoint) -> int:
-    """Keys that a snapshot may have to write for it."""
+def compute_weight(checkpoint: SavedCheckpoint) -> int:
+    """Count the keys that a snapshot may have to write for a checkpoint."""
     touched = checkpoint.touched
     return len(checkpoint.contents.keys) if touched is None else len(touched)

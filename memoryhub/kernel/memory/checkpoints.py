@@ -1,4 +1,4 @@
-"""Checkpoints: taken, restored, deleted. Pure. Verbs decide, participles fold."""
+"""Checkpoints: deciding and folding their taking, restoring and deletion. Pure."""
 
 from __future__ import annotations
 
@@ -19,19 +19,19 @@ from memoryhub.kernel.decision import Decision, PageTable
 from memoryhub.kernel.memory import checkpoint_events as events
 from memoryhub.kernel.memory import checkpoint_tree, resident
 from memoryhub.kernel.memory.memory_commands import MemoryCommand
-from memoryhub.kernel.memory.nouns import SLICES, counts, moved
-from memoryhub.kernel.parts import Part
-from memoryhub.kernel.slices import Moved, Slice
-from memoryhub.kernel.state.paging import listed
+from memoryhub.kernel.memory.nouns import SLICES, build_moved_fields, count_contents
+from memoryhub.kernel.parts import KernelPart
+from memoryhub.kernel.slices import RecordMoves, Slice
+from memoryhub.kernel.state.paging import list_items
 from memoryhub.kernel.state.state import ThreadState
 from memoryhub.kernel.state.working_memory import (
     AUTOMATIC_KEPT,
     MAX_CHECKPOINTS,
-    Checkpoint,
     KeyEntry,
+    SavedCheckpoint,
     Touched,
     WorkingMemory,
-    united,
+    unite_touched,
 )
 
 
@@ -54,10 +54,10 @@ class DeleteCheckpoint(MemoryCommand):
     target: int | str
 
 
-def take_checkpoint(
+def decide_take_checkpoint(
     decision: Decision, command: TakeCheckpoint, pages: PageTable
 ) -> None:
-    """Keep what is now, by reference. Emits checkpoint.taken.
+    """Take a checkpoint of the current state, by reference. Emits checkpoint.taken.
 
     Raises NameTakenError, CheckpointsFullError.
     """
@@ -69,10 +69,10 @@ def take_checkpoint(
     payload = b"{}"
     if command.description is not None:
         payload = b'{"description":' + command.description + b"}"
-    _take(decision, name=command.name, payload=payload)
+    _emit_taken(decision, name=command.name, payload=payload)
 
 
-def _take(
+def _emit_taken(
     decision: Decision, *, name: str | None = None, auto: bool = False, payload: bytes
 ) -> None:
     memory = decision.state.memory
@@ -82,39 +82,40 @@ def _take(
             auto=auto,
             parent=memory.base,
             touched=None if memory.touched is None else len(memory.touched),
-            **counts(memory.contents),
+            **count_contents(memory.contents),
         ),
         payload,
     )
 
 
-def find(memory: WorkingMemory, target: int | str) -> Checkpoint:
-    """The checkpoint of that clock or name. Raises CheckpointUnknownError."""
+def require_checkpoint(memory: WorkingMemory, target: int | str) -> SavedCheckpoint:
+    """Return the checkpoint with a clock or name. Raises CheckpointUnknownError."""
     clock = memory.names.get(target) if isinstance(target, str) else target
-    found = None if clock is None else memory.live(clock)
+    found = None if clock is None else memory.find_live(clock)
     if found is None:
         raise CheckpointUnknownError
     return found
 
 
-def restore_checkpoint(
+def decide_restore_checkpoint(
     decision: Decision, command: RestoreCheckpoint, pages: PageTable
 ) -> None:
-    """Make parts of working memory what they were, in one event that can be undone.
+    """Restore parts of working memory in one event that can be undone.
 
-    Emits checkpoint.taken for what is now, unless a checkpoint holds just that, and
-    checkpoint.restored; nothing if nothing differs. With the working set also what must
-    leave it by the settings of now. Raises CheckpointUnknownError, PinBudgetError.
+    Emits checkpoint.taken for the current state, unless a checkpoint holds the same
+    state, and checkpoint.restored; nothing if nothing differs. With the working set the
+    evictions that the current settings require, too. Raises CheckpointUnknownError,
+    PinBudgetError.
     """
     state = decision.state
-    target = find(state.memory, command.target)
-    change = changes(state, target, command.parts, at=decision.at)
+    target = require_checkpoint(state.memory, command.target)
+    change = compute_changes(state, target, command.parts, at=decision.at)
     back = None
     if "frames" in command.parts:
-        back = resident.returning(state, target.resident, pages)
+        back = resident.plan_return(state, target.resident, pages)
     if not change.any and not (back and back.any):
         return
-    before = _before(decision)
+    before = _ensure_checkpoint(decision)
     decision.emit(
         events.CheckpointRestored(
             target=target.clock,
@@ -124,7 +125,7 @@ def restore_checkpoint(
             set=change.set,
             removed=change.removed,
             expired=change.expired,
-            **moved(change.slices),
+            **build_moved_fields(change.slices),
             pruned=list(decision.state.memory.automatic[:-AUTOMATIC_KEPT]),
             left_out=back.left_out if back else [],
             refreshed=back.refreshed if back else [],
@@ -134,161 +135,172 @@ def restore_checkpoint(
         resident.fit(decision)
 
 
-def _before(decision: Decision) -> int:
-    """The checkpoint of what is now, which is taken unless one holds just that."""
-    before = _kept(decision.state)
+def _ensure_checkpoint(decision: Decision) -> int:
+    """Return the clock of a checkpoint of the current state; take one if need be."""
+    before = _find_same_checkpoint(decision.state)
     if before is None:
-        _take(decision, auto=True, payload=b"{}")
+        _emit_taken(decision, auto=True, payload=b"{}")
         before = decision.state.memory.base
         assert before is not None
     return before
 
 
-def delete_checkpoint(
+def decide_delete_checkpoint(
     decision: Decision, command: DeleteCheckpoint, pages: PageTable
 ) -> None:
     """Delete a checkpoint and nothing else. Emits checkpoint.deleted, or nothing."""
     memory = decision.state.memory
     target = command.target
     clock = memory.names.get(target) if isinstance(target, str) else target
-    if clock is not None and memory.live(clock):
+    if clock is not None and memory.find_live(clock):
         decision.emit(events.CheckpointDeleted(target=clock))
 
 
-class Changes(NamedTuple):
-    """What restoring would change: names, counted, and records by slice."""
+class RestoreChanges(NamedTuple):
+    """Changes that a restore would make: numbers of keys, and records by slice."""
 
     set: int = 0
     removed: int = 0
     expired: int = 0
-    slices: Mapping[str, Moved] = MappingProxyType({})
+    slices: Mapping[str, RecordMoves] = MappingProxyType({})
 
     @property
     def any(self) -> bool:
+        """Whether the restore would change anything."""
         return bool(self.set or self.removed or any(map(any, self.slices.values())))
 
 
-def changes(
+def compute_changes(
     state: ThreadState,
-    target: Checkpoint,
+    target: SavedCheckpoint,
     parts: Iterable[str],
     *,
     at: datetime,
-) -> Changes:
-    """What restoring these parts would change, expiry judged as of `at`."""
+) -> RestoreChanges:
+    """Compute the changes of restoring `parts`, expiry judged as of `at`."""
     now, then = state.memory.contents, target.contents
-    found = Changes()
+    found = RestoreChanges()
     if "keys" in parts:
-        found = _key_changes(state.memory, target, at=at)
-    slices = {part.name: part.moved(now, then) for part in _slices(parts)}
+        found = _compute_key_changes(state.memory, target, at=at)
+    slices = {part.name: part.count_moves(now, then) for part in _iter_slices(parts)}
     return found._replace(slices=slices)
 
 
-def _slices(parts: Iterable[str]) -> Iterator[Slice[Any]]:
+def _iter_slices(parts: Iterable[str]) -> Iterator[Slice[Any]]:
     return (SLICES[name] for name in parts if name in SLICES)
 
 
-def _key_changes(memory: WorkingMemory, target: Checkpoint, *, at: datetime) -> Changes:
+def _compute_key_changes(
+    memory: WorkingMemory, target: SavedCheckpoint, *, at: datetime
+) -> RestoreChanges:
     here, there = memory.contents, target.contents
     new = removed = 0
-    for name in checkpoint_tree.names_between(memory, None, target.clock):
-        old, kept = here.find(name, now=at), there.find(name, now=at)
+    for name in checkpoint_tree.list_names_between(memory, None, target.clock):
+        old, kept = here.find_key(name, now=at), there.find_key(name, now=at)
         if kept is None:
             removed += old is not None
         elif kept != old:
             new += 1
-    return Changes(set=new, removed=removed, expired=expired(target, at=at))
+    return RestoreChanges(
+        set=new, removed=removed, expired=count_expired(target, at=at)
+    )
 
 
-def expired(target: Checkpoint, *, at: datetime) -> int:
-    """How many keys of a checkpoint stay away, swept or not.
+def count_expired(target: SavedCheckpoint, *, at: datetime) -> int:
+    """Count the expired keys of a checkpoint, which a restore leaves out.
 
-    Of all its keys: a sweep touches a name, and the instant that passes does not.
+    Looks at all keys: a sweep touches a name, but the passing of an instant does not.
     """
-    return sum(not each.visible(at) for _, each in listed(target.contents.keys))
+    return sum(not each.is_visible(at) for _, each in list_items(target.contents.keys))
 
 
-def _kept(state: ThreadState) -> int | None:
-    """The checkpoint that holds just what is now, if the state descends from one."""
+def _find_same_checkpoint(state: ThreadState) -> int | None:
+    """Find the clock of the base checkpoint if it equals the current state."""
     memory = state.memory
-    base = None if memory.base is None else memory.live(memory.base)
+    base = None if memory.base is None else memory.find_live(memory.base)
     if base is None or memory.touched is None or len(memory.touched):
         return None
     same = (base.contents.slices, base.resident) == (
         memory.contents.slices,
-        resident.of(state.paging),
+        resident.build_resident(state.paging),
     )
     return base.clock if same else None
 
 
-def taken(state: ThreadState, event: events.CheckpointTaken) -> ThreadState:
+def apply_checkpoint_taken(
+    state: ThreadState, event: events.CheckpointTaken
+) -> ThreadState:
     memory = state.memory
-    checkpoint = Checkpoint(
+    checkpoint = SavedCheckpoint(
         clock=state.clock + 1,
         name=event.name,
         auto=event.auto,
         parent=memory.base,
         touched=memory.touched,
         contents=memory.contents,
-        resident=resident.of(state.paging),
+        resident=resident.build_resident(state.paging),
     )
-    return state._replace(memory=checkpoint_tree.added(memory, checkpoint))
+    return state._replace(memory=checkpoint_tree.add_checkpoint(memory, checkpoint))
 
 
-def restored(state: ThreadState, event: events.CheckpointRestored) -> ThreadState:
+def apply_checkpoint_restored(
+    state: ThreadState, event: events.CheckpointRestored
+) -> ThreadState:
     memory = state.memory
     target = memory.checkpoints[event.target]
     if "keys" in event.parts:
-        memory = _keys_restored(memory, target, at=event.judged_at)
-    for part in _slices(event.parts):
+        memory = _restore_keys(memory, target, at=event.judged_at)
+    for part in _iter_slices(event.parts):
         contents = part.put(memory.contents, part.get(target.contents))
         memory = memory._replace(contents=contents)
     for clock in event.pruned:
-        memory = checkpoint_tree.without(memory, clock)
+        memory = checkpoint_tree.remove_checkpoint(memory, clock)
     if "frames" in event.parts:
-        paging = resident.returned(state, target.resident, event)
+        paging = resident.restore_paging(state, target.resident, event)
         state = state._replace(paging=paging)
     return state._replace(memory=memory)
 
 
-def _keys_restored(
-    memory: WorkingMemory, target: Checkpoint, *, at: datetime
+def _restore_keys(
+    memory: WorkingMemory, target: SavedCheckpoint, *, at: datetime
 ) -> WorkingMemory:
-    """With the target's keys, but for those whose instant has passed meanwhile."""
+    """Restore the target's keys, except keys that have expired meanwhile."""
     keys, size = target.contents.keys, target.contents.key_bytes
     gone: Touched = HashTrieSet()
-    for name, entry in _passed(memory, target, at=at):
+    for name, entry in _iter_expired(memory, target, at=at):
         keys, size = keys.remove(name), size - entry.bytes
-        gone = united(gone, [name])
+        gone = unite_touched(gone, [name])
     contents = memory.contents._replace(keys=keys, key_bytes=size)
     memory = memory._replace(contents=contents)
-    return checkpoint_tree.moved(memory, target.clock, gone)
+    return checkpoint_tree.move_base(memory, target.clock, gone)
 
 
-def _passed(
-    memory: WorkingMemory, target: Checkpoint, *, at: datetime
+def _iter_expired(
+    memory: WorkingMemory, target: SavedCheckpoint, *, at: datetime
 ) -> Iterable[tuple[str, KeyEntry]]:
     keys: HashTrieMap[str, KeyEntry] = target.contents.keys
-    for name in checkpoint_tree.names_between(memory, None, target.clock):
+    for name in checkpoint_tree.list_names_between(memory, None, target.clock):
         entry = keys.get(name)
-        if entry is not None and not entry.visible(at):
+        if entry is not None and not entry.is_visible(at):
             yield name, entry
 
 
-def deleted(state: ThreadState, event: events.CheckpointDeleted) -> ThreadState:
-    memory = checkpoint_tree.without(state.memory, event.target)
+def apply_checkpoint_deleted(
+    state: ThreadState, event: events.CheckpointDeleted
+) -> ThreadState:
+    memory = checkpoint_tree.remove_checkpoint(state.memory, event.target)
     return state._replace(memory=memory)
 
 
-PART = Part(
+PART = KernelPart(
     commands={
-        TakeCheckpoint: take_checkpoint,
-        RestoreCheckpoint: restore_checkpoint,
-        DeleteCheckpoint: delete_checkpoint,
+        TakeCheckpoint: decide_take_checkpoint,
+        RestoreCheckpoint: decide_restore_checkpoint,
+        DeleteCheckpoint: decide_delete_checkpoint,
     },
     events={
-        events.CheckpointTaken: taken,
-        events.CheckpointRestored: restored,
-        events.CheckpointDeleted: deleted,
+        events.CheckpointTaken: apply_checkpoint_taken,
+        events.CheckpointRestored: apply_checkpoint_restored,
+        events.CheckpointDeleted: apply_checkpoint_deleted,
     },
 )

@@ -7,9 +7,9 @@ from typing import Literal
 from memoryhub.kernel.state.bodies import (
     Body,
     Count,
-    Event,
+    EventBody,
     Flag,
-    Searched,
+    SearchSpec,
     Size,
     Until,
 )
@@ -17,27 +17,27 @@ from memoryhub.kernel.state.page_events import By, PlaceBody
 from memoryhub.kernel.text.names import Name
 
 
-class KeySet(Event):
-    """A key has a value. Payload: the value."""
+class KeySet(EventBody):
+    """A key was set. Payload: the value."""
 
     event_type = "key.set"
     sealed = True
-    searched = Searched("value", ("value",))
+    searched = SearchSpec("value", ("value",))
 
     key: Name
-    #: Of the value, canonical UTF-8, padded.
+    #: Bytes of the value, canonical UTF-8, padded.
     bytes: Size
     expires_at: Until | None = None
-    #: There was none of that name that counted.
+    #: Whether no unexpired key of that name existed.
     created: Flag = False
-    #: Where the ancestor's value lies that was copied, for its expiry to be changed.
+    #: Place of an ancestor's value, copied here to change its expiry.
     source: PlaceBody | None = None
-    #: On whose account; None: its agent's.
+    #: Actor on whose account the key was set; None: the agent.
     by: By | None = None
 
 
-class KeyRetimed(Event):
-    """A key has another expiry."""
+class KeyRetimed(EventBody):
+    """The expiry of a key changed."""
 
     event_type = "key.retimed"
 
@@ -45,20 +45,20 @@ class KeyRetimed(Event):
     expires_at: Until | None = None
 
 
-class KeyDeleted(Event):
-    """A key is gone."""
+class KeyDeleted(EventBody):
+    """A key was deleted."""
 
     event_type = "key.deleted"
 
     key: Name
 
 
-class KeysCleared(Event):
-    """All keys are gone."""
+class KeysCleared(EventBody):
+    """All keys were deleted."""
 
     event_type = "keys.cleared"
 
-    #: How many of them were visible.
+    #: Number of deleted keys that had not expired.
     count: Count
 
 
@@ -67,16 +67,16 @@ class ExpiredKey(Body):
     version: Count
 
 
-class KeysExpired(Event):
-    """Keys whose instant had passed were swept."""
+class KeysExpired(EventBody):
+    """Expired keys were swept."""
 
     event_type = "keys.expired"
 
     keys: list[ExpiredKey]
 
 
-class ValuesErased(Event):
-    """Values whose time in history was over left the journal."""
+class ValuesErased(EventBody):
+    """Values whose retention in history had ended left the journal."""
 
     event_type = "values.erased"
 

@@ -1,4 +1,4 @@
-"""What commands on working memory have in common. Frozen values, checked already."""
+"""Base of the commands on working memory. Frozen, validated values."""
 
 from __future__ import annotations
 
@@ -8,14 +8,14 @@ from memoryhub.kernel.commands import Command
 
 
 class MemoryCommand(Command):
-    """Base of these commands."""
+    """Base of the commands on working memory."""
 
     __slots__ = ()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Expected:
-    """The version that the sender saw, or that there must be none."""
+    """Precondition of a command: the version that the sender saw, or absence."""
 
     version: int | None = None
     absent: bool = False

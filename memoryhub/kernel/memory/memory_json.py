@@ -1,7 +1,7 @@
-"""The canonical form of working memory: plain JSON values, everything sorted.
+"""The canonical form of working memory: plain JSON values, all sorted.
 
-Checkpoints stand as differences from one another, so that a snapshot is as large as
-what changed between them.
+Each checkpoint is stored as its difference from another checkpoint, so the size of a
+snapshot depends on the changes between checkpoints.
 """
 
 from __future__ import annotations
@@ -17,17 +17,17 @@ from memoryhub.kernel import paging_json
 from memoryhub.kernel.memory import checkpoint_tree
 from memoryhub.kernel.memory.nouns import SLICES
 from memoryhub.kernel.state.working_memory import (
-    Checkpoint,
     Contents,
     KeyEntry,
     Resident,
+    SavedCheckpoint,
     Touched,
     WorkingMemory,
 )
 
 Value = TypeVar("Value")
 
-#: What stands for slices of nouns that came after it was written: they were empty.
+#: JSON of empty slices, for nouns that are newer than a snapshot.
 _EMPTY: dict[str, Any] = {
     name: value
     for part in SLICES.values()
@@ -36,71 +36,71 @@ _EMPTY: dict[str, Any] = {
 
 
 def to_json(memory: WorkingMemory, *, thread: UUID) -> dict[str, Any]:
-    """All of it; empty when nothing was ever written."""
+    """Convert working memory to JSON; {} when nothing was ever written."""
     if memory == WorkingMemory():
         return {}
     rows, last = [], None
     for clock, checkpoint in sorted(memory.checkpoints.items()):
-        rows.append(_checkpoint(memory, checkpoint, last, thread))
+        rows.append(_checkpoint_to_json(memory, checkpoint, last, thread))
         last = last if checkpoint.joint else clock
-    ref = _above(memory, memory.base)
+    ref = _find_live_above(memory, memory.base)
     return {
         "checkpoints": rows,
         "base": memory.base,
-        "touched": _listed(memory.touched),
+        "touched": _touched_to_json(memory.touched),
         "ref": ref,
-        "contents": _contents(memory, None, ref),
+        "contents": _contents_to_json(memory, None, ref),
     }
 
 
-def _checkpoint(
-    memory: WorkingMemory, checkpoint: Checkpoint, last: int | None, thread: UUID
+def _checkpoint_to_json(
+    memory: WorkingMemory, checkpoint: SavedCheckpoint, last: int | None, thread: UUID
 ) -> dict[str, Any]:
     plain = {
         "clock": checkpoint.clock,
         "name": checkpoint.name,
         "auto": checkpoint.auto,
         "parent": checkpoint.parent,
-        "touched": _listed(checkpoint.touched),
+        "touched": _touched_to_json(checkpoint.touched),
         "joint": checkpoint.joint,
     }
     if checkpoint.joint:
         return plain
-    # Where all above it are gone, the one written just before is as good as any.
-    ref = _above(memory, checkpoint.parent)
+    # If all checkpoints above were deleted, use the checkpoint written just before.
+    ref = _find_live_above(memory, checkpoint.parent)
     ref = last if ref is None else ref
     return {
         **plain,
         "ref": ref,
-        "contents": _contents(memory, checkpoint.clock, ref),
-        "resident": _resident(memory, checkpoint, ref, thread),
+        "contents": _contents_to_json(memory, checkpoint.clock, ref),
+        "resident": _resident_to_json(memory, checkpoint, ref, thread),
     }
 
 
-def _above(memory: WorkingMemory, clock: int | None) -> int | None:
-    """The nearest checkpoint from there up that was not deleted."""
+def _find_live_above(memory: WorkingMemory, clock: int | None) -> int | None:
+    """Find the nearest checkpoint, from `clock` upwards, that was not deleted."""
     while clock is not None and memory.checkpoints[clock].joint:
         clock = memory.checkpoints[clock].parent
     return clock
 
 
-def _listed(touched: Touched) -> list[str] | None:
+def _touched_to_json(touched: Touched) -> list[str] | None:
     return None if touched is None else sorted(touched)
 
 
-def _contents(
+def _contents_to_json(
     memory: WorkingMemory, point: int | None, ref: int | None
 ) -> dict[str, Any]:
-    """How the contents of a point differ from those of `ref`."""
-    after = checkpoint_tree.contents_at(memory, point)
+    """Convert the contents of a point to their difference from those of `ref`."""
+    after = checkpoint_tree.get_contents(memory, point)
     if ref is None:
         before, names = Contents(), sorted(after.keys)
     else:
-        before = checkpoint_tree.contents_at(memory, ref)
-        names = checkpoint_tree.names_between(memory, point, ref)
+        before = checkpoint_tree.get_contents(memory, ref)
+        names = checkpoint_tree.list_names_between(memory, point, ref)
     return {
         "keys": [
-            [name, *_key(after.keys.get(name))]
+            [name, *_key_to_json(after.keys.get(name))]
             for name in names
             if after.keys.get(name) != before.keys.get(name)
         ],
@@ -112,30 +112,30 @@ def _contents(
     }
 
 
-def _key(entry: KeyEntry | None) -> list[Any]:
+def _key_to_json(entry: KeyEntry | None) -> list[Any]:
     if entry is None:
         return []
     until = entry.expires_at.isoformat() if entry.expires_at else None
     return [entry.value, entry.version, until, entry.bytes]
 
 
-def _resident(
-    memory: WorkingMemory, checkpoint: Checkpoint, ref: int | None, thread: UUID
+def _resident_to_json(
+    memory: WorkingMemory, checkpoint: SavedCheckpoint, ref: int | None, thread: UUID
 ) -> dict[str, Any]:
     after = checkpoint.resident
     before = Resident() if ref is None else memory.checkpoints[ref].resident
     return {
-        name: _differences(old, new, thread)
+        name: _build_differences(old, new, thread)
         for name, old, new in zip(Resident._fields[:2], before, after, strict=False)
     } | {"pins": sorted(after.pins)}
 
 
-def _differences(
+def _build_differences(
     before: Mapping[str, Any], after: Mapping[str, Any], thread: UUID
 ) -> list[Any]:
-    """[pages that came or changed, ids of those that went]."""
+    """Build [rows of pages that came or changed, ids of pages that left]."""
     changed = [
-        paging_json.page_row(page, thread)
+        paging_json.build_page_row(page, thread)
         for name, page in sorted(after.items())
         if before.get(name) != page
     ]
@@ -143,10 +143,10 @@ def _differences(
 
 
 def from_json(plain: dict[str, Any], *, thread: UUID) -> WorkingMemory:
-    """The working memory whose `to_json` this is."""
+    """Build working memory from the result of `to_json`."""
     if not plain:
         return WorkingMemory()
-    kept: dict[int, Checkpoint] = {}
+    kept: dict[int, SavedCheckpoint] = {}
     for row in plain["checkpoints"]:
         kept[row["clock"]] = _read_checkpoint(row, kept, thread)
     live = [each for each in kept.values() if not each.joint]
@@ -161,19 +161,19 @@ def from_json(plain: dict[str, Any], *, thread: UUID) -> WorkingMemory:
         names=HashTrieMap({e.name: e.clock for e in live if e.name is not None}),
         automatic=tuple(each.clock for each in live if each.auto),
         joints=len(kept) - len(live),
-        weight=sum(map(checkpoint_tree.weight, kept.values())),
+        weight=sum(map(checkpoint_tree.compute_weight, kept.values())),
     )
 
 
 def _read_checkpoint(
-    row: dict[str, Any], kept: dict[int, Checkpoint], thread: UUID
-) -> Checkpoint:
+    row: dict[str, Any], kept: dict[int, SavedCheckpoint], thread: UUID
+) -> SavedCheckpoint:
     contents, held = Contents(), Resident()
     if not row["joint"]:
         ref = kept.get(row["ref"])
         contents = _read_contents(row["contents"], ref.contents if ref else contents)
         held = _read_resident(row["resident"], ref.resident if ref else held, thread)
-    return Checkpoint(
+    return SavedCheckpoint(
         clock=row["clock"],
         name=row["name"],
         auto=row["auto"],
@@ -207,13 +207,15 @@ def _read_key(row: list[Any]) -> KeyEntry:
 
 
 def _read_resident(plain: dict[str, Any], before: Resident, thread: UUID) -> Resident:
-    frames = _applied(before.frames, plain["frames"], thread, paging_json.frame_of)
-    hot = _applied(before.hot, plain["hot"], thread, paging_json.hot_of)
+    frames = _patch_pages(
+        before.frames, plain["frames"], thread, paging_json.build_frame
+    )
+    hot = _patch_pages(before.hot, plain["hot"], thread, paging_json.build_hot_page)
     pins = HashTrieMap(dict.fromkeys(plain["pins"], True))
     return Resident(frames, hot, pins)
 
 
-def _applied(
+def _patch_pages(
     before: HashTrieMap[str, Value],
     plain: list[Any],
     thread: UUID,

@@ -1,4 +1,4 @@
-"""Notes: lines of the scratchpad, newest kept. Pure. Verbs decide, participles fold."""
+"""Notes: lines of the scratchpad, of which the newest stay. Pure."""
 
 from __future__ import annotations
 
@@ -11,15 +11,15 @@ from rpds import Queue
 
 from memoryhub.kernel.decision import Decision, PageTable
 from memoryhub.kernel.memory.memory_commands import MemoryCommand
-from memoryhub.kernel.parts import Capacity, Part
+from memoryhub.kernel.parts import Capacity, KernelPart
 from memoryhub.kernel.slices import Measure, Slice
 from memoryhub.kernel.state.bodies import (
     Count,
-    Event,
-    Searched,
+    EventBody,
+    SearchSpec,
     Size,
 )
-from memoryhub.kernel.state.erased import Erased
+from memoryhub.kernel.state.erased import ErasedPlaces
 from memoryhub.kernel.state.page_events import By
 from memoryhub.kernel.state.state import ThreadState
 
@@ -34,7 +34,7 @@ class Note(NamedTuple):
 
 
 class Scratchpad(NamedTuple):
-    """All lines, oldest first, and their bytes."""
+    """All lines of the scratchpad, oldest first, and their total bytes."""
 
     lines: Queue[Note] = Queue()
     bytes: int = 0
@@ -43,21 +43,21 @@ class Scratchpad(NamedTuple):
         return len(self.lines) > 0
 
 
-class NoteAdded(Event):
+class NoteAdded(EventBody):
     """A line was added to the scratchpad. Payload: its text."""
 
     event_type = "note.added"
     sealed = True
-    searched = Searched("note", ("text",))
+    searched = SearchSpec("note", ("text",))
 
     bytes: Size
-    #: Oldest notes that left the scratchpad for it.
+    #: Number of oldest notes that left the scratchpad for this note.
     trimmed: Count = 0
-    #: On whose account; None: its agent's.
+    #: Actor on whose account the note was added; None: the agent.
     by: By | None = None
 
 
-class NotesCleared(Event):
+class NotesCleared(EventBody):
     """The scratchpad is empty."""
 
     event_type = "notes.cleared"
@@ -69,7 +69,7 @@ class NotesCleared(Event):
 class NewNote:
     #: JSON text, UTF-8.
     text: bytes
-    #: Of the text itself, UTF-8.
+    #: Bytes of the text itself, UTF-8.
     bytes: int
 
 
@@ -84,19 +84,19 @@ class ClearNotes(MemoryCommand):
     pass
 
 
-def limit(state: ThreadState) -> int:
-    """How many lines the thread keeps."""
+def get_max_notes(state: ThreadState) -> int:
+    """Return the most notes that the thread's scratchpad keeps."""
     return state.config.max_notes or DEFAULT_MAX_NOTES
 
 
-def add_notes(decision: Decision, command: AddNotes, pages: PageTable) -> None:
+def decide_add_notes(decision: Decision, command: AddNotes, pages: PageTable) -> None:
     """Add lines; beyond `max_notes` the oldest leave the scratchpad, not the journal.
 
     Emits note.added, one a line.
     """
-    held = len(NOTES.value(decision.state).lines)
+    held = len(NOTES.get_current(decision.state).lines)
     for note in command.notes:
-        trimmed = max(0, held + 1 - limit(decision.state))
+        trimmed = max(0, held + 1 - get_max_notes(decision.state))
         held += 1 - trimmed
         decision.emit(
             NoteAdded(bytes=note.bytes, trimmed=trimmed, by=command.by),
@@ -104,28 +104,30 @@ def add_notes(decision: Decision, command: AddNotes, pages: PageTable) -> None:
         )
 
 
-def clear_notes(decision: Decision, command: ClearNotes, pages: PageTable) -> None:
+def decide_clear_notes(
+    decision: Decision, command: ClearNotes, pages: PageTable
+) -> None:
     """Empty the scratchpad. Emits notes.cleared, or nothing when it is empty."""
-    if count := len(NOTES.value(decision.state).lines):
+    if count := len(NOTES.get_current(decision.state).lines):
         decision.emit(NotesCleared(count=count))
 
 
-def added(state: ThreadState, event: NoteAdded) -> ThreadState:
-    lines, size = NOTES.value(state)
+def apply_note_added(state: ThreadState, event: NoteAdded) -> ThreadState:
+    lines, size = NOTES.get_current(state)
     for _ in range(event.trimmed):
         # rpds' stub misses that these are methods.
         size -= lines.peek().bytes  # type: ignore[operator]
         lines = lines.dequeue()  # type: ignore[call-arg]
     lines = lines.enqueue(Note(state.clock + 1, event.bytes))
-    return NOTES.changed(state, Scratchpad(lines, size + event.bytes))
+    return NOTES.replace_value(state, Scratchpad(lines, size + event.bytes))
 
 
-def cleared(state: ThreadState, event: NotesCleared) -> ThreadState:
-    return NOTES.changed(state, Scratchpad())
+def apply_notes_cleared(state: ThreadState, event: NotesCleared) -> ThreadState:
+    return NOTES.replace_value(state, Scratchpad())
 
 
 def _to_json(after: Scratchpad, before: Scratchpad) -> dict[str, Any]:
-    """Notes as [how many of the older ones' last stay, those that follow them]."""
+    """Convert notes to [number of the older notes' last that stay, new notes]."""
     old, new = [*before.lines], [*after.lines]
     newest = old[-1].clock if old else -1
     shared = sum(1 for note in new if note.clock <= newest)
@@ -144,8 +146,8 @@ def _from_json(plain: Mapping[str, Any], before: Scratchpad) -> Scratchpad:
     return Scratchpad(lines, plain["note_bytes"])
 
 
-def _without(scratchpad: Scratchpad, gone: Erased) -> Scratchpad:
-    stay = [note for note in scratchpad.lines if not gone.at(note.clock)]
+def _remove_erased(scratchpad: Scratchpad, gone: ErasedPlaces) -> Scratchpad:
+    stay = [note for note in scratchpad.lines if not gone.has_clock(note.clock)]
     if len(stay) == len(scratchpad.lines):
         return scratchpad
     return Scratchpad(Queue(stay), sum(note.bytes for note in stay))
@@ -156,7 +158,7 @@ NOTES = Slice(
     empty=Scratchpad(),
     to_json=_to_json,
     from_json=_from_json,
-    without=_without,
+    without=_remove_erased,
     measures={
         "notes": Measure(read=lambda scratchpad: len(scratchpad.lines)),
         "note_bytes": Measure(
@@ -166,9 +168,9 @@ NOTES = Slice(
     },
     records=lambda scratchpad: scratchpad.lines,
 )
-PART = Part(
-    commands={AddNotes: add_notes, ClearNotes: clear_notes},
-    events={NoteAdded: added, NotesCleared: cleared},
+PART = KernelPart(
+    commands={AddNotes: decide_add_notes, ClearNotes: decide_clear_notes},
+    events={NoteAdded: apply_note_added, NotesCleared: apply_notes_cleared},
     slice=NOTES,
     limits={"max_notes": Capacity(DEFAULT_MAX_NOTES, most=10_000)},
 )

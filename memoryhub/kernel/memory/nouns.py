@@ -1,6 +1,7 @@
-"""The nouns of working memory, a line each, and what follows from their slices. Pure.
+"""The nouns of working memory, and the tables built from their slices. Pure.
 
-What acts on all nouns of a thread (threads, checkpoints, erasing) stands in `registry`.
+Parts that act on all nouns of a thread (threads, checkpoints, erasing) are listed in
+`registry`.
 """
 
 from __future__ import annotations
@@ -11,65 +12,65 @@ from typing import Annotated, Any
 from pydantic import Field
 
 from memoryhub.kernel.memory import keys, notes, tasks
-from memoryhub.kernel.parts import Capacity, Part
-from memoryhub.kernel.slices import Measure, MeasurePlace, Moved, Slice
-from memoryhub.kernel.state.bodies import Ours
+from memoryhub.kernel.parts import Capacity, KernelPart
+from memoryhub.kernel.slices import Measure, MeasurePlace, RecordMoves, Slice
+from memoryhub.kernel.state.bodies import ServerMade
 from memoryhub.kernel.state.working_memory import Contents
 
-NOUNS: tuple[Part, ...] = (
+NOUNS: tuple[KernelPart, ...] = (
     keys.PART,
     tasks.PART,
     notes.PART,
 )
 
-#: By name, what they keep in working memory.
+#: Slices that the nouns keep in working memory, by name.
 SLICES: dict[str, Slice[Any]] = {
     noun.slice.name: noun.slice for noun in NOUNS if noun.slice is not None
 }
-#: What of a checkpoint is restored unless parts are named, and what may be named.
+#: Parts that a restore takes from a checkpoint by default, and parts it may name.
 RESTORED: tuple[str, ...] = ("keys", *SLICES)
 RESTORABLE: tuple[str, ...] = (*RESTORED, "frames")
 
-#: What bounds each noun, by the name of the setting.
+#: Capacity of each noun, by the name of its setting.
 LIMITS: dict[str, Capacity] = {
     n: each for noun in NOUNS for n, each in noun.limits.items()
 }
 
 
-def _measures(place: MeasurePlace) -> Iterator[tuple[Slice[Any], str, Measure]]:
+def _iter_measures(place: MeasurePlace) -> Iterator[tuple[Slice[Any], str, Measure]]:
     for part in SLICES.values():
         for name, measure in part.measures.items():
             if place in measure.places:
                 yield part, name, measure
 
 
-def measured(contents: Contents, place: MeasurePlace) -> dict[str, Any]:
-    """What is reported of the contents at a place, keys left out."""
+def measure_contents(contents: Contents, place: MeasurePlace) -> dict[str, Any]:
+    """Compute the measures of the contents reported at a place, keys left out."""
     return {
         name: measure.read(part.get(contents))
-        for part, name, measure in _measures(place)
+        for part, name, measure in _iter_measures(place)
     }
 
 
-def counts(contents: Contents) -> dict[str, Any]:
-    """What a checkpoint says of its contents; keys not yet swept included."""
-    return {"keys": len(contents.keys), **measured(contents, "checkpoint")}
+def count_contents(contents: Contents) -> dict[str, Any]:
+    """Count the contents for a checkpoint event; keys not yet swept included."""
+    return {"keys": len(contents.keys), **measure_contents(contents, "checkpoint")}
 
 
-def measured_fields(place: MeasurePlace) -> dict[str, Any]:
-    """The same as fields of a body, by the names of the slices: each with its type."""
-    found = sorted(_measures(place), key=lambda each: each[0].name)
+def build_measured_fields(place: MeasurePlace) -> dict[str, Any]:
+    """Build the body fields of the measures at a place: name to type, by slice name."""
+    found = sorted(_iter_measures(place), key=lambda each: each[0].name)
     return {name: measure.kind for _, name, measure in found}
 
 
-#: Fields of `checkpoint.restored`: how many records of a slice went and came.
-MOVED: dict[str, Any] = {
-    part.name: Annotated[int, Ours(), Field(default=0)]
+#: Fields of `checkpoint.restored`: number of a slice's records that left and came.
+MOVED_FIELDS: dict[str, Any] = {
+    part.name: Annotated[int, ServerMade(), Field(default=0)]
     for part in SLICES.values()
     if part.many
 }
 
 
-def moved(found: Mapping[str, Moved]) -> dict[str, Any]:
-    """Those fields, of what differs by slice."""
-    return {name: sum(found.get(name, ())) for name in MOVED}
+def build_moved_fields(found: Mapping[str, RecordMoves]) -> dict[str, Any]:
+    """Build the `checkpoint.restored` fields from the moved records by slice."""
+    return {name: sum(found.get(name, ())) for name in MOVED_FIELDS}

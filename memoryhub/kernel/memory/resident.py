@@ -1,4 +1,4 @@
-"""The working set as a checkpoint holds it, and how it comes back. Pure."""
+"""The working set in checkpoints: keeping and restoring it. Pure."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from rpds import HashTrieMap
 from memoryhub.kernel.decision import Decision, PageTable
 from memoryhub.kernel.memory.checkpoint_events import CheckpointRestored, RefreshedPage
 from memoryhub.kernel.paging import entries, eviction, pins, weights
-from memoryhub.kernel.state.pages import Entry
+from memoryhub.kernel.state.pages import PageEntry
 from memoryhub.kernel.state.paging import Frame, Hot, Paging
 from memoryhub.kernel.state.state import ThreadState
 from memoryhub.kernel.state.working_memory import Resident
@@ -19,60 +19,65 @@ from memoryhub.kernel.state.working_memory import Resident
 Kept = TypeVar("Kept", Frame, Hot)
 
 
-class _Now(NamedTuple):
-    """What became of the pages that a checkpoint holds."""
+class _PageChanges(NamedTuple):
+    """Changes since a checkpoint of the pages that the checkpoint holds."""
 
     left_out: frozenset[str]
-    #: Entries of those that have changed since.
-    refreshed: Mapping[str, Entry]
+    #: Current entries, by page id, of pages that have changed since.
+    refreshed: Mapping[str, PageEntry]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Return:
-    """The working set to come back, as an event tells it."""
+class ResidentReturn:
+    """The working set to restore, in the form of the event's fields."""
 
     left_out: list[str]
     refreshed: list[RefreshedPage]
-    #: Whether it is another than that of now.
+    #: Whether the working set differs from the current working set.
     any: bool
 
 
-def of(paging: Paging) -> Resident:
-    """The working set of now; nothing is copied."""
+def build_resident(paging: Paging) -> Resident:
+    """Build the checkpoint's part of the current working set, without copying."""
     return Resident(paging.frames, paging.hot, paging.pins)
 
 
-def returning(state: ThreadState, resident: Resident, pages: PageTable) -> Return:
-    """What of a checkpoint's working set can come back, with the settings of now.
+def plan_return(
+    state: ThreadState, resident: Resident, pages: PageTable
+) -> ResidentReturn:
+    """Plan the return of a checkpoint's working set under the current settings.
 
-    At most one look for pages beyond the state. Raises PinBudgetError when its pins
-    hold more than they may.
+    Reads pages missing in the state with at most one query. Raises PinBudgetError when
+    the checkpoint's pins exceed `pin_share`.
     """
-    now = _now(state.paging, resident, pages)
-    after = _restored(state, resident, now)
+    now = _find_page_changes(state.paging, resident, pages)
+    after = _build_restored(state, resident, now)
     pins.require_share(after)
-    return Return(
+    return ResidentReturn(
         left_out=sorted(now.left_out),
         refreshed=[
             RefreshedPage(
-                page_id=page_id, entry=entries.entry_body(entry, thread=state.id)
+                page_id=page_id, entry=entries.build_entry_body(entry, thread=state.id)
             )
             for page_id, entry in sorted(now.refreshed.items())
         ],
-        any=_places(of(after)) != _places(of(state.paging)),
+        any=_build_comparison_key(build_resident(after))
+        != _build_comparison_key(build_resident(state.paging)),
     )
 
 
-def _now(paging: Paging, resident: Resident, pages: PageTable) -> _Now:
-    held: dict[str, Entry] = {
+def _find_page_changes(
+    paging: Paging, resident: Resident, pages: PageTable
+) -> _PageChanges:
+    held: dict[str, PageEntry] = {
         page_id: page.entry
         for kept in (resident.hot, resident.frames)
         for page_id, page in kept.items()
     }
-    current = {page_id: _current(paging, page_id) for page_id in held}
+    current = {page_id: _find_current_entry(paging, page_id) for page_id in held}
     unknown = sorted(page_id for page_id, entry in current.items() if entry is None)
-    current |= pages.entries(unknown)
-    return _Now(
+    current |= pages.list_entries(unknown)
+    return _PageChanges(
         left_out=frozenset(each for each in held if current.get(each) is None),
         refreshed={
             page_id: entry
@@ -82,39 +87,41 @@ def _now(paging: Paging, resident: Resident, pages: PageTable) -> _Now:
     )
 
 
-def _current(paging: Paging, page_id: str) -> Entry | None:
-    """The entry, if it need not be looked up."""
+def _find_current_entry(paging: Paging, page_id: str) -> PageEntry | None:
+    """Find a page's current entry in the state; None if only its row has it."""
     page = paging.frames.get(page_id) or paging.hot.get(page_id)
     return page.entry if page else paging.tlb.find(page_id)
 
 
-def _places(resident: Resident) -> tuple[object, ...]:
-    """What of a working set counts as being the same one."""
+def _build_comparison_key(resident: Resident) -> tuple[object, ...]:
+    """Build the key by which two working sets are compared."""
     frames = {name: (f.level, f.mapped_seq) for name, f in resident.frames.items()}
     return frames, {*resident.hot}, {*resident.pins}
 
 
-def returned(
+def restore_paging(
     state: ThreadState, resident: Resident, event: CheckpointRestored
 ) -> Paging:
-    """The paging with that working set back, and nothing in the TLB."""
+    """Return the paging state with the working set restored and an empty TLB."""
     refreshed = {
-        each.page_id: entries.entry_of(each.page_id, each.entry, thread=state.id)
+        each.page_id: entries.build_entry(each.page_id, each.entry, thread=state.id)
         for each in event.refreshed
     }
-    now = _Now(left_out=frozenset(event.left_out), refreshed=refreshed)
-    return _restored(state, resident, now)
+    now = _PageChanges(left_out=frozenset(event.left_out), refreshed=refreshed)
+    return _build_restored(state, resident, now)
 
 
-def _restored(state: ThreadState, resident: Resident, now: _Now) -> Paging:
+def _build_restored(
+    state: ThreadState, resident: Resident, now: _PageChanges
+) -> Paging:
     paging, clock = state.paging, state.clock + 1
     frames = {
-        name: _reframed(frame, now.refreshed.get(name, frame.entry), clock)
-        for name, frame in _staying(resident.frames, now).items()
+        name: _refresh_frame(frame, now.refreshed.get(name, frame.entry), clock)
+        for name, frame in _filter_staying(resident.frames, now).items()
     }
     hot = {
         name: page._replace(entry=now.refreshed.get(name, page.entry))
-        for name, page in _staying(resident.hot, now).items()
+        for name, page in _filter_staying(resident.hot, now).items()
     }
     held = {name: True for name in resident.pins if name in frames}
     return paging._replace(
@@ -126,16 +133,16 @@ def _restored(state: ThreadState, resident: Resident, now: _Now) -> Paging:
     )
 
 
-def _staying(kept: HashTrieMap[str, Kept], now: _Now) -> dict[str, Kept]:
+def _filter_staying(kept: HashTrieMap[str, Kept], now: _PageChanges) -> dict[str, Kept]:
     return {name: page for name, page in kept.items() if name not in now.left_out}
 
 
-def _reframed(frame: Frame, entry: Entry, clock: int) -> Frame:
-    """The frame with the entry of now, at a level that it still has."""
+def _refresh_frame(frame: Frame, entry: PageEntry, clock: int) -> Frame:
+    """Return a frame with its page's current entry, at a level that still exists."""
     same = entry.version == frame.entry.version
-    level = entry.at_most(frame.level if same else 0)
+    level = entry.pick_level(frame.level if same else 0)
     parts = frame.parts if same else ()
-    tokens = weights.weight(entry, level, recalled=frame.recalled)
+    tokens = weights.weigh_page(entry, level, recalled=frame.recalled)
     if parts:
         tokens = frame.tokens
     return frame._replace(
@@ -144,5 +151,5 @@ def _reframed(frame: Frame, entry: Entry, clock: int) -> Frame:
 
 
 def fit(decision: Decision) -> None:
-    """Let go of what the settings of now have no room for."""
+    """Evict pages for which the current settings have no room."""
     eviction.shrink(decision, cause="restore")

@@ -1,4 +1,4 @@
-"""The task's state: set, updated, cleared. Pure. Verbs decide, participles fold."""
+"""The task: deciding and folding its setting, updates and removal. Pure."""
 
 from __future__ import annotations
 
@@ -11,10 +11,10 @@ from pydantic import Field
 from memoryhub.errors import StaleError, TaskNotFoundError
 from memoryhub.kernel.decision import Decision, PageTable
 from memoryhub.kernel.memory.memory_commands import ANY_VERSION, Expected, MemoryCommand
-from memoryhub.kernel.parts import Part
+from memoryhub.kernel.parts import KernelPart
 from memoryhub.kernel.slices import Measure, Slice
-from memoryhub.kernel.state.bodies import Event, Flag, Searched, Token
-from memoryhub.kernel.state.erased import Erased
+from memoryhub.kernel.state.bodies import EventBody, Flag, SearchSpec, Token
+from memoryhub.kernel.state.erased import ErasedPlaces
 from memoryhub.kernel.state.state import ThreadState
 
 TaskStatus = Literal[
@@ -25,20 +25,20 @@ TaskField = Literal[
     "description", "current_step", "progress_percent", "started_at", "data"
 ]
 TASK_FIELDS: tuple[TaskField, ...] = get_args(TaskField)
-#: What its fields hold at most; progress is in percent, from 0 to 100.
+#: Largest values of the task's fields; progress is in percent, from 0 to 100.
 MAX_STEP: Final = 1_000_000
 MAX_DESCRIPTION_BYTES: Final = 4 * 1024
-#: Canonical UTF-8.
+#: Bytes of canonical UTF-8.
 MAX_DATA_BYTES: Final = 64 * 1024
 
 
 class Task(NamedTuple):
-    """The state of the task. Its fields lie in payloads; None: there is none."""
+    """State of the task. The texts of fields lie in payloads; None: no such field."""
 
     status: TaskStatus
-    #: Of the event that last set or updated it.
+    #: Clock of the event that last set or updated the task.
     version: int
-    #: Of the events whose payloads hold them.
+    #: Clocks of the events whose payloads hold the fields.
     description: int | None = None
     current_step: int | None = None
     progress_percent: int | None = None
@@ -46,49 +46,49 @@ class Task(NamedTuple):
     data: int | None = None
 
 
-class TaskSet(Event):
-    """The task's state as a whole. Payload: all but its status."""
+class TaskSet(EventBody):
+    """The task was set as a whole. Payload: all fields but the status."""
 
     event_type = "task.set"
     sealed = True
-    searched = Searched("task", ("description", "current_step", "data"))
+    searched = SearchSpec("task", ("description", "current_step", "data"))
 
     status: TaskStatus
-    #: Which fields the payload has.
+    #: Fields in the payload.
     fields: list[TaskField] = Field(default_factory=list)
 
 
-class TaskUpdated(Event):
-    """Fields of the task changed; what is absent stays. Payload: all but the status."""
+class TaskUpdated(EventBody):
+    """Fields of the task changed; absent fields stay. Payload: all but the status."""
 
     event_type = "task.updated"
     sealed = True
-    searched = Searched("task", ("description", "current_step", "data"))
+    searched = SearchSpec("task", ("description", "current_step", "data"))
 
     status: TaskStatus | None = None
     fields: list[TaskField] = Field(default_factory=list)
     cleared: list[TaskField] = Field(default_factory=list)
 
 
-class TaskCleared(Event):
-    """There is no task any more."""
+class TaskCleared(EventBody):
+    """The task was removed."""
 
     event_type = "task.cleared"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SetTask(MemoryCommand):
-    """The task as a whole; a start that is not said is now."""
+    """Set the task as a whole; an absent start is the present instant."""
 
     status: TaskStatus = "pending"
-    #: By field: JSON text, UTF-8; `null` for a start that is said to be none.
+    #: JSON text by field, UTF-8; `null` for a task explicitly without a start.
     fields: dict[TaskField, bytes] = field(default_factory=dict)
     expected: Expected = ANY_VERSION
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class UpdateTask(MemoryCommand):
-    """Fields of the task; those not named stay."""
+    """Change fields of the task; fields not named stay."""
 
     status: TaskStatus | None = None
     fields: dict[TaskField, bytes] = field(default_factory=dict)
@@ -101,73 +101,79 @@ class ClearTask(MemoryCommand):
     expected: Expected = ANY_VERSION
 
 
-def set_task(decision: Decision, command: SetTask, pages: PageTable) -> None:
-    """Set the whole of it. Emits task.set. Raises StaleError."""
-    _require(decision, command.expected)
+def decide_set_task(decision: Decision, command: SetTask, pages: PageTable) -> None:
+    """Set the task as a whole. Emits task.set. Raises StaleError."""
+    _require_expected(decision, command.expected)
     now = f'"{decision.at.isoformat()}"'.encode()
     fields = {"started_at": now, **command.fields}
     decision.emit(
-        TaskSet(status=command.status, fields=sorted(fields)), _payload(fields)
+        TaskSet(status=command.status, fields=sorted(fields)), _build_payload(fields)
     )
 
 
-def update_task(decision: Decision, command: UpdateTask, pages: PageTable) -> None:
-    """Change the fields that were sent; the rest stays, whoever changed it meanwhile.
+def decide_update_task(
+    decision: Decision, command: UpdateTask, pages: PageTable
+) -> None:
+    """Change the fields that were sent; other fields keep concurrent changes.
 
-    Emits task.updated, also when nothing changes: it is a heartbeat. Raises
+    Emits task.updated, also when nothing changes, as a heartbeat. Raises
     TaskNotFoundError, StaleError.
     """
-    if TASK.value(decision.state) is None:
+    if TASK.get_current(decision.state) is None:
         raise TaskNotFoundError
-    _require(decision, command.expected)
+    _require_expected(decision, command.expected)
     decision.emit(
         TaskUpdated(
             status=command.status,
             fields=sorted(command.fields),
             cleared=sorted(command.cleared),
         ),
-        _payload(command.fields),
+        _build_payload(command.fields),
     )
 
 
-def clear_task(decision: Decision, command: ClearTask, pages: PageTable) -> None:
+def decide_clear_task(decision: Decision, command: ClearTask, pages: PageTable) -> None:
     """Remove the task. Emits task.cleared, or nothing. Raises StaleError."""
-    _require(decision, command.expected)
-    if TASK.value(decision.state) is not None:
+    _require_expected(decision, command.expected)
+    if TASK.get_current(decision.state) is not None:
         decision.emit(TaskCleared())
 
 
-def _require(decision: Decision, expected: Expected) -> None:
-    task = TASK.value(decision.state)
-    version = None if task is None else decision.state.seq_of(task.version)
+def _require_expected(decision: Decision, expected: Expected) -> None:
+    task = TASK.get_current(decision.state)
+    version = None if task is None else decision.state.to_seq(task.version)
     seen = None if expected.absent else expected.version
     if (expected.absent or seen is not None) and version != seen:
         raise StaleError(version=version)
 
 
-def _payload(fields: Mapping[TaskField, bytes]) -> bytes:
+def _build_payload(fields: Mapping[TaskField, bytes]) -> bytes:
     parts = [f'"{name}":'.encode() + text for name, text in sorted(fields.items())]
     return b"{" + b",".join(parts) + b"}"
 
 
-def was_set(state: ThreadState, event: TaskSet) -> ThreadState:
+def apply_task_set(state: ThreadState, event: TaskSet) -> ThreadState:
     clock = state.clock + 1
     told_here = dict.fromkeys(event.fields, clock)
-    return TASK.changed(state, Task(status=event.status, version=clock, **told_here))
+    return TASK.replace_value(
+        state, Task(status=event.status, version=clock, **told_here)
+    )
 
 
-def updated(state: ThreadState, event: TaskUpdated) -> ThreadState:
-    task = TASK.value(state)
+def apply_task_updated(state: ThreadState, event: TaskUpdated) -> ThreadState:
+    task = TASK.get_current(state)
     assert task is not None
     clock = state.clock + 1
     changes: dict[str, Any] = dict.fromkeys(event.fields, clock)
     changes |= dict.fromkeys(event.cleared, None)
     status = event.status or task.status
-    return TASK.changed(state, task._replace(status=status, version=clock, **changes))
+    return TASK.replace_value(
+        state, task._replace(status=status, version=clock, **changes)
+    )
 
 
-def cleared(state: ThreadState, event: TaskCleared) -> ThreadState:
-    return TASK.changed(state, None)
+def apply_task_cleared(state: ThreadState, event: TaskCleared) -> ThreadState:
+    return TASK.replace_value(state, None)
 
 
 def _to_json(after: Task | None, before: Task | None) -> dict[str, Any]:
@@ -178,12 +184,12 @@ def _from_json(plain: Mapping[str, Any], before: Task | None) -> Task | None:
     return None if plain["task"] is None else Task._make(plain["task"])
 
 
-def _without(task: Task | None, gone: Erased) -> Task | None:
+def _remove_erased(task: Task | None, gone: ErasedPlaces) -> Task | None:
     if task is None:
         return None
-    if gone.at(task.description):
+    if gone.has_clock(task.description):
         task = task._replace(description=None)
-    return task._replace(data=None) if gone.at(task.data) else task
+    return task._replace(data=None) if gone.has_clock(task.data) else task
 
 
 TASK: Slice[Task | None] = Slice(
@@ -191,7 +197,7 @@ TASK: Slice[Task | None] = Slice(
     empty=None,
     to_json=_to_json,
     from_json=_from_json,
-    without=_without,
+    without=_remove_erased,
     measures={
         "has_task": Measure(
             read=lambda task: task is not None,
@@ -207,16 +213,16 @@ TASK: Slice[Task | None] = Slice(
     records=lambda task: () if task is None else (task,),
     many=False,
 )
-PART = Part(
+PART = KernelPart(
     commands={
-        SetTask: set_task,
-        UpdateTask: update_task,
-        ClearTask: clear_task,
+        SetTask: decide_set_task,
+        UpdateTask: decide_update_task,
+        ClearTask: decide_clear_task,
     },
     events={
-        TaskSet: was_set,
-        TaskUpdated: updated,
-        TaskCleared: cleared,
+        TaskSet: apply_task_set,
+        TaskUpdated: apply_task_updated,
+        TaskCleared: apply_task_cleared,
     },
     slice=TASK,
 )

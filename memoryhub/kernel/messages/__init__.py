@@ -1,1 +1,1 @@
-"""Messages: one reading of every shape, and three ways to write them. Pure."""
+"""Messages: one reader of every shape, and writers for three APIs. Pure."""

@@ -1,6 +1,6 @@
-"""Chat completions: how they take messages. Pure.
+"""Writer of messages for chat completions. Pure.
 
-Tools speak text only there: their pictures stand in a user's message after them.
+Tool messages have text only: pictures of a result stand in a user's message after it.
 """
 
 from __future__ import annotations
@@ -10,8 +10,15 @@ from collections.abc import Sequence
 from typing import Any
 
 from memoryhub.kernel.messages import pieces
-from memoryhub.kernel.messages.message import Medium, Part
-from memoryhub.kernel.messages.pieces import Answer, Format, Json, Speech, Use, written
+from memoryhub.kernel.messages.message import Medium, MessagePart
+from memoryhub.kernel.messages.pieces import (
+    CallAnswer,
+    Json,
+    MessageFormat,
+    MessageSpeech,
+    NamedCall,
+    dump_strict,
+)
 
 _SOUNDS = {
     "audio/wav": "wav",
@@ -22,118 +29,122 @@ _SOUNDS = {
 }
 
 
-def _message(speech: Speech) -> str:
-    content = _speech(speech) if speech.role == "assistant" else _content(speech)
+def _write_message(speech: MessageSpeech) -> str:
+    content = (
+        _build_speech(speech) if speech.role == "assistant" else _build_content(speech)
+    )
     if not content:
         return ""
     named = {"name": speech.name} if speech.name else {}
-    return written({"role": speech.role, "content": content, **named})
+    return dump_strict({"role": speech.role, "content": content, **named})
 
 
-def _content(speech: Speech) -> str | list[Json]:
-    return pieces.content(speech.parts, _medium, text="text")
+def _build_content(speech: MessageSpeech) -> str | list[Json]:
+    return pieces.build_content(speech.parts, _build_medium, text="text")
 
 
-def _speech(speech: Speech) -> str | list[Json]:
+def _build_speech(speech: MessageSpeech) -> str | list[Json]:
     if not speech.refusal:
-        return pieces.spoken(speech)
-    text = pieces.spoken(speech._replace(refusal=None))
+        return pieces.render_speech(speech)
+    text = pieces.render_speech(speech._replace(refusal=None))
     first = [{"type": "text", "text": text}] if text else []
     return [*first, {"type": "refusal", "refusal": speech.refusal}]
 
 
-def _medium(part: Part) -> Json | None:
-    """A part of its own kind, if a user's message may have it."""
+def _build_medium(part: MessagePart) -> Json | None:
+    """Build a part for a medium; None if a user's message cannot have it."""
     medium = part.medium
     if medium is None:
         return None
-    if part.kind == "image" and (url := pieces.image_url(medium)):
+    if part.kind == "image" and (url := pieces.build_image_url(medium)):
         stated = medium.detail in pieces.DETAILS
-        # Responses want one in any case; here that goes without saying.
+        # Responses require a detail; chat completions default to auto.
         stated &= medium.detail != "auto" or part.vendor == "chat"
         detail = {"detail": medium.detail} if stated else {}
         return {"type": "image_url", "image_url": {"url": url, **detail}}
     if (
         part.kind == "audio"
-        and (found := pieces.encoded(medium))
+        and (found := pieces.get_encoded(medium))
         and found[0] in _SOUNDS
     ):
         sound = {"data": found[1], "format": _SOUNDS[found[0]]}
         return {"type": "input_audio", "input_audio": sound}
-    if part.kind == "file" and (file := _file(medium, part.vendor)):
+    if part.kind == "file" and (file := _build_file(medium, part.vendor)):
         return {"type": "file", "file": file}
     return None
 
 
-def _file(medium: Medium, vendor: str | None) -> Json | None:
+def _build_file(medium: Medium, vendor: str | None) -> Json | None:
     if medium.file_id and vendor in pieces.OPENAI:
         return {"file_id": medium.file_id}
-    data = pieces.pdf_data(medium)
+    data = pieces.build_pdf_url(medium)
     return {"file_data": data, "filename": medium.name or "file.pdf"} if data else None
 
 
-def _uses(heads: Sequence[tuple[Speech, Sequence[Use]]]) -> list[str]:
-    """All calls are of one message, whose first text has what is said beside them."""
-    texts = [",".join(_use(use) for use in uses) for _, uses in heads]
+def _write_calls(
+    heads: Sequence[tuple[MessageSpeech, Sequence[NamedCall]]],
+) -> list[str]:
+    """Write all calls of one message; the first text begins with the speech."""
+    texts = [",".join(_write_call(use) for use in uses) for _, uses in heads]
     speech = heads[0][0]
-    opened: Json = {"role": "assistant", "content": _speech(speech) or None}
+    opened: Json = {"role": "assistant", "content": _build_speech(speech) or None}
     if speech.name:
         opened["name"] = speech.name
-    texts[0] = f'{written(opened)[:-1]},"tool_calls":[{texts[0]}'
+    texts[0] = f'{dump_strict(opened)[:-1]},"tool_calls":[{texts[0]}'
     texts[-1] += "]}"
     return texts
 
 
-def _use(use: Use) -> str:
+def _write_call(use: NamedCall) -> str:
     found: Json = {"id": use.id, "type": "function"}
     if use.call.kind == "custom":
         found["type"] = "custom"
         found["custom"] = {"name": use.name, "input": use.call.arguments}
     else:
         found["function"] = {"name": use.name, "arguments": use.arguments}
-    # Where some providers keep the signature of a thought.
-    extra = pieces.sent_in(use.call, "chat").get("extra_content")
+    # Some providers keep the signature of a thought here.
+    extra = pieces.get_sent(use.call, "chat").get("extra_content")
     if use.signed and isinstance(extra, dict) and extra:
         found["extra_content"] = extra
-    return written(found)
+    return dump_strict(found)
 
 
-def _answers(answers: Sequence[Answer]) -> list[str]:
+def _write_answers(answers: Sequence[CallAnswer]) -> list[str]:
     return [
-        written(
+        dump_strict(
             {
                 "role": "tool",
                 "tool_call_id": each.use.id,
-                "content": pieces.answered(each),
+                "content": pieces.render_answer(each),
             }
         )
         for each in answers
     ]
 
 
-def _aside(answer: Answer) -> Sequence[Part]:
-    media = [part for part in answer.parts if _medium(part)]
-    about = Part(kind="text", words=f"[from the result of {answer.use.name}]")
+def _list_aside(answer: CallAnswer) -> Sequence[MessagePart]:
+    media = [part for part in answer.parts if _build_medium(part)]
+    about = MessagePart(kind="text", words=f"[from the result of {answer.use.name}]")
     return [about, *media] if media else ()
 
 
-def _thought(sent: Any) -> Json | None:
-    """None is signed there."""
+def _parse_thought(sent: Any) -> Json | None:
+    """Return None: chat completions have no signed thoughts."""
     return None
 
 
-def _tool(tool: Json) -> Json:
-    return {"type": "function", "function": pieces.function(tool)}
+def _build_tool(tool: Json) -> Json:
+    return {"type": "function", "function": pieces.get_function(tool)}
 
 
-CHAT = Format(
+CHAT = MessageFormat(
     field="messages",
-    message=_message,
-    uses=_uses,
-    answers=_answers,
-    aside=_aside,
-    thought=_thought,
-    tool=_tool,
-    # Servers have refused longer ones.
+    message=_write_message,
+    uses=_write_calls,
+    answers=_write_answers,
+    aside=_list_aside,
+    thought=_parse_thought,
+    tool=_build_tool,
+    # Servers have refused longer ids.
     call_id=re.compile("[!-~]{1,40}"),
 )

@@ -1,4 +1,4 @@
-"""Ids of calls, and names of tools and people, such as an API takes them. Pure."""
+"""Ids of calls, and names of tools and people, in the form an API takes. Pure."""
 
 from __future__ import annotations
 
@@ -9,17 +9,20 @@ from collections.abc import Iterable
 from dataclasses import dataclass, field
 from string import ascii_lowercase, digits
 
-from memoryhub.kernel.messages.pieces import Format
+from memoryhub.kernel.messages.pieces import MessageFormat
 
 _NAME = re.compile("[A-Za-z0-9_-]{1,64}")
 _OTHER = re.compile("[^A-Za-z0-9_-]")
 _ALPHABET = digits + ascii_lowercase
-#: Some servers take ids of this length only.
+#: Length of call ids; some servers take no other.
 _ID_LENGTH = 9
 
 
 class Names:
-    """Names as a request may have them, and what each means. Those given go first."""
+    """Names as a request may have them, with their originals.
+
+    The names given to the constructor are written before all others.
+    """
 
     def __init__(self, names: Iterable[str] = ()) -> None:
         self._written = dict[str, str]()
@@ -27,60 +30,61 @@ class Names:
         listed = sorted({*names}, key=lambda name: (not _NAME.fullmatch(name), name))
         alike = Counter(_OTHER.sub("_", name) for name in listed)
         for name in listed:
-            self._keep(name, ambiguous=alike[_OTHER.sub("_", name)] > 1)
+            self._add_name(name, ambiguous=alike[_OTHER.sub("_", name)] > 1)
 
-    def written(self, name: str) -> str:
+    def to_written(self, name: str) -> str:
         """Return a name as it stands in the request."""
-        return self._written.get(name) or self._keep(name, ambiguous=False)
+        return self._written.get(name) or self._add_name(name, ambiguous=False)
 
-    def meant(self, written: str) -> str:
-        """Return the name that somebody means who has read the request."""
+    def to_original(self, written: str) -> str:
+        """Return the original of a name read from the request."""
         return self._meant.get(written, written)
 
-    def _keep(self, name: str, *, ambiguous: bool) -> str:
+    def _add_name(self, name: str, *, ambiguous: bool) -> str:
         found = name
         if not _NAME.fullmatch(name):
             found = _OTHER.sub("_", name)
             cut = len(found) > 64 or not found.strip("_-")
             if cut or ambiguous or found in self._meant:
-                found = f"{found[:57]}_{_digest(name)[:6]}"
+                found = f"{found[:57]}_{_build_call_id(name)[:6]}"
         self._written[name] = found
         self._meant.setdefault(found, name)
         return found
 
 
 @dataclass(slots=True)
-class Ids:
-    """What is taken in one request: ids of calls, names of tools and people.
+class RequestIds:
+    """Ids of calls, and names of tools and people, taken in one request.
 
-    Kept for longer, a message keeps its ids also when what was before it has left.
+    If the object is kept between requests, a message keeps its ids even after earlier
+    messages have left.
     """
 
-    #: Of the tools that are defined, and of others that are called.
+    #: Names of the tools that are defined, and of others that are called.
     names: Names = field(default_factory=Names)
     people: Names = field(default_factory=Names)
-    #: Which place has an id: the seed of the message, and the number of the call.
+    #: Owner of each id: the seed of the message, and the number of the call.
     owners: dict[str, str] = field(default_factory=dict)
-    #: Names, as written, of the tools that are called.
+    #: Written names of the tools that are called.
     called: set[str] = field(default_factory=set)
-    #: Of calls by the ids that they came with, and of those made for results by place.
+    #: Names of calls by the ids they came with, and of calls made for results by place.
     called_by_id: dict[str, str] = field(default_factory=dict)
     called_at: dict[str, str] = field(default_factory=dict)
 
-    def claim(self, sent: str | None, place: str, form: Format) -> str:
-        """Return the id as it came, unless it is taken or none for this API."""
-        if sent and form.call_id.fullmatch(sent) and self._own(sent, place):
+    def claim_id(self, sent: str | None, place: str, form: MessageFormat) -> str:
+        """Return the sent id, or a new id if it is taken or invalid for the API."""
+        if sent and form.call_id.fullmatch(sent) and self._is_owner(sent, place):
             return sent
-        made = _digest(f"{place} {sent or ''}")
-        while not self._own(made, place):
-            made = _digest(made)
+        made = _build_call_id(f"{place} {sent or ''}")
+        while not self._is_owner(made, place):
+            made = _build_call_id(made)
         return made
 
-    def _own(self, call_id: str, place: str) -> bool:
+    def _is_owner(self, call_id: str, place: str) -> bool:
         return self.owners.setdefault(call_id, place) == place
 
 
-def _digest(seed: str) -> str:
+def _build_call_id(seed: str) -> str:
     raw = hashlib.blake2b(seed.encode(errors="replace"), digest_size=8).digest()
     number, found = int.from_bytes(raw), ""
     for _ in range(_ID_LENGTH):

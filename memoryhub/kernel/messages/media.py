@@ -1,6 +1,6 @@
-"""Media: pictures, sound, film and files of any shape, and what they weigh. Pure.
+"""Media: pictures, sound, film and files of any shape, and their tokens. Pure.
 
-Base64 is looked into for the size of a picture and is never text.
+Base64 is read only for the size of a picture and is never text.
 """
 
 from __future__ import annotations
@@ -11,18 +11,19 @@ from collections.abc import Iterator
 from itertools import chain
 from typing import Any, Literal, NamedTuple
 
-from memoryhub.kernel.messages.message import Medium, Message, Part, PartKind
-from memoryhub.kernel.text.json_text import dumped
+from memoryhub.kernel.messages.message import Medium, Message, MessagePart, PartKind
+from memoryhub.kernel.text.json_text import dump_json
 
-#: A picture's tokens: of its tiles, of itself, and where its size is not known.
+#: Tokens of a picture: per tile, fixed, and where its size is not known.
 _TILE, _TILE_PIXELS, _PICTURE, _PICTURE_UNKNOWN = 170, 512, 85, 765
 _PAGE = 1_500
 #: A user's audio is 1 token for each 100 ms (OpenAI, Realtime API, "Managing costs").
 _SECOND = 10
-#: What a picture's header takes; a JPEG may have its size behind a profile.
+#: Base64 characters read of a picture's header; a JPEG may have its size behind a
+#: profile.
 _HEADER, _LONG_HEADER = 64, 87_384
 
-#: The members that say the same in the shapes there are, the plainest first.
+#: Members with the same meaning in all known shapes, the plainest first.
 _MIME = ("mime_type", "mimeType", "media_type", "mediaType", "contentType")
 _DATA = ("data", "base64", "bytes", "file_data", "blob", "b64_json", "result")
 _URL = ("url", "uri", "file_url", "fileUri", "file_uri")
@@ -32,7 +33,7 @@ _NAME = ("filename", "file_name", "fileName", "name", "title")
 _WORDS = ("title", "context", "caption", "alt", "description", "transcript", "text")
 _SECONDS = ("seconds", "duration", "duration_seconds")
 _PAGES = ("pages", "page_count")
-#: Objects that only hold one of the above.
+#: Members whose object only holds other members of this list or the lists above.
 _WRAPPERS = frozenset({
     *("source", "input_audio", "file", "resource", "s3Location", "document"),
     *("inlineData", "inline_data", "fileData", "file_data", "image_url", "image"),
@@ -52,8 +53,8 @@ _MEMBERS = re.compile(
 )
 
 
-class Found(NamedTuple):
-    """A medium, what is said of it, and the members that are neither."""
+class FoundMedium(NamedTuple):
+    """A medium, its words, and the members that belong to neither."""
 
     kind: PartKind
     medium: Medium
@@ -61,17 +62,20 @@ class Found(NamedTuple):
     rest: dict[str, Any]
 
 
-def find(kind: PartKind, block: dict[str, Any]) -> Found:
-    """Read a medium out of an object of any shape; `kind` is what the shape says."""
-    fields = _gathered(block)
+def find_medium(kind: PartKind, block: dict[str, Any]) -> FoundMedium:
+    """Read a medium from an object of any shape; its shape implies `kind`."""
+    fields = _gather_fields(block)
     taken = dict[str, str]()
     source = fields.pop("source.type", None)
-    if source == "text" and (text := _text(fields, ("data",))):
+    if source == "text" and (text := _take_text(fields, ("data",))):
         taken["text"] = text
-    mime_type, form = _text(fields, _MIME), _text(fields, ("format",))
+    mime_type, form = _take_text(fields, _MIME), _take_text(fields, ("format",))
     for name in (*_DATA, *_URL, *_EITHER):
         value = fields.get(name)
-        if isinstance(value, str) and (held := _held(name, value)) not in taken:
+        if (
+            isinstance(value, str)
+            and (held := _classify_member(name, value)) not in taken
+        ):
             taken[held] = value
             del fields[name]
     if address := _DATA_URL.match(taken.get("base64", "")):
@@ -81,31 +85,31 @@ def find(kind: PartKind, block: dict[str, Any]) -> Found:
             kind = each
     if form and not mime_type:
         mime_type = f"{'application' if kind == 'file' else kind}/{form}"
-    title = _text(fields, _NAME)
+    title = _take_text(fields, _NAME)
     texts = [fields.pop(n) for n in _WORDS if isinstance(fields.get(n), str)]
-    width, height = _number(fields, ("width",)), _number(fields, ("height",))
+    width, height = _take_number(fields, ("width",)), _take_number(fields, ("height",))
     encoded = taken.get("base64")
     if encoded and kind == "image" and not (width and height):
-        width, height = _size(encoded) or (None, None)
-    pages = _number(fields, _PAGES)
+        width, height = _read_image_size(encoded) or (None, None)
+    pages = _take_number(fields, _PAGES)
     medium = Medium(
         mime_type=mime_type,
         url=taken.get("url"),
         base64=encoded,
-        file_id=_text(fields, _FILE_ID),
+        file_id=_take_text(fields, _FILE_ID),
         name=title,
         width=int(width) if width else None,
         height=int(height) if height else None,
-        seconds=_number(fields, _SECONDS),
+        seconds=_take_number(fields, _SECONDS),
         pages=int(pages) if pages else None,
-        detail=_text(fields, ("detail",)),
+        detail=_take_text(fields, ("detail",)),
     )
     words = "\n".join(filter(None, [*texts, taken.get("text")]))
-    return Found(kind, medium, words, fields)
+    return FoundMedium(kind, medium, words, fields)
 
 
-def _held(name: str, value: str) -> Literal["url", "base64", "text"]:
-    """What a member holds: an address, base64, or a text in place of it."""
+def _classify_member(name: str, value: str) -> Literal["url", "base64", "text"]:
+    """Return the kind of a member's value: an address, base64, or a text."""
     head = value[:256]
     if _DATA_URL.match(head):
         return "base64"
@@ -116,15 +120,15 @@ def _held(name: str, value: str) -> Literal["url", "base64", "text"]:
     return "text" if name in _DATA else "url"
 
 
-def of_address(text: str) -> Found | None:
-    """Read a text that is nothing but a `data:` address; None for any other."""
+def find_data_url(text: str) -> FoundMedium | None:
+    """Read the medium of a text that is a `data:` address; None for other texts."""
     if text.startswith("data:") and ";base64," in text[:300] and " " not in text[:300]:
-        return find("file", {"url": text})
+        return find_medium("file", {"url": text})
     return None
 
 
-def line(part: Part) -> str:
-    """Return the line that stands for a medium: `[image 400×100, png]`."""
+def render_line(part: MessagePart) -> str:
+    """Render the line that stands for a medium: `[image 400×100, png]`."""
     medium = part.medium or Medium()
     about = list[str]()
     if medium.width and medium.height:
@@ -143,8 +147,8 @@ def line(part: Part) -> str:
     return f"[{part.kind} {', '.join(about)}]" if about else f"[{part.kind}]"
 
 
-def weight(part: Part) -> int | None:
-    """Return the tokens of a medium; None where its words are what is counted."""
+def weigh_part(part: MessagePart) -> int | None:
+    """Return the tokens of a medium; None where its words are counted instead."""
     medium = part.medium
     if medium is None:
         return None
@@ -163,25 +167,25 @@ def weight(part: Part) -> int | None:
     return None
 
 
-def weights(message: Message) -> Iterator[tuple[Medium, int]]:
-    """Yield the media of a message that weigh more than their words, and how much."""
+def iter_weights(message: Message) -> Iterator[tuple[Medium, int]]:
+    """Yield the media of a message with their tokens, 0 where words are counted."""
     parts = chain(message.parts, *(each.parts for each in message.results))
     for part in parts:
         if part.medium is not None:
-            yield part.medium, weight(part) or 0
+            yield part.medium, weigh_part(part) or 0
 
 
-def json_words(value: Any) -> str:
-    """Return the JSON of a value as it was sent, base64 and signatures left out."""
-    text = dumped(value)
+def render_json_words(value: Any) -> str:
+    """Render the JSON of a value, with base64 and signatures left out."""
+    text = dump_json(value)
     if len(text) < 64:
         return text
     text = _MEMBERS.sub(lambda found: f'{found[1] or found[2]}…"', text)
-    return without_base64(_IN_JSON.sub(r"\1…", text) if ";base64," in text else text)
+    return remove_base64(_IN_JSON.sub(r"\1…", text) if ";base64," in text else text)
 
 
-def without_base64(text: str) -> str:
-    """Leave base64 out of a text: long `data:` addresses, long strings of JSON."""
+def remove_base64(text: str) -> str:
+    """Remove base64 from a text: long `data:` addresses, long strings of JSON."""
     if len(text) < 256:
         return text
     if ";base64," in text:
@@ -191,8 +195,8 @@ def without_base64(text: str) -> str:
     return text
 
 
-def decoded(text: str) -> bytes:
-    """Return the bytes of base64 of either alphabet; of what is none, none."""
+def decode_base64(text: str) -> bytes:
+    """Decode base64 of either alphabet; empty for a text that is no base64."""
     try:
         text = "".join(text.split()).translate({ord("-"): "+", ord("_"): "/"})
         return binascii.a2b_base64(text[: len(text) // 4 * 4])
@@ -200,11 +204,11 @@ def decoded(text: str) -> bytes:
         return b""
 
 
-def _gathered(block: dict[str, Any]) -> dict[str, Any]:
+def _gather_fields(block: dict[str, Any]) -> dict[str, Any]:
     """Return the members as those of one object; the outermost keep their names."""
     fields = dict[str, Any]()
-    for name, value in _fields(block):
-        # What is said twice is kept twice, but for the kinds of wrappers.
+    for name, value in _iter_fields(block):
+        # A member with two values keeps both, except the types of wrappers.
         if name not in fields or name == "type" or value == fields[name]:
             fields.setdefault(name, value)
         else:
@@ -212,8 +216,8 @@ def _gathered(block: dict[str, Any]) -> dict[str, Any]:
     return fields
 
 
-def _fields(block: dict[str, Any]) -> Iterator[tuple[str, Any]]:
-    """Members of a block and of the two objects that may wrap them, outermost first."""
+def _iter_fields(block: dict[str, Any]) -> Iterator[tuple[str, Any]]:
+    """Yield members of a block and of up to three wrapper levels, outermost first."""
     wrapped = [block]
     for _ in range(3):
         inner = list[dict[str, Any]]()
@@ -230,8 +234,8 @@ def _fields(block: dict[str, Any]) -> Iterator[tuple[str, Any]]:
         yield from each.items()
 
 
-def _text(fields: dict[str, Any], names: tuple[str, ...]) -> str | None:
-    """Take the first that is a text; a title stays, if it is not the name."""
+def _take_text(fields: dict[str, Any], names: tuple[str, ...]) -> str | None:
+    """Remove and return the first of these members that is a non-empty text."""
     for name in names:
         if isinstance(value := fields.get(name), str) and value:
             del fields[name]
@@ -239,7 +243,7 @@ def _text(fields: dict[str, Any], names: tuple[str, ...]) -> str | None:
     return None
 
 
-def _number(fields: dict[str, Any], names: tuple[str, ...]) -> float | None:
+def _take_number(fields: dict[str, Any], names: tuple[str, ...]) -> float | None:
     for name in names:
         value = fields.get(name)
         if isinstance(value, int | float) and not isinstance(value, bool):
@@ -249,25 +253,25 @@ def _number(fields: dict[str, Any], names: tuple[str, ...]) -> float | None:
     return None
 
 
-def _size(encoded: str) -> tuple[int, int] | None:
-    """Return width and height of a picture in base64; None of what is none."""
-    head = decoded(encoded[:_HEADER])
+def _read_image_size(encoded: str) -> tuple[int, int] | None:
+    """Return width and height of a picture in base64; None if its format is unknown."""
+    head = decode_base64(encoded[:_HEADER])
     if head.startswith(b"\x89PNG") and len(head) >= 24:
         return int.from_bytes(head[16:20]), int.from_bytes(head[20:24])
     if head.startswith(b"GIF8") and len(head) >= 10:
-        return _little(head[6:8]), _little(head[8:10])
+        return _parse_little_endian(head[6:8]), _parse_little_endian(head[8:10])
     if head.startswith(b"\xff\xd8"):
-        return _jpeg_size(decoded(encoded[:_LONG_HEADER]))
+        return _find_jpeg_size(decode_base64(encoded[:_LONG_HEADER]))
     if head[8:12] == b"WEBP" and len(head) >= 30:
-        return _webp_size(head)
+        return _find_webp_size(head)
     return None
 
 
-def _little(raw: bytes) -> int:
+def _parse_little_endian(raw: bytes) -> int:
     return int.from_bytes(raw, "little")
 
 
-def _jpeg_size(raw: bytes) -> tuple[int, int] | None:
+def _find_jpeg_size(raw: bytes) -> tuple[int, int] | None:
     """Walk from marker to marker up to the frame (ITU T.81, annex B)."""
     at = 2
     while at + 9 <= len(raw) and raw[at] == 0xFF:
@@ -280,14 +284,18 @@ def _jpeg_size(raw: bytes) -> tuple[int, int] | None:
     return None
 
 
-def _webp_size(head: bytes) -> tuple[int, int] | None:
-    """Read one of the three kinds of a first chunk (RFC 9649)."""
+def _find_webp_size(head: bytes) -> tuple[int, int] | None:
+    """Read the size from one of the three kinds of a first chunk (RFC 9649)."""
     kind, low = head[12:16], 0x3FFF
     if kind == b"VP8X":
-        return _little(head[24:27]) + 1, _little(head[27:30]) + 1
+        return _parse_little_endian(head[24:27]) + 1, _parse_little_endian(
+            head[27:30]
+        ) + 1
     if kind == b"VP8L":
-        bits = _little(head[21:25])
+        bits = _parse_little_endian(head[21:25])
         return (bits & low) + 1, (bits >> 14 & low) + 1
     if kind == b"VP8 ":
-        return _little(head[26:28]) & low, _little(head[28:30]) & low
+        return _parse_little_endian(head[26:28]) & low, _parse_little_endian(
+            head[28:30]
+        ) & low
     return None

@@ -1,7 +1,7 @@
-"""Message: what a slot's content says, whatever the shape it came in.
+"""Message: the contents of a slot, in one form for every shape.
 
-Pure. `reading` makes one of any JSON; text, weights, search, pages for people and the
-three writings are made of it. Content itself stays as it was sent.
+Pure. `reading` makes a message from any JSON. Text, weights, search, pages for people
+and the three writers use the message. The content itself stays as it was sent.
 """
 
 from __future__ import annotations
@@ -11,7 +11,8 @@ from typing import Any, Literal
 
 from memoryhub.kernel.state.events import Role
 
-#: Whose shape a part, call or thought came in; None for our own and for no one's.
+#: API whose shape a part, call or thought came in; None for our own or an unknown
+#: shape.
 Vendor = Literal["chat", "responses", "anthropic"]
 PartKind = Literal["text", "image", "audio", "video", "file", "data"]
 CallKind = Literal["function", "custom", "server"]
@@ -22,30 +23,32 @@ class Medium:
     """Pixels, sound, film or a file, by reference or as base64."""
 
     mime_type: str | None = None
-    #: Of an address the text of it; base64 and ids of files stand beside.
+    #: Address of the medium. Base64 and file ids have their own fields.
     url: str | None = None
     base64: str | None = None
     file_id: str | None = None
-    #: Of a file its name.
+    #: Name of a file.
     name: str | None = None
-    #: Pixels.
+    #: Size in pixels.
     width: int | None = None
     height: int | None = None
     seconds: float | None = None
     pages: int | None = None
-    #: Of an image in chat completions and Responses: low, high or auto.
+    #: Detail of an image in chat completions and Responses: low, high or auto.
     detail: str | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Part:
-    """A stretch of what is said."""
+class MessagePart:
+    """A piece of a message: a text, a medium or data."""
 
     kind: PartKind
-    #: What somebody gets who can't take the medium: text, transcript, caption, title.
+    #: Substitute for a medium that a reader can't take: text, transcript, caption,
+    #: title.
     words: str
     medium: Medium | None = None
-    #: As it came, and in whose shape: what the same vendor's writing keeps of it.
+    #: The part as it came, and the API of its shape; the same vendor's writer keeps
+    #: members of it.
     sent: Any = None
     vendor: Vendor | None = None
 
@@ -54,12 +57,12 @@ class Part:
 class Call:
     """A call of a tool."""
 
-    #: As a text; None where there is none.
+    #: Id of the call as a text; None if absent.
     id: str | None = None
     name: str | None = None
-    #: As they came, as text: of an object its JSON.
+    #: Arguments as they came, as text; an object as its JSON.
     arguments: str = ""
-    #: The same as an object, if they are one.
+    #: Arguments as an object, if they are an object.
     values: dict[str, Any] | None = None
     kind: CallKind = "function"
     sent: Any = None
@@ -68,13 +71,13 @@ class Call:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Result:
-    """What a call gave back."""
+    """The result of a call."""
 
-    #: Of the call; None where it does not say.
+    #: Id of the call; None if the result has none.
     id: str | None = None
-    #: Of the tool, if it says so.
+    #: Name of the tool, if the result has it.
     name: str | None = None
-    parts: tuple[Part, ...] = ()
+    parts: tuple[MessagePart, ...] = ()
     failed: bool = False
     sent: Any = None
     vendor: Vendor | None = None
@@ -82,9 +85,9 @@ class Result:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Thought:
-    """A reasoning or thinking item; opaque where it is signed."""
+    """A reasoning or thinking item; opaque if signed."""
 
-    #: What people may read of it, folded. Never written as text.
+    #: Text that people may read, folded in pages. No writer writes it as text.
     words: str = ""
     sent: Any = None
     vendor: Vendor | None = None
@@ -92,28 +95,28 @@ class Thought:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Message:
-    """What one slot says."""
+    """The contents of one slot."""
 
-    #: What the client says, else the shape's own, else the slot's type's, else None.
+    #: Role given by the client, else by the shape, else by the slot's type, else None.
     role: Role | None = None
-    #: Of the speaker.
+    #: Name of the speaker.
     name: str | None = None
-    parts: tuple[Part, ...] = ()
+    parts: tuple[MessagePart, ...] = ()
     calls: tuple[Call, ...] = ()
     results: tuple[Result, ...] = ()
     refusal: str | None = None
     thoughts: tuple[Thought, ...] = ()
-    #: Names of members that no shape of ours knows.
+    #: Names of members that no known shape has.
     extras: tuple[str, ...] = ()
-    #: How it was written before: that lives and ends with it.
+    #: Cache of the written message, freed with the message.
     kept: list[Any] = field(init=False, default_factory=list, compare=False, repr=False)
 
     @property
     def is_plain(self) -> bool:
-        """Whether all that it says are its parts."""
+        """Whether the message has no calls, results or thoughts."""
         return not (self.calls or self.results or self.thoughts)
 
     @property
     def speaker(self) -> Role | None:
-        """Whose slot it is: some APIs have the user say what tools gave back."""
+        """Role of the message's slot; some APIs have tool results in a user message."""
         return "tool" if self.role == "user" and self.results else self.role

@@ -1,6 +1,7 @@
-"""Pieces: what the three writings share: what is said, called and answered, as text.
+"""Pieces shared by the three writers: speech, calls and answers, as text.
 
-Pure. A format gets pieces that are paired and named already, and says each its own way.
+Pure. A format gets pieces that are already paired and named, and writes each in its own
+shape.
 """
 
 from __future__ import annotations
@@ -10,19 +11,19 @@ import re
 from collections.abc import Callable, Iterable, Sequence
 from typing import Any, NamedTuple
 
-from memoryhub.kernel.messages.message import Call, Medium, Part, Result
+from memoryhub.kernel.messages.message import Call, Medium, MessagePart, Result
 from memoryhub.kernel.text import numbers
 
 Json = dict[str, Any]
 
 IMAGES = frozenset({"image/png", "image/jpeg", "image/gif", "image/webp"})
 PDF = "application/pdf"
-#: Both take the ids of the same store of files.
+#: Vendors that take file ids of the same store.
 OPENAI = frozenset({"chat", "responses"})
 DETAILS = frozenset({"low", "high", "auto"})
 
 _UNDEFINED = "It was called before, and is not at hand now."
-#: How the base64 begins of what does not say its type.
+#: Beginnings of base64, for media without a type.
 _BEGINNINGS = {
     "iVBORw0KGgo": "image/png",
     "/9j/": "image/jpeg",
@@ -39,98 +40,99 @@ _ENCODER = json.JSONEncoder(
     allow_nan=False,
     separators=(",", ":"),
     check_circular=False,
-    default=numbers.marked,
+    default=numbers.mark_number,
 )
 
 
-class Speech(NamedTuple):
-    """A message, or what one says beside its calls or results."""
+class MessageSpeech(NamedTuple):
+    """A message, or the speech of one beside its calls or results."""
 
     role: str
-    parts: Sequence[Part] = ()
-    #: Of the speaker, as a request may have it.
+    parts: Sequence[MessagePart] = ()
+    #: Name of the speaker, in the form a request may have.
     name: str | None = None
-    #: Of an assistant.
+    #: Refusal of an assistant.
     refusal: str | None = None
-    #: Signed ones, as they came.
+    #: Signed thoughts, as they came.
     thoughts: Sequence[Json] = ()
-    #: Whether cache points of the client's stand.
+    #: Whether the client's cache points are kept.
     cached: bool = False
 
 
-class Use(NamedTuple):
-    """A call under the id and the name that it has in the request."""
+class NamedCall(NamedTuple):
+    """A call with its id and name in the request."""
 
     id: str
     name: str
     call: Call
-    #: The JSON text of an object.
+    #: Arguments as the JSON text of an object.
     arguments: str
-    #: Whether signatures of providers stand.
+    #: Whether signatures of providers are kept.
     signed: bool = False
     cached: bool = False
 
 
-class Answer(NamedTuple):
+class CallAnswer(NamedTuple):
     """The one result of a call."""
 
-    use: Use
-    parts: Sequence[Part] = ()
+    use: NamedCall
+    parts: Sequence[MessagePart] = ()
     failed: bool = False
-    #: What is answered with; without one nothing was recorded.
+    #: The recorded result; None if none was recorded.
     result: Result | None = None
     cached: bool = False
 
 
-class Format(NamedTuple):
-    """How one API takes messages."""
+class MessageFormat(NamedTuple):
+    """Functions that write messages in the shape of one API."""
 
-    #: Of the request's messages.
+    #: Name of the request's member that holds messages.
     field: str
-    #: A message; "" where it says nothing.
-    message: Callable[[Speech], str]
-    #: What calls tools, a text each; together one message, or one after another.
-    uses: Callable[[Sequence[tuple[Speech, Sequence[Use]]]], list[str]]
-    #: Results of all of these calls, a text each.
-    answers: Callable[[Sequence[Answer]], list[str]]
-    #: Parts of a result that only a user's message can show.
-    aside: Callable[[Answer], Sequence[Part]]
-    #: A signed thought, if the format takes it back.
+    #: Writes a message; "" for an empty one.
+    message: Callable[[MessageSpeech], str]
+    #: Writes messages with calls, a text each; together one message, or one after
+    #: another.
+    uses: Callable[[Sequence[tuple[MessageSpeech, Sequence[NamedCall]]]], list[str]]
+    #: Writes results of all these calls, a text each.
+    answers: Callable[[Sequence[CallAnswer]], list[str]]
+    #: Returns parts of a result that only a user's message can show.
+    aside: Callable[[CallAnswer], Sequence[MessagePart]]
+    #: Returns a signed thought, if the API takes it back.
     thought: Callable[[Any], Json | None]
-    #: The definition of a tool; of one that chat completions take.
+    #: Builds the definition of a tool from that of chat completions.
     tool: Callable[[Json], Json]
-    #: What an id of a call may be.
+    #: Pattern of allowed call ids.
     call_id: re.Pattern[str]
-    #: The head stands beside the messages, which begin with the user's.
+    #: The head stands beside the messages, and the first message is the user's.
     apart: bool = False
 
 
-def written(value: Any) -> str:
-    """Dump compact JSON that any strict parser takes: without halves of characters."""
+def dump_strict(value: Any) -> str:
+    """Dump compact JSON that any strict parser takes, lone surrogates replaced."""
     try:
         text = _ENCODER.encode(value)
     except ValueError:
-        # What no JSON has as a number is a text.
-        plain = json.dumps(value, default=numbers.marked)
+        # NaN and infinities, which JSON lacks, become texts.
+        plain = json.dumps(value, default=numbers.mark_number)
         text = _ENCODER.encode(json.loads(plain, parse_constant=str))
-    text = numbers.restored(text)
+    text = numbers.restore_numbers(text)
     return text if text.isascii() else _SURROGATE.sub("\ufffd", text)
 
 
-def line(part: Part) -> str:
-    """Return a part as words: its text, or a line about its medium and what it says."""
+def render_part(part: MessagePart) -> str:
+    """Render a part as words: its text, or a line about its medium with its words."""
     words = part.words.strip()
     if part.kind in ("text", "data"):
         return part.words if words else ""
     if words.startswith(f"[{part.kind}") or (part.kind == "audio" and words):
         return words
-    about = f"[{_about(part.kind, part.medium or Medium())}]"
+    about = f"[{_describe_medium(part.kind, part.medium or Medium())}]"
     if not words or (part.medium and words == part.medium.name):
         return about
     return f"{about}\n{words}" if "\n" in words else f"{about} {words}"
 
 
-def _about(kind: str, medium: Medium) -> str:
+def _describe_medium(kind: str, medium: Medium) -> str:
     found = [kind]
     if medium.name:
         found.append(" " + " ".join(medium.name.split()))
@@ -145,39 +147,42 @@ def _about(kind: str, medium: Medium) -> str:
     return "".join(found)
 
 
-def in_words(parts: Iterable[Part]) -> str:
-    """Return parts as one text, media as lines."""
-    return "\n".join(filter(None, map(line, parts)))
+def render_parts(parts: Iterable[MessagePart]) -> str:
+    """Render parts as one text, media as lines."""
+    return "\n".join(filter(None, map(render_part, parts)))
 
 
-def content(
-    parts: Sequence[Part], medium: Callable[[Part], Json | None], *, text: str
+def build_content(
+    parts: Sequence[MessagePart],
+    medium: Callable[[MessagePart], Json | None],
+    *,
+    text: str,
 ) -> str | list[Json]:
-    """Return parts as one text, or, if one is a medium there, as parts of a message."""
+    """Build one text from parts, or a list of parts if `medium` can build any part."""
     media = [medium(part) for part in parts]
     if not any(media):
-        return in_words(parts)
+        return render_parts(parts)
     found = [
-        shown or {"type": text, "text": line(part)}
+        shown or {"type": text, "text": render_part(part)}
         for part, shown in zip(parts, media, strict=True)
     ]
     return [each for each in found if each["type"] != text or each["text"]]
 
 
-def spoken(speech: Speech) -> str:
-    """Return all that an assistant says as one text; white space at its end is none."""
-    texts = (in_words(speech.parts), speech.refusal or "")
+def render_speech(speech: MessageSpeech) -> str:
+    """Render an assistant's speech as one text, without white space at its end."""
+    texts = (render_parts(speech.parts), speech.refusal or "")
     return "\n".join(text for text in texts if text.strip()).rstrip()
 
 
-def answered(answer: Answer) -> str:
-    """Return a result as one text, which says if the tool failed."""
-    text = in_words(answer.parts)
+def render_answer(answer: CallAnswer) -> str:
+    """Render a result as one text, marked if the tool failed."""
+    text = render_parts(answer.parts)
     return f"[failed] {text}".rstrip() if answer.failed else text
 
 
-def encoded(medium: Medium) -> tuple[str, str] | None:
-    """Return a medium's type and its base64, if it has both and they are sound."""
+def get_encoded(medium: Medium) -> tuple[str, str] | None:
+    """Return a medium's type and base64, if it has both and the base64 is valid."""
     data = medium.base64
     if not data or len(data) % 4 or not _BASE64.fullmatch(data):
         return None
@@ -188,45 +193,45 @@ def encoded(medium: Medium) -> tuple[str, str] | None:
     return (kind, data) if kind else None
 
 
-def image_url(medium: Medium) -> str | None:
-    """Return where a picture is as OpenAI's formats take it: on the web, or as data."""
-    if found := encoded(medium):
+def build_image_url(medium: Medium) -> str | None:
+    """Return a picture's URL as OpenAI's formats take it: on the web, or as data."""
+    if found := get_encoded(medium):
         kind, data = found
         return f"data:{kind};base64,{data}" if kind in IMAGES else None
-    return web_url(medium)
+    return get_web_url(medium)
 
 
-def web_url(medium: Medium) -> str | None:
-    """Return the address of a medium, if it can be fetched from there."""
+def get_web_url(medium: Medium) -> str | None:
+    """Return the address of a medium, if it is a web address."""
     url = medium.url
     return url if url and _WEB.fullmatch(url) else None
 
 
-def pdf_data(medium: Medium) -> str | None:
-    """Return a PDF as a URL that holds it."""
-    found = encoded(medium)
+def build_pdf_url(medium: Medium) -> str | None:
+    """Build the data URL of a PDF; None for other media."""
+    found = get_encoded(medium)
     return f"data:{PDF};base64,{found[1]}" if found and found[0] == PDF else None
 
 
-def sent_in(piece: Part | Call | Result, vendor: str) -> Json:
-    """Return how a piece came, if it came in this format; else nothing."""
+def get_sent(piece: MessagePart | Call | Result, vendor: str) -> Json:
+    """Return a piece as it came, if it came in this vendor's format; else empty."""
     sent = piece.sent if piece.vendor == vendor else None
     return sent if isinstance(sent, dict) else {}
 
 
-def function(tool: Json) -> Json:
+def get_function(tool: Json) -> Json:
     """Return the function of a definition, without members that are null."""
     return {key: each for key, each in tool["function"].items() if each is not None}
 
 
-def schema(parameters: Any) -> Json:
-    """Return the schema of an object, whatever a client gave for one."""
+def build_schema(parameters: Any) -> Json:
+    """Build the schema of an object from whatever parameters a client gave."""
     given = parameters if isinstance(parameters, dict) else {}
     return given if given.get("type") == "object" else {**given, "type": "object"}
 
 
-def stub(name: str) -> Json:
-    """Return a definition for a tool that is called and has none."""
+def build_stub(name: str) -> Json:
+    """Build a definition for a tool that is called but has none."""
     nothing = {"type": "object", "properties": dict[str, Any]()}
     called = {"name": name, "description": _UNDEFINED, "parameters": nothing}
     return {"type": "function", "function": called}

@@ -1,7 +1,7 @@
-"""Reading: one message of any JSON, whatever the shape it came in.
+"""Reader of one message from any JSON, whatever the shape it came in.
 
-Pure and total: all JSON has a reading, in linear time, and no word of it is lost. A
-table tells what reads an object of each kind; what is in none is data.
+Pure and total: any JSON can be read, in linear time, without losing a word. Tables give
+the reader for an object of each kind; an object in no table is data.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from memoryhub.kernel.messages.message import (
     Call,
     CallKind,
     Message,
-    Part,
+    MessagePart,
     PartKind,
     Result,
     Thought,
@@ -23,20 +23,20 @@ from memoryhub.kernel.messages.message import (
 )
 from memoryhub.kernel.messages.values import (
     STRUCTURE,
-    first_id,
-    id_text,
+    find_first_id,
+    has_content,
     is_empty,
-    listed,
-    says_something,
-    strings,
+    iter_strings,
+    to_id_text,
+    to_list,
 )
 from memoryhub.kernel.state.events import Role
 from memoryhub.kernel.text import json_text
-from memoryhub.kernel.text.json_text import dumped
+from memoryhub.kernel.text.json_text import dump_json
 
 Block = dict[str, Any]
 
-#: What speakers are called to what they are here.
+#: Roles by the names that APIs use.
 ROLES: dict[str, Role] = {
     "system": "system",
     "developer": "system",
@@ -48,14 +48,14 @@ ROLES: dict[str, Role] = {
     "tool": "tool",
     "function": "tool",
 }
-#: Whose role is that of a list with several speakers, the first that is there.
+#: Priority of roles for a list with several speakers.
 _FOR_ALL: tuple[Role, ...] = ("assistant", "user", "tool", "system")
 
-#: Who has nothing but what is said, as most messages are.
+#: Roles whose messages mostly have only content.
 _PLAIN = {each: ROLES[each] for each in ("system", "developer", "user", "assistant")}
 _NOT_PLAIN = frozenset({"data:", ""})
 
-#: Members about a message that nobody says: named, not read.
+#: Members with data about a message: named in `extras`, not read.
 _UNSAID = frozenset({
     *("usage", "model", "provider", "created", "created_at", "createdAt", "timestamp"),
     *("at", "logprobs", "finish_reason", "stop_reason", "stop_sequence"),
@@ -75,13 +75,13 @@ _RESULT_ID = (*_CALL_ID, "tool_use_id", "approval_request_id")
 _NAME = ("name", "toolName", "tool_name")
 _ARGUMENTS = ("arguments", "args", "input")
 _OUTPUT = ("errorText", "output", "result", "content", "response")
-#: Objects that hold all of a call or result, and its type and id beside at most.
+#: Objects that hold all of a call or result, with at most its type and id beside.
 _WRAPPERS = (
     "function", "custom", "functionCall", "function_call", "toolUse",
     "functionResponse", "function_response", "toolResult", "toolInvocation",
 )
 # fmt: on
-#: Members that are known only as what they should be.
+#: Members that are recognised only with values of these types.
 _SCALAR = str | int | float
 _EXPECTED: dict[str, Any] = {
     "refusal": str,
@@ -90,58 +90,60 @@ _EXPECTED: dict[str, Any] = {
     "thought": bool,
     **dict.fromkeys((*_NAME, *_RESULT_ID), _SCALAR),
 }
-#: What the call of a hosted tool has that is not of its words.
+#: Members of a hosted tool's call that are no part of its words.
 _UNTOLD = frozenset({"type", "id", "call_id", "status", "encrypted_content"})
-#: Thoughts that nobody reads, and the members that they stand in.
+#: Thought types that people cannot read, and the members that hold them.
 _SEALED = frozenset({"redacted_thinking", "reasoning.encrypted"})
 _OPAQUE = STRUCTURE | {"data"}
-#: Messages in messages, each in the other: deeper ones are data.
+#: Deepest nesting of messages in messages; deeper ones are data.
 _NESTED = 8
 
 
 @dataclass(slots=True)
-class _Reading:
-    """A message while it is read."""
+class _MessageReading:
+    """State of a message while it is read."""
 
-    #: Only parts are read, as in a result; all else is data.
+    #: Only parts are read, as in a result; all else becomes data.
     inside: bool = False
     nested: int = 0
     speakers: set[Role] = field(default_factory=set)
     name: str | None = None
-    parts: list[Part] = field(default_factory=list)
+    parts: list[MessagePart] = field(default_factory=list)
     calls: list[Call] = field(default_factory=list)
     results: list[Result] = field(default_factory=list)
     refusals: list[str] = field(default_factory=list)
     thoughts: list[Thought] = field(default_factory=list)
     extras: list[str] = field(default_factory=list)
 
-    def text(self, text: str, sent: Any = None, vendor: Vendor | None = None) -> None:
-        if found := media.of_address(text):
-            self.parts.append(_medium_part(found))
+    def add_text(
+        self, text: str, sent: Any = None, vendor: Vendor | None = None
+    ) -> None:
+        if found := media.find_data_url(text):
+            self.parts.append(_build_part(found))
         elif text:
-            words = media.without_base64(text)
-            part = Part(
+            words = media.remove_base64(text)
+            part = MessagePart(
                 kind="text", words=words, sent=sent if vendor else None, vendor=vendor
             )
             self.parts.append(part)
 
-    def data(self, value: Any, about: str = "") -> None:
+    def add_data(self, value: Any, about: str = "") -> None:
         bare = about and isinstance(value, str)
-        words = media.without_base64(value) if bare else media.json_words(value)
-        self.parts.append(Part(kind="data", words=about + words))
+        words = media.remove_base64(value) if bare else media.render_json_words(value)
+        self.parts.append(MessagePart(kind="data", words=about + words))
 
-    def rest(self, block: Block, taken: Collection[str] = ()) -> None:
-        """Name what is left of an object, and keep the words in it."""
+    def add_rest(self, block: Block, taken: Collection[str] = ()) -> None:
+        """Name the remaining members of an object, and keep their words."""
         for name, value in block.items():
             if name in STRUCTURE or is_empty(value):
                 continue
             if name in taken and isinstance(value, _EXPECTED.get(name, object)):
                 continue
             self.extras.append(name)
-            if name not in _UNSAID and says_something(value):
-                self.data(value, f"{name}: ")
+            if name not in _UNSAID and has_content(value):
+                self.add_data(value, f"{name}: ")
 
-    def join(self, other: _Reading) -> None:
+    def join(self, other: _MessageReading) -> None:
         self.speakers |= other.speakers
         self.parts += other.parts
         self.calls += other.calls
@@ -150,7 +152,7 @@ class _Reading:
         self.thoughts += other.thoughts
         self.extras += other.extras
 
-    def message(self, type_: str, role: Role | None) -> Message:
+    def build_message(self, type_: str, role: Role | None) -> Message:
         speech = next((each for each in _FOR_ALL if each in self.speakers), None)
         by_type = type_.startswith("chat.") and ROLES.get(type_[5:])
         return Message(
@@ -165,8 +167,8 @@ class _Reading:
         )
 
 
-Reader = Callable[[_Reading, Block], None]
-#: Members of a lone text; with others beside them it is a record of the agent's own.
+Reader = Callable[[_MessageReading, Block], None]
+#: Members of a lone text. With others beside them, the object is an agent's own record.
 _OF_TEXT = frozenset({"text", "thought", "cache_control", "annotations", "citations"})
 
 
@@ -175,30 +177,31 @@ def read(
     type: str = "",  # noqa: A002  # what a slot calls it
     role: Role | None = None,
 ) -> Message:
-    """Read what a slot's content says; `type` is the slot's, `role` its client's."""
+    """Read a slot's content; `type` is the slot's type, `role` the client's role."""
     if isinstance(content, dict) and len(content) == 2:
         speech, speaker = content.get("content"), content.get("role")
-        # Most are no more than this, and are read in a fraction of the time.
+        # Most messages have only role and content, and this path reads them much
+        # faster.
         heard = _PLAIN.get(speaker) if isinstance(speaker, str) else None
         if heard and isinstance(speech, str) and speech[:5] not in _NOT_PLAIN:
-            part = Part(kind="text", words=media.without_base64(speech))
+            part = MessagePart(kind="text", words=media.remove_base64(speech))
             return Message(role=role or heard, parts=(part,))
-    reading = _Reading()
+    reading = _MessageReading()
     if isinstance(content, str):
-        reading.text(content)
-    elif isinstance(content, list) and any(map(_reader, content)):
-        _content(reading, content)
-    elif not _is_record(content) and (reader := _reader(content)):
+        reading.add_text(content)
+    elif isinstance(content, list) and any(map(_find_reader, content)):
+        _read_content(reading, content)
+    elif not _is_record(content) and (reader := _find_reader(content)):
         reader(reading, content)
     elif _is_message(content, type):
-        _message(reading, content)
+        _read_message(reading, content)
     else:
-        reading.data(content)
-    return reading.message(type, role)
+        reading.add_data(content)
+    return reading.build_message(type, role)
 
 
 def _is_record(content: Any) -> bool:
-    """Whether it is data of an agent's own, which has a text among other things."""
+    """Return whether content is an agent's own data with a text in it."""
     return (
         isinstance(content, dict)
         and isinstance(content.get("text"), str)
@@ -208,15 +211,15 @@ def _is_record(content: Any) -> bool:
 
 
 def _is_message(content: Any, type_: str) -> bool:
-    """Whether an object without a role is the message of a slot that has one."""
+    """Return whether an object without a role is a message, by its slot's type."""
     if not isinstance(content, dict) or "type" in content:
         return False
     speech = ("content", "parts", "refusal", *_CALLS)
     return type_.startswith("chat.") and not content.keys().isdisjoint(speech)
 
 
-def _reader(item: Any, *, inside: bool = False) -> Reader | None:
-    """Return what reads an object; None for what is of no kind we know."""
+def _find_reader(item: Any, *, inside: bool = False) -> Reader | None:
+    """Find the reader of an object; None if its kind is unknown."""
     if not isinstance(item, dict):
         return None
     kind = item.get("type")
@@ -224,67 +227,71 @@ def _reader(item: Any, *, inside: bool = False) -> Reader | None:
     if inside or found:
         members = _PARTS_BY_MEMBER if kind is None else {}
     elif isinstance(item.get("role"), str) and str(kind) not in _ITEMS:
-        return _message
+        return _read_message
     elif isinstance(kind, str):
-        return _ITEMS.get(kind) or _reader_of_family(kind, item)
+        return _ITEMS.get(kind) or _find_family_reader(kind, item)
     else:
         members = _BY_MEMBER if kind is None else {}
-    return found or next((members[n] for n in members if _holds(item, n)), None)
+    return found or next((members[n] for n in members if _has_member(item, n)), None)
 
 
-def _reader_of_family(kind: str, item: Block) -> Reader | None:
-    """Kinds that are not all known by name, told by a member that they have."""
+def _find_family_reader(kind: str, item: Block) -> Reader | None:
+    """Find the reader of a kind not known by name, by a member that the object has."""
     if kind in ROLES and ("content" in item or "data" in item):
-        return _message
+        return _read_message
     if kind in {"function", "custom"} and isinstance(item.get(kind), dict):
-        return _call
+        return _read_call
     if kind.endswith("_tool_result") and "tool_use_id" in item:
-        return _result
+        return _read_result
     if kind.endswith(("_call", "_output")) and "call_id" in item:
-        return _hosted if kind.endswith("_call") else _result
-    return _used_tool if kind.startswith("tool-") and "toolCallId" in item else None
+        return _read_hosted_call if kind.endswith("_call") else _read_result
+    return (
+        _read_used_tool if kind.startswith("tool-") and "toolCallId" in item else None
+    )
 
 
-def _holds(item: Block, name: str) -> bool:
+def _has_member(item: Block, name: str) -> bool:
     return isinstance(item.get(name), str if name in _TEXTS else dict)
 
 
-def _content(reading: _Reading, value: Any) -> None:
+def _read_content(reading: _MessageReading, value: Any) -> None:
     """Read the content of a message or a result."""
     inside = reading.inside or reading.nested > _NESTED
     several = isinstance(value, list)
-    # A tool's object is what it gave back, whatever its members are called.
+    # A tool's object is its result, whatever its members are called.
     bare = not several and (inside or "tool" in reading.speakers)
     for each in value if several else [value]:
         if isinstance(each, str):
-            reading.text(each)
+            reading.add_text(each)
             continue
-        reader = _reader(each, inside=inside or not several)
+        reader = _find_reader(each, inside=inside or not several)
         if reader and not (bare and "type" not in each):
             reader(reading, each)
         elif each is not None:
-            reading.data(each)
+            reading.add_data(each)
 
 
-def _message(reading: _Reading, item: Block) -> None:
-    item = _unwrapped(item)
+def _read_message(reading: _MessageReading, item: Block) -> None:
+    item = _unwrap_langchain(item)
     sent = item.get("role", item.get("type"))
     role = ROLES.get(sent) if isinstance(sent, str) else None
-    name = id_text(item.get("name"))
+    name = to_id_text(item.get("name"))
     if role is None and isinstance(item.get("role"), str):
-        # Agents that speak under their own names.
+        # Some agents have their own name as role.
         name = name or item["role"]
-    inner = _Reading(speakers={role} if role else set(), nested=reading.nested + 1)
+    inner = _MessageReading(
+        speakers={role} if role else set(), nested=reading.nested + 1
+    )
     _read_members(inner, item)
-    # Who speaks says so, whatever stands in what is said.
+    # The message's own role wins over roles found in its content.
     inner.speakers = {role} if role else inner.speakers
     if role == "tool" and not inner.results:
         of_chat = item.get("role") == "tool" and "tool_call_id" in item
         result = Result(
-            id=first_id(item, _RESULT_ID),
-            name=first_id(item, _NAME),
+            id=find_first_id(item, _RESULT_ID),
+            name=find_first_id(item, _NAME),
             parts=tuple(inner.parts),
-            failed=_failed(item),
+            failed=_has_failed(item),
             sent=item if of_chat else None,
             vendor="chat" if of_chat else None,
         )
@@ -294,52 +301,52 @@ def _message(reading: _Reading, item: Block) -> None:
     reading.join(inner)
 
 
-def _read_members(reading: _Reading, item: Block) -> None:
-    """Read the members of a message, in their order."""
+def _read_members(reading: _MessageReading, item: Block) -> None:
+    """Read the members of a message, in order."""
     if "parts" in item and ("content" in item or "toolInvocations" in item):
-        item = _once(item)
+        item = _remove_repeated(item)
     for name, value in item.items():
         if (reader := _OF_MESSAGE.get(name)) and not is_empty(value):
             reader(reading, value)
-    if cited := _cited(item):
-        reading.parts.append(Part(kind="data", words=cited))
-    reading.rest(item, _MESSAGE)
+    if cited := _render_citations(item):
+        reading.parts.append(MessagePart(kind="data", words=cited))
+    reading.add_rest(item, _MESSAGE)
 
 
-def _once(item: Block) -> Block:
-    """Leave out what the AI SDK's parts say a second time, as they once did alone."""
-    texts = [p.get("text") for p in listed(item["parts"]) if isinstance(p, dict)]
+def _remove_repeated(item: Block) -> Block:
+    """Remove members that repeat the AI SDK's parts, which older versions had alone."""
+    texts = [p.get("text") for p in to_list(item["parts"]) if isinstance(p, dict)]
     again = {"toolInvocations", "content"}
     if item.get("content") not in texts:
         again.remove("content")
     return {name: value for name, value in item.items() if name not in again}
 
 
-def _thoughts(reading: _Reading, value: Any) -> None:
-    for each in listed(value):
-        _thought(reading, each if isinstance(each, dict) else {"text": each})
+def _read_thoughts(reading: _MessageReading, value: Any) -> None:
+    for each in to_list(value):
+        _read_thought(reading, each if isinstance(each, dict) else {"text": each})
 
 
-def _calls(reading: _Reading, value: Any) -> None:
-    for each in listed(value):
-        _call(reading, each) if isinstance(each, dict) else reading.data(each)
+def _read_calls(reading: _MessageReading, value: Any) -> None:
+    for each in to_list(value):
+        _read_call(reading, each) if isinstance(each, dict) else reading.add_data(each)
 
 
-def _media(kind: PartKind) -> Callable[[_Reading, Any], None]:
-    def reader(reading: _Reading, value: Any) -> None:
-        for each in listed(value):
+def _build_list_reader(kind: PartKind) -> Callable[[_MessageReading, Any], None]:
+    def read_media(reading: _MessageReading, value: Any) -> None:
+        for each in to_list(value):
             _PARTS[kind](reading, each if isinstance(each, dict) else {"data": each})
 
-    return reader
+    return read_media
 
 
-def _refused(reading: _Reading, value: Any) -> None:
+def _read_refused_text(reading: _MessageReading, value: Any) -> None:
     if isinstance(value, str):
         reading.refusals.append(value)
 
 
-def _unwrapped(item: Block) -> Block:
-    """Return the message that stands in one that LangChain has dumped, or the same."""
+def _unwrap_langchain(item: Block) -> Block:
+    """Return the message inside one that LangChain has dumped, or the item itself."""
     inner = item.get("kwargs", item.get("data"))
     if isinstance(inner, dict) and "role" not in item and "content" not in item:
         path = item.get("id")
@@ -353,57 +360,57 @@ def _unwrapped(item: Block) -> Block:
     held = {
         n: v for n, v in item.items() if n != "additional_kwargs" and not is_empty(v)
     }
-    # The calls stand there a second time, as their model has sent them.
+    # The calls stand there a second time, as their model sent them.
     again = _CALLS if "tool_calls" in held else ()
     return {**{n: v for n, v in more.items() if n not in again}, **held}
 
 
-def _text(reading: _Reading, block: Block) -> None:
+def _read_text(reading: _MessageReading, block: Block) -> None:
     text = block.get("text")
     if block.get("thought") is True and not reading.inside:
-        _thought(reading, block)
+        _read_thought(reading, block)
     elif isinstance(text, str):
-        cited, vendor = _cited(block), _VENDORS.get(str(block.get("type")))
+        cited, vendor = _render_citations(block), _VENDORS.get(str(block.get("type")))
         if "type" in block and ("cache_control" in block or "citations" in block):
             vendor = vendor or "anthropic"
-        reading.text(f"{text}\n{cited}" if cited else text, block, vendor)
-        reading.rest(block, {"text", "thought", *_CITED})
+        reading.add_text(f"{text}\n{cited}" if cited else text, block, vendor)
+        reading.add_rest(block, {"text", "thought", *_CITED})
     elif text is None:
-        reading.rest(block)
+        reading.add_rest(block)
     else:
-        reading.data(block)
+        reading.add_data(block)
 
 
-def _refusal(reading: _Reading, block: Block) -> None:
-    _refused(reading, block.get("refusal") or None)
-    reading.rest(block, {"refusal"})
+def _read_refusal(reading: _MessageReading, block: Block) -> None:
+    _read_refused_text(reading, block.get("refusal") or None)
+    reading.add_rest(block, {"refusal"})
 
 
-def _medium(kind: PartKind) -> Reader:
-    def reader(reading: _Reading, block: Block) -> None:
-        found = media.find(kind, block)
-        inner = _Reading(inside=True)
-        for each in listed(found.rest.pop("content", None)):
-            # A document's own blocks: one level is read, what lies deeper is data.
+def _build_reader(kind: PartKind) -> Reader:
+    def read_medium(reading: _MessageReading, block: Block) -> None:
+        found = media.find_medium(kind, block)
+        inner = _MessageReading(inside=True)
+        for each in to_list(found.rest.pop("content", None)):
+            # A document's own blocks: one level is read, deeper levels are data.
             text = each.get("text") if isinstance(each, dict) else each
             if isinstance(text, str) and "content" not in each:
-                inner.text(text)
-                inner.rest(each if isinstance(each, dict) else {}, {"text"})
+                inner.add_text(text)
+                inner.add_rest(each if isinstance(each, dict) else {}, {"text"})
             else:
-                inner.data(each)
-        inside = (each.words or media.line(each) for each in inner.parts)
+                inner.add_data(each)
+        inside = (each.words or media.render_line(each) for each in inner.parts)
         words = "\n".join(filter(None, [found.words, *inside]))
-        vendor = _medium_vendor(block)
-        reading.parts.append(_medium_part(found._replace(words=words), block, vendor))
-        reading.rest(found.rest, {"citations", "source_type"})
+        vendor = _find_medium_vendor(block)
+        reading.parts.append(_build_part(found._replace(words=words), block, vendor))
+        reading.add_rest(found.rest, {"citations", "source_type"})
 
-    return reader
+    return read_medium
 
 
-def _medium_part(
-    found: media.Found, sent: Any = None, vendor: Vendor | None = None
-) -> Part:
-    return Part(
+def _build_part(
+    found: media.FoundMedium, sent: Any = None, vendor: Vendor | None = None
+) -> MessagePart:
+    return MessagePart(
         kind=found.kind,
         words=found.words,
         medium=found.medium,
@@ -412,7 +419,7 @@ def _medium_part(
     )
 
 
-def _medium_vendor(block: Block) -> Vendor | None:
+def _find_medium_vendor(block: Block) -> Vendor | None:
     kind = str(block.get("type"))
     if kind in {"image", "document"}:
         return "anthropic" if isinstance(block.get("source"), dict) else None
@@ -421,30 +428,34 @@ def _medium_vendor(block: Block) -> Vendor | None:
     return _VENDORS.get(kind)
 
 
-def _audio(reading: _Reading, value: Any) -> None:
-    """Read what an assistant has spoken in chat completions; its id is a file's."""
+def _read_audio(reading: _MessageReading, value: Any) -> None:
+    """Read an assistant's audio of chat completions; its id is a file's."""
     if isinstance(value, dict):
-        found = media.find("audio", {**value, "file_id": id_text(value.get("id"))})
-        reading.parts.append(_medium_part(found, value, "chat"))
-        reading.rest(found.rest)
+        found = media.find_medium(
+            "audio", {**value, "file_id": to_id_text(value.get("id"))}
+        )
+        reading.parts.append(_build_part(found, value, "chat"))
+        reading.add_rest(found.rest)
 
 
-def _search_result(reading: _Reading, block: Block) -> None:
-    words = "\n".join(strings({n: block.get(n) for n in _SEARCH_RESULT}))
-    reading.text(words, block, "anthropic")
-    reading.rest(block, {*_SEARCH_RESULT, "citations"})
+def _read_search_result(reading: _MessageReading, block: Block) -> None:
+    words = "\n".join(iter_strings({n: block.get(n) for n in _SEARCH_RESULT}))
+    reading.add_text(words, block, "anthropic")
+    reading.add_rest(block, {*_SEARCH_RESULT, "citations"})
 
 
-def _call(reading: _Reading, block: Block) -> None:
-    whole, wrapper = _whole(reading, block)
+def _read_call(reading: _MessageReading, block: Block) -> None:
+    whole, wrapper = _merge_wrapper(reading, block)
     argued = next((n for n in _ARGUMENTS if whole.get(n) is not None), "")
     sent, kind = whole.get(argued), str(block.get("type"))
-    arguments = sent if isinstance(sent, str) else "" if sent is None else dumped(sent)
+    arguments = (
+        sent if isinstance(sent, str) else "" if sent is None else dump_json(sent)
+    )
     values = sent if isinstance(sent, dict) else json_text.read(arguments)
-    vendor = _call_vendor(block, kind, sent)
+    vendor = _find_call_vendor(block, kind, sent)
     call = Call(
-        id=first_id(whole, (*_CALL_ID, "id")),
-        name=first_id(whole, _NAME),
+        id=find_first_id(whole, (*_CALL_ID, "id")),
+        name=find_first_id(whole, _NAME),
         arguments=arguments,
         values=values if isinstance(values, dict) else None,
         kind=_CALL_KINDS.get(kind, "function"),
@@ -453,20 +464,20 @@ def _call(reading: _Reading, block: Block) -> None:
     )
     reading.calls.append(call)
     reading.speakers.add("assistant")
-    reading.rest(whole, {wrapper, argued, *_CALL_ID, *_NAME})
+    reading.add_rest(whole, {wrapper, argued, *_CALL_ID, *_NAME})
 
 
-def _whole(reading: _Reading, block: Block) -> tuple[Block, str]:
-    """Return a call or result with what its one wrapper holds, and the wrapper."""
+def _merge_wrapper(reading: _MessageReading, block: Block) -> tuple[Block, str]:
+    """Return a call or result merged with its wrapper's members, and the wrapper."""
     wrapper = next((n for n in _WRAPPERS if isinstance(block.get(n), dict)), "")
     if not wrapper:
         return block, ""
     inner = block[wrapper]
-    reading.rest({n: v for n, v in block.items() if n in inner and v != inner[n]})
+    reading.add_rest({n: v for n, v in block.items() if n in inner and v != inner[n]})
     return {**block, **inner}, wrapper
 
 
-def _call_vendor(block: Block, kind: str, sent: Any) -> Vendor | None:
+def _find_call_vendor(block: Block, kind: str, sent: Any) -> Vendor | None:
     if kind in {"function", "custom"}:
         sound = isinstance(block.get(kind), dict) and isinstance(sent, str)
     else:
@@ -474,29 +485,29 @@ def _call_vendor(block: Block, kind: str, sent: Any) -> Vendor | None:
     return _VENDORS.get(kind) if sound else None
 
 
-def _result(reading: _Reading, block: Block) -> None:
-    whole, wrapper = _whole(reading, block)
+def _read_result(reading: _MessageReading, block: Block) -> None:
+    whole, wrapper = _merge_wrapper(reading, block)
     kind = str(block.get("type"))
     given = next((n for n in _OUTPUT if whole.get(n) is not None), "")
-    body, failed = whole.get(given), _failed(whole)
-    inner = _Reading(inside=True)
+    body, failed = whole.get(given), _has_failed(whole)
+    inner = _MessageReading(inside=True)
     if isinstance(body, dict):
         body_kind = str(body.get("type"))
         failed = (
             failed or body_kind.startswith("error-") or body_kind.endswith("_error")
         )
         if "value" in body and isinstance(body.get("type"), str):
-            # The AI SDK names the kind of its output beside it.
-            inner.rest(body, {"value"})
+            # The AI SDK puts the kind of an output beside its value.
+            inner.add_rest(body, {"value"})
             body = body["value"]
-    _content(inner, body)
-    inner.rest(whole, {wrapper, given, *_RESULT_ID, *_NAME, "is_error", "isError"})
+    _read_content(inner, body)
+    inner.add_rest(whole, {wrapper, given, *_RESULT_ID, *_NAME, "is_error", "isError"})
     vendor = _VENDORS.get(kind)
     if kind.endswith("_tool_result"):
         vendor = "anthropic"
     result = Result(
-        id=first_id(whole, (*_RESULT_ID, *(("id",) if wrapper else ()))),
-        name=first_id(whole, _NAME) or _server(kind),
+        id=find_first_id(whole, (*_RESULT_ID, *(("id",) if wrapper else ()))),
+        name=find_first_id(whole, _NAME) or _find_server_tool(kind),
         parts=tuple(inner.parts),
         failed=failed,
         sent=block if vendor else None,
@@ -508,13 +519,13 @@ def _result(reading: _Reading, block: Block) -> None:
         reading.speakers.add("tool")
 
 
-def _server(kind: str) -> str | None:
+def _find_server_tool(kind: str) -> str | None:
     """Return the name of Anthropic's own tool whose result is of this kind."""
     name = kind.removesuffix("_tool_result")
     return name if name not in {kind, "mcp"} else None
 
 
-def _failed(item: Block) -> bool:
+def _has_failed(item: Block) -> bool:
     return (
         item.get("is_error") is True
         or item.get("isError") is True
@@ -523,20 +534,20 @@ def _failed(item: Block) -> bool:
     )
 
 
-def _used_tool(reading: _Reading, block: Block) -> None:
-    """Read a part of the AI SDK that is a call and what it gave back."""
-    whole, _ = _whole(reading, block)
+def _read_used_tool(reading: _MessageReading, block: Block) -> None:
+    """Read a part of the AI SDK that is both a call and its result."""
+    whole, _ = _merge_wrapper(reading, block)
     given = {n: v for n, v in whole.items() if n in _OUTPUT[:3] and v is not None}
     kind = str(block.get("type"))
     named = {"toolName": kind[5:]} if kind.startswith("tool-") else {}
     named |= {n: whole[n] for n in ("toolCallId", "toolName", "state") if n in whole}
     called = {n: v for n, v in whole.items() if n not in (*given, "toolInvocation")}
-    _call(reading, called | named)
+    _read_call(reading, called | named)
     if given:
-        _result(reading, named | given)
+        _read_result(reading, named | given)
 
 
-def _thought(reading: _Reading, block: Block) -> None:
+def _read_thought(reading: _MessageReading, block: Block) -> None:
     vendor: Vendor | None = None
     kind = str(block.get("type"))
     if kind in {"thinking", "redacted_thinking"}:
@@ -545,34 +556,34 @@ def _thought(reading: _Reading, block: Block) -> None:
     elif kind == "reasoning" and isinstance(block.get("summary"), list):
         vendor = "responses"
     sealed = kind in _SEALED or vendor == "anthropic"
-    words = "\n".join(strings(block, _OPAQUE if sealed else STRUCTURE))
+    words = "\n".join(iter_strings(block, _OPAQUE if sealed else STRUCTURE))
     if words or vendor:
         sent = block if vendor else None
         reading.thoughts.append(Thought(words=words, sent=sent, vendor=vendor))
     reading.speakers.add("assistant")
 
 
-def _sealed(reading: _Reading, block: Block) -> None:
-    """Keep an item that only its own API can open."""
+def _read_sealed(reading: _MessageReading, block: Block) -> None:
+    """Read an item that only its own API can open."""
     reading.thoughts.append(Thought(sent=block, vendor="responses"))
     reading.speakers.add("assistant")
 
 
-def _hosted(reading: _Reading, block: Block) -> None:
-    """Read the call of a tool that its API has: what it gave back stands in it."""
+def _read_hosted_call(reading: _MessageReading, block: Block) -> None:
+    """Read the call of a tool that the API hosts; the call contains its result."""
     kind = str(block.get("type"))
     speech = {n: v for n, v in block.items() if n not in _UNTOLD and not is_empty(v)}
     if kind == "image_generation_call":
-        found = media.find("image", {"data": speech.get("result")})
+        found = media.find_medium("image", {"data": speech.get("result")})
         if found.medium.base64:
-            reading.parts.append(_medium_part(found))
+            reading.parts.append(_build_part(found))
             del speech["result"]
     only = next(iter(speech.values())) if len(speech) == 1 else speech
-    arguments = only if isinstance(only, str) else media.json_words(only)
+    arguments = only if isinstance(only, str) else media.render_json_words(only)
     values = only if isinstance(only, dict) else json_text.read(arguments)
     call = Call(
-        id=first_id(block, (*_CALL_ID, "id")),
-        name=first_id(block, _NAME) or kind.removesuffix("_call"),
+        id=find_first_id(block, (*_CALL_ID, "id")),
+        name=find_first_id(block, _NAME) or kind.removesuffix("_call"),
         arguments=arguments if speech else "",
         values=values if isinstance(values, dict) else None,
         kind="server",
@@ -583,27 +594,27 @@ def _hosted(reading: _Reading, block: Block) -> None:
     reading.speakers.add("assistant")
 
 
-def _nothing(reading: _Reading, block: Block) -> None:
-    reading.rest(block)
+def _read_nothing(reading: _MessageReading, block: Block) -> None:
+    reading.add_rest(block)
 
 
-def _cited(block: Block) -> str:
-    """Return a line of what is cited, by annotations or citations."""
+def _render_citations(block: Block) -> str:
+    """Render a line of the texts cited in annotations or citations."""
     if not ("annotations" in block or "citations" in block):
         return ""
-    texts = dict.fromkeys(strings([block.get(name) for name in _CITED]))
+    texts = dict.fromkeys(iter_strings([block.get(name) for name in _CITED]))
     return f"[cited: {', '.join(texts)}]" if texts else ""
 
 
 _PARTS: dict[str, Reader] = {
-    **dict.fromkeys(("text", "input_text", "output_text", "text-plain"), _text),
-    **dict.fromkeys(("image", "image_url", "input_image"), _medium("image")),
-    **dict.fromkeys(("computer_screenshot",), _medium("image")),
-    **dict.fromkeys(("audio", "input_audio", "audio_url"), _medium("audio")),
-    **dict.fromkeys(("video", "video_url", "input_video"), _medium("video")),
-    **dict.fromkeys(("file", "input_file", "document", "media"), _medium("file")),
-    **dict.fromkeys(("resource", "resource_link"), _medium("file")),
-    "search_result": _search_result,
+    **dict.fromkeys(("text", "input_text", "output_text", "text-plain"), _read_text),
+    **dict.fromkeys(("image", "image_url", "input_image"), _build_reader("image")),
+    **dict.fromkeys(("computer_screenshot",), _build_reader("image")),
+    **dict.fromkeys(("audio", "input_audio", "audio_url"), _build_reader("audio")),
+    **dict.fromkeys(("video", "video_url", "input_video"), _build_reader("video")),
+    **dict.fromkeys(("file", "input_file", "document", "media"), _build_reader("file")),
+    **dict.fromkeys(("resource", "resource_link"), _build_reader("file")),
+    "search_result": _read_search_result,
 }
 # fmt: off
 _CALL_TYPES = (
@@ -611,7 +622,7 @@ _CALL_TYPES = (
     "function_call", "custom_tool_call",
 )
 _RESULT_TYPES = ("tool_result", "tool-result", "mcp_tool_result")
-#: Calls of Responses whose outputs are items of their own, the first two not hosted.
+#: Calls of Responses whose outputs are separate items; the first two are not hosted.
 _ANSWERED = (
     "function_call", "custom_tool_call", "computer_call", "local_shell_call",
     "shell_call", "apply_patch_call",
@@ -624,46 +635,52 @@ _HOSTED = (
 # fmt: on
 _THINKING = ("thinking", "redacted_thinking", "reasoning")
 _ITEMS: dict[str, Reader] = {
-    **dict.fromkeys(("message", "constructor"), _message),
-    "refusal": _refusal,
-    **dict.fromkeys(_CALL_TYPES, _call),
-    **dict.fromkeys(_HOSTED, _hosted),
-    **dict.fromkeys((*_RESULT_TYPES, "mcp_approval_response"), _result),
-    **{f"{each}_output": _result for each in _ANSWERED},
-    **dict.fromkeys(("tool-invocation", "dynamic-tool"), _used_tool),
-    **dict.fromkeys(_THINKING, _thought),
-    **dict.fromkeys(("compaction", "item_reference"), _sealed),
-    "step-start": _nothing,
+    **dict.fromkeys(("message", "constructor"), _read_message),
+    "refusal": _read_refusal,
+    **dict.fromkeys(_CALL_TYPES, _read_call),
+    **dict.fromkeys(_HOSTED, _read_hosted_call),
+    **dict.fromkeys((*_RESULT_TYPES, "mcp_approval_response"), _read_result),
+    **{f"{each}_output": _read_result for each in _ANSWERED},
+    **dict.fromkeys(("tool-invocation", "dynamic-tool"), _read_used_tool),
+    **dict.fromkeys(_THINKING, _read_thought),
+    **dict.fromkeys(("compaction", "item_reference"), _read_sealed),
+    "step-start": _read_nothing,
 }
-#: What reads the members of a message.
-_OF_MESSAGE: dict[str, Callable[[_Reading, Any], None]] = {
-    **dict.fromkeys(("content", "parts", "toolInvocations"), _content),
-    **dict.fromkeys(_THOUGHTS, _thoughts),
-    **dict.fromkeys(_CALLS, _calls),
-    **dict.fromkeys(("attachments", "experimental_attachments"), _media("file")),
-    "images": _media("image"),
-    "audio": _audio,
-    "refusal": _refused,
+#: Readers of a message's members.
+_OF_MESSAGE: dict[str, Callable[[_MessageReading, Any], None]] = {
+    **dict.fromkeys(("content", "parts", "toolInvocations"), _read_content),
+    **dict.fromkeys(_THOUGHTS, _read_thoughts),
+    **dict.fromkeys(_CALLS, _read_calls),
+    **dict.fromkeys(
+        ("attachments", "experimental_attachments"), _build_list_reader("file")
+    ),
+    "images": _build_list_reader("image"),
+    "audio": _read_audio,
+    "refusal": _read_refused_text,
 }
 _MESSAGE = frozenset({*_OF_MESSAGE, *_NAME, *_RESULT_ID, *_CITED, "is_error"})
-#: Read of an object without a type, by the first of these members that it has.
+#: Readers of an object without a type, by the first of these members it has.
 _PARTS_BY_MEMBER: dict[str, Reader] = {
-    "text": _text,
-    "image": _medium("image"),
-    **dict.fromkeys(("inlineData", "inline_data", "document"), _medium("file")),
-    **dict.fromkeys(("fileData", "file_data"), _medium("file")),
-    "video": _medium("video"),
-    "audio": _medium("audio"),
-    **dict.fromkeys(("base64", "mime_type"), _medium("file")),
+    "text": _read_text,
+    "image": _build_reader("image"),
+    **dict.fromkeys(("inlineData", "inline_data", "document"), _build_reader("file")),
+    **dict.fromkeys(("fileData", "file_data"), _build_reader("file")),
+    "video": _build_reader("video"),
+    "audio": _build_reader("audio"),
+    **dict.fromkeys(("base64", "mime_type"), _build_reader("file")),
 }
 _BY_MEMBER: dict[str, Reader] = {
-    **dict.fromkeys(("functionResponse", "function_response", "toolResult"), _result),
-    **dict.fromkeys(("functionCall", "function_call", "toolUse", "function"), _call),
-    "toolCallId": _used_tool,
-    "reasoningContent": _thought,
+    **dict.fromkeys(
+        ("functionResponse", "function_response", "toolResult"), _read_result
+    ),
+    **dict.fromkeys(
+        ("functionCall", "function_call", "toolUse", "function"), _read_call
+    ),
+    "toolCallId": _read_used_tool,
+    "reasoningContent": _read_thought,
     **_PARTS_BY_MEMBER,
 }
-#: Of those members the ones that are texts; the others are objects.
+#: Members of the two tables above that are texts; the others are objects.
 _TEXTS = frozenset({"text", "base64", "mime_type", "toolCallId"})
 _VENDORS: dict[str, Vendor] = {
     **dict.fromkeys(("function", "custom"), "chat"),

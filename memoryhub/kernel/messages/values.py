@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections.abc import Collection, Iterator
 from typing import Any
 
-from memoryhub.kernel.text.json_text import dumped
+from memoryhub.kernel.text.json_text import dump_json
 from memoryhub.kernel.text.numbers import Number
 
-#: Members that say how the others are to be read.
+#: Members that say how to read the others.
 STRUCTURE = frozenset({
     *("type", "role", "id", "object", "index", "status", "state", "lc", "phase"),
     *("signature", "thoughtSignature", "thought_signature", "encrypted_content"),
@@ -18,8 +18,8 @@ STRUCTURE = frozenset({
 })  # fmt: skip
 
 
-def strings(value: Any, silent: Collection[str] = STRUCTURE) -> Iterator[str]:
-    """Texts of a value in their order, but for members that are `silent`."""
+def iter_strings(value: Any, silent: Collection[str] = STRUCTURE) -> Iterator[str]:
+    """Yield the texts of a value in order, except in members that are `silent`."""
     waiting = [value]
     while waiting:
         each = waiting.pop()
@@ -32,27 +32,27 @@ def strings(value: Any, silent: Collection[str] = STRUCTURE) -> Iterator[str]:
             waiting += [v for n, v in reversed(each.items()) if n not in silent]
 
 
-def says_something(value: Any) -> bool:
-    """Whether texts or numbers stand in it."""
+def has_content(value: Any) -> bool:
+    """Return whether a value contains texts or numbers."""
     if isinstance(value, bool):
         return False
     lone = isinstance(value, int | float | Number)
-    return lone or next(strings(value, {"type"}), None) is not None
+    return lone or next(iter_strings(value, {"type"}), None) is not None
 
 
-def id_text(value: Any) -> str | None:
-    """Return an id or a name as a text; None for none."""
+def to_id_text(value: Any) -> str | None:
+    """Return an id or a name as a text; None if empty or of another type."""
     if isinstance(value, str):
         return value or None
     number = isinstance(value, int | float) and not isinstance(value, bool)
-    return dumped(value) if number else None
+    return dump_json(value) if number else None
 
 
-def first_id(item: dict[str, Any], names: tuple[str, ...]) -> str | None:
-    return next((found for n in names if (found := id_text(item.get(n)))), None)
+def find_first_id(item: dict[str, Any], names: tuple[str, ...]) -> str | None:
+    return next((found for n in names if (found := to_id_text(item.get(n)))), None)
 
 
-def listed(value: Any) -> list[Any]:
+def to_list(value: Any) -> list[Any]:
     if is_empty(value):
         return []
     return value if isinstance(value, list) else [value]

@@ -1,7 +1,8 @@
-"""Writing: messages in a row become those of a request that its API takes.
+"""Writer of a list of messages in the shape that a request's API takes.
 
-Pure. Whatever stands in whatever order: each call has its one result next to it, ids
-and names are such as the API takes, and nobody speaks in another's role.
+Pure. The messages may come in any order and with any contents. In the output each call
+has its one result next to it, ids and names are valid for the API, and no message has
+another's role.
 """
 
 from __future__ import annotations
@@ -14,37 +15,37 @@ from typing import Any, Literal, NamedTuple
 
 from memoryhub.kernel.messages.anthropic import ANTHROPIC
 from memoryhub.kernel.messages.chat import CHAT
-from memoryhub.kernel.messages.ids import Ids
-from memoryhub.kernel.messages.message import Call, Message, Part, Result, Vendor
+from memoryhub.kernel.messages.ids import RequestIds
+from memoryhub.kernel.messages.message import Call, Message, MessagePart, Result, Vendor
 from memoryhub.kernel.messages.pieces import (
-    Answer,
-    Format,
+    CallAnswer,
     Json,
-    Speech,
-    Use,
-    line,
-    sent_in,
-    stub,
-    written,
+    MessageFormat,
+    MessageSpeech,
+    NamedCall,
+    build_stub,
+    dump_strict,
+    get_sent,
+    render_part,
 )
 from memoryhub.kernel.messages.responses import RESPONSES
 from memoryhub.kernel.text import strict_json
-from memoryhub.kernel.text.strict_json import JsonRefusedError, Limits
+from memoryhub.kernel.text.strict_json import JsonLimits, JsonRefusedError
 
-FORMATS: dict[Vendor, Format] = {
+FORMATS: dict[Vendor, MessageFormat] = {
     "chat": CHAT,
     "responses": RESPONSES,
     "anthropic": ANTHROPIC,
 }
 
-#: What a request begins with that must begin with its user.
+#: First message of a request that must begin with its user.
 EARLIER = "Earlier messages, if there are any, are left out."
-_UNANSWERED = (Part(kind="text", words="[no result was recorded]"),)
+_UNANSWERED = (MessagePart(kind="text", words="[no result was recorded]"),)
 _UNNAMED = "tool"
-#: As many cache points as Anthropic takes in a request.
+#: Most cache points that Anthropic takes in a request.
 _MOST_POINTS = 4
-#: Arguments are a text, which may be longer than what comes in as content itself.
-_ARGUMENTS = Limits(
+#: Limits of arguments: a text, which may be longer than JSON that comes in as content.
+_ARGUMENTS = JsonLimits(
     max_bytes=64 << 20,
     max_depth=64,
     max_nodes=1_000_000,
@@ -54,75 +55,76 @@ _ARGUMENTS = Limits(
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Shown:
-    """A message as it stands in a request."""
+class ShownMessage:
+    """A message as shown in a request."""
 
-    #: Of a user, an assistant or a tool; what is of no one is no message.
+    #: A message of a user, an assistant or a tool; without a role it is none.
     message: Message
-    #: The same in every request: what ids follow from that are made.
+    #: Constant in every request; ids of calls are made from the seed.
     seed: str
-    #: What stands in place of its results, or without any in place of its parts.
+    #: Text that replaces the results, or the parts of a message without results.
     text: str | None = None
-    #: Its exchange runs: signed thoughts and cache points stand.
+    #: Whether the message's exchange is running: signed thoughts and cache points are
+    #: kept.
     thoughts: bool = False
-    #: Without, media are lines of words.
+    #: False: media are written as lines of words.
     media: bool = True
 
     @property
-    def as_said(self) -> bool:
-        """Whether it is written the same in any request, but for names and ids."""
+    def is_as_said(self) -> bool:
+        """Whether the message is written alike in any request, except names and ids."""
         return self.text is None and self.media and not self.thoughts
 
 
-class Plain(NamedTuple):
-    """What nearly all messages are, as it stands in a request of any API."""
+class PlainMessage(NamedTuple):
+    """A message of one text, as it stands in a request of any API."""
 
     role: Literal["user", "assistant"]
-    #: Empty where nothing is said.
+    #: Empty for a message without text.
     text: str
 
 
-class _Kept(NamedTuple):
-    """How a message was written of a run: calls, and what answers them right after.
+class _WrittenRun(NamedTuple):
+    """Cached texts of a message in a run: calls, and the answers right after them.
 
-    Each message has its own, so that none outlives its text.
+    Each message has its own entry, so that no entry outlives its message's text.
     """
 
-    #: The same of all messages of the run.
+    #: Identity of the run, shared by all its messages.
     run: object
-    #: The place of this one, and how many they are.
+    #: Index of the message in the run, and the run's length.
     place: int
     length: int
-    #: By whose API it is: what it has become, and ids and names of the run's calls.
+    #: Texts of the message by API, with ids and names of the run's calls.
     texts: dict[Vendor, tuple[list[str], list[tuple[str, str]]]]
 
 
 class _Step(NamedTuple):
-    """What one message does at once: says and calls, answers, or both."""
+    """One act of a message: speech and calls, answers, or both."""
 
     at: int
-    shown: Shown
-    speech: Speech
+    shown: ShownMessage
+    speech: MessageSpeech
     calls: Sequence[Call] = ()
     results: Sequence[Result] = ()
-    #: Without all of these: the run that it begins, as it was written before.
-    kept: Sequence[_Kept] = ()
+    #: Cached run that begins here; the step then has no speech, calls or results.
+    kept: Sequence[_WrittenRun] = ()
 
     @property
     def last(self) -> int:
         return self.at + max(len(self.kept) - 1, 0)
 
     @property
-    def silent(self) -> bool:
+    def is_silent(self) -> bool:
         speech = self.speech
         return not (speech.parts or speech.refusal or speech.thoughts)
 
 
 class _Group(NamedTuple):
-    """Calls, and the messages that answer them at once."""
+    """Calls, and the messages that answer them immediately."""
 
     heads: list[_Step]
-    #: For each result the number of the call that it answers.
+    #: Answering steps, with the number of the call that each result answers.
     followers: list[tuple[_Step, list[int | None]]]
 
     @property
@@ -135,36 +137,43 @@ class _Group(NamedTuple):
 
 
 def write(
-    shown: Sequence[Shown | Plain], vendor: Vendor, *, ids: Ids
+    shown: Sequence[ShownMessage | PlainMessage], vendor: Vendor, *, ids: RequestIds
 ) -> list[list[str]]:
-    """Return the texts of each message; all of them, joined by commas, are a request's.
+    """Return each message's texts; joined by commas, the texts make the request's.
 
     Several messages may make one of the request's. Cost: linear.
     """
     shown = [
-        each if isinstance(each, Plain) else plain(each.message, each.text) or each
+        each
+        if isinstance(each, PlainMessage)
+        else write_plain(each.message, each.text) or each
         for each in shown
     ]
     found = [
-        [each.text] if isinstance(each, Plain) and each.text else [] for each in shown
+        [each.text] if isinstance(each, PlainMessage) and each.text else []
+        for each in shown
     ]
     writer = _Writer(shown, vendor, ids, found)
-    for group in _grouped(_followed(_all_steps(shown, vendor, ids))):
+    for group in _iter_step_groups(_drop_unfollowed(_list_steps(shown, vendor, ids))):
         writer.write(group)
     return found
 
 
-def groups(messages: Sequence[Message | Plain]) -> Iterator[tuple[int, int]]:
-    """Yield where what must stand together begins, and its end; of all, in order."""
+def iter_groups(
+    messages: Sequence[Message | PlainMessage],
+) -> Iterator[tuple[int, int]]:
+    """Yield begin and end of each group of messages that must stay together."""
     shown = [
-        each if isinstance(each, Plain) else plain(each) or Shown(message=each, seed="")
+        each
+        if isinstance(each, PlainMessage)
+        else write_plain(each) or ShownMessage(message=each, seed="")
         for each in messages
     ]
     start = end = 0
-    for group in _grouped(_all_steps(shown, "chat", Ids())):
+    for group in _iter_step_groups(_list_steps(shown, "chat", RequestIds())):
         at = group.heads[0].at
         if at >= end:
-            # One that answers and calls stands between two, and keeps them together.
+            # A message that answers and calls joins two groups into one.
             if end > start:
                 yield start, end
             yield from ((n, n + 1) for n in range(end, at))
@@ -175,30 +184,30 @@ def groups(messages: Sequence[Message | Plain]) -> Iterator[tuple[int, int]]:
     yield from ((n, n + 1) for n in range(end, len(messages)))
 
 
-def call(
+def write_call(
     name: str,
     arguments: dict[str, Any],
     content: str,
     *,
     seed: str,
     vendor: Vendor,
-    ids: Ids,
+    ids: RequestIds,
     thoughts: Sequence[Json] = (),
 ) -> list[str]:
-    """Return a call of ours and its result; the call's id follows from the seed.
+    """Write a call of ours and its result; the call's id follows from the seed.
 
-    `thoughts` are those that have led to it, as they were signed.
+    `thoughts` are the signed thoughts that led to the call.
     """
-    form, made = FORMATS[vendor], Call(name=name, arguments=written(arguments))
+    form, made = FORMATS[vendor], Call(name=name, arguments=dump_strict(arguments))
     ids.called.add(name)
-    use = Use(ids.claim(None, seed, form), name, made, made.arguments)
-    answer = Answer(use, (Part(kind="text", words=content),))
-    speech = Speech("assistant", thoughts=thoughts)
+    use = NamedCall(ids.claim_id(None, seed, form), name, made, made.arguments)
+    answer = CallAnswer(use, (MessagePart(kind="text", words=content),))
+    speech = MessageSpeech("assistant", thoughts=thoughts)
     return [*form.uses([(speech, [use])]), *form.answers([answer])]
 
 
-def signed(message: Message, vendor: Vendor) -> list[Json]:
-    """Return the thoughts that this API takes back, as they were signed."""
+def list_signed_thoughts(message: Message, vendor: Vendor) -> list[Json]:
+    """Return the signed thoughts of a message that this API takes back, unchanged."""
     form = FORMATS[vendor]
     return [
         thought
@@ -209,33 +218,33 @@ def signed(message: Message, vendor: Vendor) -> list[Json]:
     ]
 
 
-def first(form: Format, texts: Iterable[str]) -> list[str]:
-    """Return the messages that must stand before these."""
+def build_leading(form: MessageFormat, texts: Iterable[str]) -> list[str]:
+    """Return the messages that the format requires before these texts."""
     if not form.apart or next(iter(texts), "").startswith('{"role":"user"'):
         return []
-    return [written({"role": "user", "content": EARLIER})]
+    return [dump_strict({"role": "user", "content": EARLIER})]
 
 
-def tools(form: Format, text: str, ids: Ids) -> str:
-    """Return the definitions that a text lists, with stubs where the API needs them."""
+def write_tools(form: MessageFormat, text: str, ids: RequestIds) -> str:
+    """Write the definitions listed in a text, with stubs where the API needs them."""
     listed = {each["function"]["name"]: each for each in json.loads(text or "[]")}
-    named = {ids.names.written(name): each for name, each in listed.items()}
+    named = {ids.names.to_written(name): each for name, each in listed.items()}
     called = sorted(ids.called - named.keys()) if form.apart else ()
-    named |= {name: stub(name) for name in called}
+    named |= {name: build_stub(name) for name in called}
     defined = [
         form.tool({**each, "function": {**each["function"], "name": name}})
         for name, each in named.items()
     ]
-    return written(defined) if defined else ""
+    return dump_strict(defined) if defined else ""
 
 
-_NOTHING = Speech("user")
-#: Of a step that is written already.
-_NOBODY = Shown(message=Message(), seed="")
+_NOTHING = MessageSpeech("user")
+#: Message of a step that is already written.
+_NOBODY = ShownMessage(message=Message(), seed="")
 
 
-def _followed(steps: Sequence[_Step]) -> list[_Step]:
-    """Steps without thoughts that nothing of the same turn follows."""
+def _drop_unfollowed(steps: Sequence[_Step]) -> list[_Step]:
+    """Drop steps that only have thoughts and that no step of the same turn follows."""
     return [
         each
         for each, after in zip_longest(steps, steps[1:])
@@ -248,10 +257,10 @@ def _followed(steps: Sequence[_Step]) -> list[_Step]:
     ]
 
 
-def plain(message: Message, text: str | None = None) -> Plain | None:
-    """Return how a message stands that says a text and nothing else; None of others.
+def write_plain(message: Message, text: str | None = None) -> PlainMessage | None:
+    """Write a message that has a text and nothing else; return None for others.
 
-    `text` is what stands in place of its own.
+    `text` replaces the message's own text.
     """
     parts = message.parts
     if (
@@ -269,42 +278,54 @@ def plain(message: Message, text: str | None = None) -> Plain | None:
     if role == "assistant":
         text = text.rstrip()
     if not text or text.isspace():
-        return Plain(role, "")
-    return Plain(role, f'{{"role":"{role}","content":{written(text)}}}')
+        return PlainMessage(role, "")
+    return PlainMessage(role, f'{{"role":"{role}","content":{dump_strict(text)}}}')
 
 
-def _all_steps(shown: Sequence[Shown | Plain], vendor: Vendor, ids: Ids) -> list[_Step]:
-    """What they do, in order; of plain ones in a row the first, which parts groups."""
+def _list_steps(
+    shown: Sequence[ShownMessage | PlainMessage], vendor: Vendor, ids: RequestIds
+) -> list[_Step]:
+    """Return the steps of messages, in order; of adjacent plain ones only the first.
+
+    The first plain message is enough to part groups.
+    """
     steps = list[_Step]()
     cached, parted, done = None, False, 0
     for at, each in enumerate(shown):
         if at < done:
             continue
-        if not isinstance(each, Plain):
-            # Behind calls it may be one of several that are answered together.
-            kept = () if steps and steps[-1].calls else _kept(shown, at)
+        if not isinstance(each, PlainMessage):
+            # Behind calls this message may be one of several that are answered
+            # together.
+            kept = () if steps and steps[-1].calls else _list_kept(shown, at)
             if kept:
-                steps.append(_Step(at, each, Speech("assistant"), kept=kept))
+                steps.append(_Step(at, each, MessageSpeech("assistant"), kept=kept))
                 parted, done = True, steps[-1].last + 1
                 continue
-            cached = _cached_from(shown) if cached is None else cached
-            made = [*_steps(at, each, vendor, ids, cached=at >= cached)]
+            cached = _find_cached_from(shown) if cached is None else cached
+            made = [*_iter_steps(at, each, vendor, ids, cached=at >= cached)]
             steps += made
             parted = parted and not made
         elif each.text and not parted:
-            steps.append(_Step(at, _NOBODY, Speech(each.role)))
+            steps.append(_Step(at, _NOBODY, MessageSpeech(each.role)))
             parted = True
     return steps
 
 
-def _kept(shown: Sequence[Shown | Plain], at: int) -> list[_Kept]:
-    """What was written before of a run that stands here again; of others nothing."""
-    run = list[_Kept]()
+def _list_kept(
+    shown: Sequence[ShownMessage | PlainMessage], at: int
+) -> list[_WrittenRun]:
+    """Return the cached texts of a whole run that stands here again; else empty."""
+    run = list[_WrittenRun]()
     for place in range(len(shown) - at):
         each = shown[at + place]
-        if isinstance(each, Plain) or not each.as_said or not each.message.kept:
+        if (
+            isinstance(each, PlainMessage)
+            or not each.is_as_said
+            or not each.message.kept
+        ):
             return []
-        found: _Kept = each.message.kept[0]
+        found: _WrittenRun = each.message.kept[0]
         if found.place != place or (run and found.run is not run[0].run):
             return []
         run.append(found)
@@ -313,22 +334,22 @@ def _kept(shown: Sequence[Shown | Plain], at: int) -> list[_Kept]:
     return []
 
 
-def _steps(
-    at: int, shown: Shown, vendor: Vendor, ids: Ids, *, cached: bool
+def _iter_steps(
+    at: int, shown: ShownMessage, vendor: Vendor, ids: RequestIds, *, cached: bool
 ) -> Iterator[_Step]:
     message = shown.message
     role = message.role
     assert role in ("user", "assistant", "tool"), "what is of no one is no message"
-    calls, own, results = _divided(message)
+    calls, own, results = _divide_calls(message)
     stated = tuple(each for each in message.calls if each not in calls)
-    parts = (*message.parts, *map(_called_line, stated))
+    parts = (*message.parts, *map(_build_called_line, stated))
     if role == "tool":
         if message.refusal:
-            parts = (*parts, Part(kind="text", words=message.refusal))
+            parts = (*parts, MessagePart(kind="text", words=message.refusal))
         *before, last = results or [Result()]
         results, parts = [*before, replace(last, parts=(*last.parts, *parts))], ()
     if shown.text is not None:
-        shortened = (Part(kind="text", words=shown.text),)
+        shortened = (MessagePart(kind="text", words=shown.text),)
         every = [*results, *own]
         emptied = [replace(each, parts=()) for each in every]
         if emptied:
@@ -336,26 +357,26 @@ def _steps(
             results, own = emptied[: len(results)], emptied[len(results) :]
         else:
             parts = shortened
-    speech = _speech(shown, parts, vendor, ids, cached=cached)
+    speech = _build_speech(shown, parts, vendor, ids, cached=cached)
     if results and calls:
         yield _Step(at, shown, _NOTHING, results=results)
         results = []
     step = _Step(at, shown, speech, calls, [*results, *own])
-    if step.calls or step.results or not step.silent:
+    if step.calls or step.results or not step.is_silent:
         yield step
 
 
-def _divided(message: Message) -> tuple[list[Call], list[Result], list[Result]]:
-    """Its calls, results of them, and results of calls before.
+def _divide_calls(message: Message) -> tuple[list[Call], list[Result], list[Result]]:
+    """Return a message's calls, their results, and results of earlier calls.
 
-    What a server called itself is a call only if its result is there.
+    A server's own call counts as a call only if its result is in the message.
     """
     if message.role != "assistant":
         return [], [], [*message.results]
     open_calls: list[Call | None] = [*message.calls]
     own, others, answered = list[Result](), list[Result](), set[int]()
     for result in message.results:
-        number = _match(result, open_calls)
+        number = _match_call(result, open_calls)
         if number is None:
             others.append(result)
         else:
@@ -370,8 +391,11 @@ def _divided(message: Message) -> tuple[list[Call], list[Result], list[Result]]:
     return calls, own, others
 
 
-def _match(result: Result, calls: Sequence[Call | None]) -> int | None:
-    """The call that it answers: by its id, without one by name and order."""
+def _match_call(result: Result, calls: Sequence[Call | None]) -> int | None:
+    """Return the index of the call that a result answers; None if there is none.
+
+    Match by id; without an id by name and order.
+    """
     fits = [
         (number, each)
         for number, each in enumerate(calls)
@@ -384,78 +408,85 @@ def _match(result: Result, calls: Sequence[Call | None]) -> int | None:
     return next(named, fits[0][0] if fits else None)
 
 
-def _called_line(call: Call) -> Part:
-    """A call that stands in no place of its own, in words."""
+def _build_called_line(call: Call) -> MessagePart:
+    """Build a text part for a call that is not written as a call."""
     texts = [*(call.values or {"": None}).values()]
-    query = written(texts[0]) if isinstance(texts[0], str) else call.arguments
+    query = dump_strict(texts[0]) if isinstance(texts[0], str) else call.arguments
     about = query if len(texts) == 1 else call.arguments
     words = f"[called {call.name or _UNNAMED}: {about}]" if about else ""
-    return Part(kind="text", words=words or f"[called {call.name or _UNNAMED}]")
+    return MessagePart(kind="text", words=words or f"[called {call.name or _UNNAMED}]")
 
 
-def _speech(
-    shown: Shown, parts: Sequence[Part], vendor: Vendor, ids: Ids, *, cached: bool
-) -> Speech:
+def _build_speech(
+    shown: ShownMessage,
+    parts: Sequence[MessagePart],
+    vendor: Vendor,
+    ids: RequestIds,
+    *,
+    cached: bool,
+) -> MessageSpeech:
     message = shown.message
     if not shown.media:
-        parts = _in_lines(parts)
+        parts = _replace_media(parts)
     refusal = (message.refusal or "").rstrip() if shown.text is None else ""
     if message.role == "user" and refusal:
-        parts = (*parts, Part(kind="text", words=refusal))
-    return Speech(
+        parts = (*parts, MessagePart(kind="text", words=refusal))
+    return MessageSpeech(
         "assistant" if message.role == "assistant" else "user",
         [each for each in parts if each.kind != "text" or each.words.strip()],
-        ids.people.written(message.name) if message.name else None,
+        ids.people.to_written(message.name) if message.name else None,
         refusal if refusal and message.role == "assistant" else None,
-        signed(message, vendor) if shown.thoughts else [],
+        list_signed_thoughts(message, vendor) if shown.thoughts else [],
         cached,
     )
 
 
-def _in_lines(parts: Iterable[Part]) -> list[Part]:
-    """Parts whose media are lines."""
+def _replace_media(parts: Iterable[MessagePart]) -> list[MessagePart]:
+    """Replace media among the parts by lines of text."""
     return [
-        each if each.kind in ("text", "data") else Part(kind="text", words=line(each))
+        each
+        if each.kind in ("text", "data")
+        else MessagePart(kind="text", words=render_part(each))
         for each in parts
     ]
 
 
-def _grouped(steps: Sequence[_Step]) -> Iterator[_Group]:
-    """Yield each step alone, but calls with all that answers them at once."""
+def _iter_step_groups(steps: Sequence[_Step]) -> Iterator[_Group]:
+    """Yield each step alone, but calls with all steps that answer them immediately."""
     at = 0
     while at < len(steps):
         head = steps[at]
         at += 1
         group = _Group([head], [])
         if head.calls and not head.results:
-            # Some write each of parallel calls as a message.
-            while at < len(steps) and _only_calls(steps[at]):
+            # Some APIs write each of parallel calls as a message.
+            while at < len(steps) and _has_only_calls(steps[at]):
                 group.heads.append(steps[at])
                 at += 1
         open_calls: list[Call | None] = [
             each for step in group.heads for each in step.calls
         ]
         if head.calls and head.results:
-            _answer(group, head, open_calls)
+            _add_answers(group, head, open_calls)
         while (
             any(open_calls)
             and at < len(steps)
             and not steps[at].calls
-            and _answer(group, steps[at], open_calls)
+            and _add_answers(group, steps[at], open_calls)
         ):
             at += 1
         yield group
 
 
-def _only_calls(step: _Step) -> bool:
-    return bool(step.calls) and not step.results and step.silent
+def _has_only_calls(step: _Step) -> bool:
+    return bool(step.calls) and not step.results and step.is_silent
 
 
-def _answer(group: _Group, step: _Step, open_calls: list[Call | None]) -> bool:
-    """Add a step if a result of it answers one of these calls."""
+def _add_answers(group: _Group, step: _Step, open_calls: list[Call | None]) -> bool:
+    """Add a step to the group if any of its results answers one of these calls."""
     numbers = list[int | None]()
     for result in step.results:
-        number = _match(result, open_calls)
+        number = _match_call(result, open_calls)
         numbers.append(number)
         if number is not None:
             open_calls[number] = None
@@ -466,13 +497,13 @@ def _answer(group: _Group, step: _Step, open_calls: list[Call | None]) -> bool:
 
 
 class _Writer:
-    """Writes groups, each text into the list of whose message it is."""
+    """Writer of groups, each text into the list of its message."""
 
     def __init__(
         self,
-        shown: Sequence[Shown | Plain],
+        shown: Sequence[ShownMessage | PlainMessage],
         vendor: Vendor,
-        ids: Ids,
+        ids: RequestIds,
         found: list[list[str]],
     ) -> None:
         self._shown, self._vendor, self._form = shown, vendor, FORMATS[vendor]
@@ -486,13 +517,13 @@ class _Writer:
         if head.calls:
             self._write_calls(group)
             return
-        self._found[head.at] += self._alone(head, head.results)
-        self._found[head.at] += self._says(head.speech)
+        self._found[head.at] += self._write_alone(head, head.results)
+        self._found[head.at] += self._write_speech(head.speech)
 
     def _write_kept(self, head: _Step) -> None:
-        """As it was written before, if it has the same ids and names here as there."""
-        # What a server called itself stands in words, and claims no name.
-        named = self._named(head, _divided(head.shown.message)[0])
+        """Write the cached texts if the ids and names are equal; else write anew."""
+        # A server's own call stands in words, and claims no name.
+        named = self._claim_names(head, _divide_calls(head.shown.message)[0])
         run = [each.texts.get(self._vendor) for each in head.kept]
         if all(made is not None and made[1] == named for made in run):
             for at, made in enumerate(run, head.at):
@@ -501,53 +532,55 @@ class _Writer:
         again = [
             step
             for at in range(head.at, head.last + 1)
-            if isinstance(each := self._shown[at], Shown)
-            for step in _steps(at, each, self._vendor, self._ids, cached=False)
+            if isinstance(each := self._shown[at], ShownMessage)
+            for step in _iter_steps(at, each, self._vendor, self._ids, cached=False)
         ]
-        for group in _grouped(again):
+        for group in _iter_step_groups(again):
             self.write(group)
 
-    def _keep(self, group: _Group, uses: Sequence[Use]) -> None:
-        """Keep what was written of a message with all the answers right after it."""
+    def _keep_written(self, group: _Group, uses: Sequence[NamedCall]) -> None:
+        """Cache the texts of a message with calls and of all answers right after it."""
         steps = group.messages
         head, messages = steps[0], [step.shown.message for step in steps]
         if (
             len(group.heads) > 1
             or head.results
-            or not all(step.shown.as_said for step in steps)
+            or not all(step.shown.is_as_said for step in steps)
             or any(None in numbers for _, numbers in group.followers)
             or any(message.calls for message in messages[1:])
         ):
             return
         named = [(use.id, use.name) for use in uses]
-        run, before = object(), _kept(self._shown, head.at)
+        run, before = object(), _list_kept(self._shown, head.at)
         for place, (step, message) in enumerate(zip(steps, messages, strict=True)):
             if len(before) != len(steps):
-                message.kept[:] = [_Kept(run, place, len(steps), {})]
+                message.kept[:] = [_WrittenRun(run, place, len(steps), {})]
             message.kept[0].texts[self._vendor] = [*self._found[step.at]], named
 
     def _write_calls(self, group: _Group) -> None:
-        heads = [(step.speech, self._uses(step)) for step in group.heads]
+        heads = [(step.speech, self._build_uses(step)) for step in group.heads]
         for step, text in zip(group.heads, self._form.uses(heads), strict=True):
             self._found[step.at].append(text)
         uses = [use for _, part in heads for use in part]
-        answers, after = list[tuple[int, Answer]](), list[str]()
+        answers, after = list[tuple[int, CallAnswer]](), list[str]()
         for step, numbers in group.followers:
             for number, result in zip(numbers, step.results, strict=True):
                 if number is not None:
-                    answers.append((step.at, self._answer(uses[number], step, result)))
+                    answers.append(
+                        (step.at, self._build_answer(uses[number], step, result))
+                    )
             left = [
                 result
                 for number, result in zip(numbers, step.results, strict=True)
                 if number is None
             ]
-            after += self._aside([each for at, each in answers if at == step.at])
-            after += self._alone(step, left)
+            after += self._write_aside([each for at, each in answers if at == step.at])
+            after += self._write_alone(step, left)
             if step not in group.heads:
-                after += self._says(step.speech)
+                after += self._write_speech(step.speech)
         answered = {each.use.id for _, each in answers}
         missing = [
-            (group.heads[-1].at, Answer(use, _UNANSWERED))
+            (group.heads[-1].at, CallAnswer(use, _UNANSWERED))
             for use in uses
             if use.id not in answered
         ]
@@ -555,75 +588,75 @@ class _Writer:
         texts = self._form.answers([each for _, each in answers])
         for (at, _), text in zip(answers, texts, strict=True):
             self._found[at].append(text)
-        # After all results: between them nobody may speak.
+        # Written after all results: no speech may stand between them.
         self._found[group.last] += after
         if not missing and not after:
-            self._keep(group, uses)
+            self._keep_written(group, uses)
 
-    def _uses(self, step: _Step) -> list[Use]:
-        named = self._named(step, step.calls)
+    def _build_uses(self, step: _Step) -> list[NamedCall]:
+        named = self._claim_names(step, step.calls)
         return [
-            self._use(each, step, *own)
+            self._build_use(each, step, *own)
             for each, own in zip(step.calls, named, strict=True)
         ]
 
-    def _use(self, call: Call, step: _Step, call_id: str, name: str) -> Use:
-        arguments, thoughts = _object(call.arguments), step.shown.thoughts
-        return Use(call_id, name, call, arguments, thoughts, step.speech.cached)
+    def _build_use(self, call: Call, step: _Step, call_id: str, name: str) -> NamedCall:
+        arguments, thoughts = _render_object(call.arguments), step.shown.thoughts
+        return NamedCall(call_id, name, call, arguments, thoughts, step.speech.cached)
 
-    def _named(self, step: _Step, calls: Sequence[Call]) -> list[tuple[str, str]]:
-        """Return ids and names of calls as they stand in this request."""
+    def _claim_names(self, step: _Step, calls: Sequence[Call]) -> list[tuple[str, str]]:
+        """Claim ids and names of calls as they stand in this request."""
         for each in calls:
             if each.id and each.name:
                 self._ids.called_by_id[each.id] = each.name
         return [
-            self._claimed(each, f"{step.shown.seed} {number}")
+            self._claim_name(each, f"{step.shown.seed} {number}")
             for number, each in enumerate(calls)
         ]
 
-    def _claimed(self, call: Call, place: str) -> tuple[str, str]:
-        name = self._ids.names.written(call.name or _UNNAMED)
+    def _claim_name(self, call: Call, place: str) -> tuple[str, str]:
+        name = self._ids.names.to_written(call.name or _UNNAMED)
         self._ids.called.add(name)
-        return self._ids.claim(call.id, place, self._form), name
+        return self._ids.claim_id(call.id, place, self._form), name
 
-    def _alone(self, step: _Step, results: Sequence[Result]) -> list[str]:
-        """Results without their calls, with calls that say no more than a name."""
+    def _write_alone(self, step: _Step, results: Sequence[Result]) -> list[str]:
+        """Write results without a call, each below a made-up call with only a name."""
         if not results:
             return []
-        uses = list[Use]()
+        uses = list[NamedCall]()
         for number, each in enumerate(results):
             place = f"{step.shown.seed} result {number}"
             tool = each.name or self._ids.called_by_id.get(each.id or "", _UNNAMED)
             name = self._ids.called_at.setdefault(place, tool)
             call = Call(id=each.id, name=name)
-            uses.append(self._use(call, step, *self._claimed(call, place)))
+            uses.append(self._build_use(call, step, *self._claim_name(call, place)))
         answers = [
-            self._answer(use, step, each)
+            self._build_answer(use, step, each)
             for use, each in zip(uses, results, strict=True)
         ]
         return [
-            *self._form.uses([(Speech("assistant"), uses)]),
+            *self._form.uses([(MessageSpeech("assistant"), uses)]),
             *self._form.answers(answers),
-            *self._aside(answers),
+            *self._write_aside(answers),
         ]
 
-    def _answer(self, use: Use, step: _Step, result: Result) -> Answer:
-        parts = result.parts if step.shown.media else _in_lines(result.parts)
-        return Answer(use, parts, result.failed, result, step.speech.cached)
+    def _build_answer(self, use: NamedCall, step: _Step, result: Result) -> CallAnswer:
+        parts = result.parts if step.shown.media else _replace_media(result.parts)
+        return CallAnswer(use, parts, result.failed, result, step.speech.cached)
 
-    def _aside(self, answers: Iterable[Answer]) -> list[str]:
+    def _write_aside(self, answers: Iterable[CallAnswer]) -> list[str]:
         parts = [part for each in answers for part in self._form.aside(each)]
-        return self._says(Speech("user", parts))
+        return self._write_speech(MessageSpeech("user", parts))
 
-    def _says(self, speech: Speech) -> list[str]:
+    def _write_speech(self, speech: MessageSpeech) -> list[str]:
         text = self._form.message(speech)
         return [text] if text else []
 
 
-def _object(arguments: str) -> str:
-    """Arguments as the text of an object, whatever a model wrote; none of it is lost.
+def _render_object(arguments: str) -> str:
+    """Render arguments as the text of an object without loss, whatever the model wrote.
 
-    Of an object it is the text as it came, to the last digit.
+    The text of an object stays as it came, to the last digit.
     """
     if arguments.strip() in ("", "null", "{}"):
         return "{}"
@@ -631,15 +664,15 @@ def _object(arguments: str) -> str:
         found = strict_json.parse(arguments.encode(), _ARGUMENTS)
     except (JsonRefusedError, UnicodeEncodeError, RecursionError):
         found = None
-    return arguments if isinstance(found, dict) else written({"input": arguments})
+    return arguments if isinstance(found, dict) else dump_strict({"input": arguments})
 
 
-def _cached_from(shown: Sequence[Shown | Plain]) -> int:
-    """Return from which message on no more cache points stand than may."""
+def _find_cached_from(shown: Sequence[ShownMessage | PlainMessage]) -> int:
+    """Return the first index from which on the cache points are within the limit."""
     points, at = 0, len(shown)
     while at:
         each = shown[at - 1]
-        if isinstance(each, Plain):
+        if isinstance(each, PlainMessage):
             at -= 1
             continue
         if not each.thoughts:
@@ -648,7 +681,7 @@ def _cached_from(shown: Sequence[Shown | Plain]) -> int:
         parts = [part for each in message.results for part in each.parts]
         every = (message.parts, message.calls, message.results, parts)
         points += sum(
-            "cache_control" in sent_in(piece, "anthropic")
+            "cache_control" in get_sent(piece, "anthropic")
             for pieces in every
             for piece in pieces
         )

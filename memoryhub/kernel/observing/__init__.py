@@ -1,1 +1,1 @@
-"""Observing: long threads stand in requests as dated observations. Pure."""
+"""Observing: dated observations that replace old messages of long threads. Pure."""

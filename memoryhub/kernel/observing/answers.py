@@ -1,7 +1,7 @@
-"""Answers: the observations in what a model says of messages, or why there are none.
+"""Answers: the observations in a model's answer, or the reason for none.
 
-Pure. One JSON object, bare, fenced or inside prose; what is no line in it is dropped
-and counted.
+Pure. An answer is one JSON object, bare, fenced or inside prose. Items in it that are
+no line are dropped and counted.
 """
 
 from __future__ import annotations
@@ -14,72 +14,75 @@ from typing import Any, Final, Literal, NamedTuple
 from memoryhub.kernel.levels.tokens import Count
 from memoryhub.kernel.observing.lines import (
     SIGNS,
-    Line,
     Mark,
+    ObservationLine,
     is_line,
     make_line,
-    one_line,
-    written,
+    render_lines,
+    to_one_line,
 )
 from memoryhub.kernel.text import times
-from memoryhub.kernel.text.answer_json import values
+from memoryhub.kernel.text.answer_json import iter_values
 
-#: `too_large` is what a reader of a good answer may find, by the function of that name.
+#: The caller tests for `too_large` by `is_too_large`; the others come from `read`.
 Refusal = Literal["no_json", "empty", "degenerate", "too_large"]
 
-#: Characters.
+#: Limits in characters.
 MAX_HINT: Final = 500
 MAX_LINE: Final = 10_000
-#: So often in a row a line is said by nobody who means it.
+#: Repetitions in a row that make an answer degenerate.
 _IN_A_ROW: Final = 5
-#: From so many lines on, at most half of them may have been said before.
+#: Number of lines from which at most half may be repetitions.
 _MANY: Final = 20
 _MARKS: Final[dict[str, Mark]] = {mark: mark for mark in SIGNS}
 _NUMBER = re.compile(r"[0-9]{1,15}")
 
 
-class Answer(NamedTuple):
-    """What a model observed, its texts each one line."""
+class ObserverAnswer(NamedTuple):
+    """Observations of a model, each text one line."""
 
-    lines: tuple[Line, ...]
+    lines: tuple[ObservationLine, ...]
     current_task: str | None
     suggested_response: str | None
-    #: Items that were no lines.
+    #: Number of items that were no lines.
     dropped: int
 
 
-def read(text: str, *, first: int, end: int) -> Answer | Refusal:
-    """Return what an answer says of the slots from `first` to before `end`.
+def read(text: str, *, first: int, end: int) -> ObserverAnswer | Refusal:
+    """Read the observations of an answer about the slots from `first` to before `end`.
 
-    A line whose slots are none of those, or can't be read, is of them all.
+    A line whose slots lie outside that range, or can't be read, counts for all the
+    slots.
     """
-    found = _found(text)
+    found = _find_answer(text)
     if found is None:
         return "no_json"
     items = found["lines"]
-    made = (_line(item, first, end) for item in items)
+    made = (_build_line(item, first, end) for item in items)
     lines = tuple(line for line in made if line is not None)
     if not lines:
         return "empty"
-    if _degenerate([line.text for line in lines]):
+    if _is_degenerate([line.text for line in lines]):
         return "degenerate"
-    return Answer(
+    return ObserverAnswer(
         lines=lines,
-        current_task=_hint(found.get("current_task")),
-        suggested_response=_hint(found.get("suggested_response")),
+        current_task=_clean_hint(found.get("current_task")),
+        suggested_response=_clean_hint(found.get("suggested_response")),
         dropped=len(items) - len(lines),
     )
 
 
-def too_large(lines: Sequence[Line], raw_tokens: int, count: Count) -> bool:
-    """Return whether lines are no smaller than what they cover."""
-    return count(written(lines)) >= raw_tokens
+def is_too_large(
+    lines: Sequence[ObservationLine], raw_tokens: int, count: Count
+) -> bool:
+    """Return whether lines are no smaller than the messages they cover."""
+    return count(render_lines(lines)) >= raw_tokens
 
 
-def _found(text: str) -> dict[str, Any] | None:
-    """The first object with lines in it; else the first that has room for them."""
+def _find_answer(text: str) -> dict[str, Any] | None:
+    """Find the first object with lines in it; else the first with an empty list."""
     empty = None
-    for value in values(text):
+    for value in iter_values(text):
         if isinstance(value, dict) and isinstance(value.get("lines"), list):
             if any(isinstance(item, dict) for item in value["lines"]):
                 return value
@@ -87,32 +90,32 @@ def _found(text: str) -> dict[str, Any] | None:
     return empty
 
 
-def _line(item: Any, first: int, end: int) -> Line | None:
-    """The line that an item makes; None if it makes none."""
+def _build_line(item: Any, first: int, end: int) -> ObservationLine | None:
+    """Build a line from an item; None if the item is no line."""
     text = item.get("text") if isinstance(item, dict) else None
     if not isinstance(text, str) or not is_line(text):
         return None
     mark = item.get("mark")
-    low, high = _clipped(item.get("slots"), first, end)
+    low, high = _clip_slots(item.get("slots"), first, end)
     return make_line(
         text,
         first=low,
         end=high,
         mark=_MARKS.get(mark, "medium") if isinstance(mark, str) else "medium",
-        at=times.instant(item.get("at")),
+        at=times.parse_instant(item.get("at")),
     )
 
 
-def _clipped(slots: Any, first: int, end: int) -> tuple[int, int]:
-    numbers = [*_numbers(slots)]
+def _clip_slots(slots: Any, first: int, end: int) -> tuple[int, int]:
+    numbers = [*_iter_numbers(slots)]
     if not numbers:
         return first, end
     low, high = max(first, min(numbers)), min(end, max(numbers) + 1)
     return (low, high) if low < high else (first, end)
 
 
-def _numbers(slots: Any) -> Iterator[int]:
-    """The numbers of `[3, 5]`, `3` and `"3-5"`."""
+def _iter_numbers(slots: Any) -> Iterator[int]:
+    """Yield the numbers of `[3, 5]`, `3` and `"3-5"`."""
     for each in slots if isinstance(slots, list) else [slots]:
         if isinstance(each, str):
             yield from map(int, _NUMBER.findall(each))
@@ -120,7 +123,7 @@ def _numbers(slots: Any) -> Iterator[int]:
             yield each
 
 
-def _degenerate(texts: Sequence[str]) -> bool:
+def _is_degenerate(texts: Sequence[str]) -> bool:
     return (
         any(len(text) > MAX_LINE for text in texts)
         or any(len([*run]) >= _IN_A_ROW for _, run in groupby(texts))
@@ -128,7 +131,7 @@ def _degenerate(texts: Sequence[str]) -> bool:
     )
 
 
-def _hint(text: Any) -> str | None:
+def _clean_hint(text: Any) -> str | None:
     if not isinstance(text, str) or not is_line(text):
         return None
-    return one_line(text)[:MAX_HINT].rstrip()
+    return to_one_line(text)[:MAX_HINT].rstrip()

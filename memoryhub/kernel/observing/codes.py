@@ -1,7 +1,7 @@
-"""Codes: words that stand for one thing, and texts made short around them.
+"""Codes: words such as order numbers and files, and shortening that keeps them.
 
 Pure, linear but for a logarithm. An order's number is asked for later, word for word;
-of most other words it is enough to know the sense.
+the sense of most other words is enough.
 """
 
 from __future__ import annotations
@@ -14,29 +14,30 @@ from typing import Final
 
 from memoryhub.kernel.levels.tokens import Count
 
-#: Stands for words that were left out.
+#: Mark in place of words that were left out.
 GAP: Final = "…"
-#: What is longer is a text of its own.
+#: Longest code in characters; a longer word counts as text.
 LONGEST: Final = 64
-#: Codes of one text, and files: a list of hundreds is read where it stands.
+#: Most codes, and most files, of one text. A list of hundreds is read in the text
+#: itself.
 MOST: Final = 64
-#: What stands in brackets at the begin is one.
+#: Words between blanks; brackets at the beginning count as one word.
 _WORD = re.compile(r"^\[[^\]]*\]|\S+")
 _RUN = re.compile(r"[^\W_]+(?:[._/@#:-]+[^\W_]+)*")
-#: The same, but for those in or right after which there is no digit: most words.
+#: Runs with a digit in or right after them, which most words lack.
 _RUN_OF_CODES = re.compile(rf"(?<![^\W_])(?=\S{{0,{LONGEST}}}[0-9]){_RUN.pattern}")
-#: A letter and a digit, more than one where it is in small letters, or five digits in
-#: a row. Days, times of them and ordinals are none.
+#: A letter and a digit (more than one digit if the letters are small), or five digits
+#: in a row. Days, times of them and ordinals are no codes.
 _CODE = re.compile(
     r"(?=.*[^\W\d_])(?=.*[0-9].*[0-9]|[^a-z]*[0-9][^a-z]*$).+|.*[0-9]{5}.*"
 )
-#: A file, by its ending; without a folder one of these.
+#: A file: a path with any ending, or a bare name with one of these endings.
 _PATH = re.compile(
     r"(?:[\w.~@-]*/)+[\w.@-]*\.[a-z][a-z0-9]{0,5}|[\w-]{2,}\.(?:py|pyi|js|jsx|ts|tsx|"
     r"html?|css|json|ya?ml|toml|ini|cfg|md|rst|txt|csv|pdf|docx?|xlsx?|png|jpe?g|svg|"
     r"sh|sql|rs|go|java|kt|rb|php|cpp|hpp|swift|ipynb|lock|log|env)"
 )
-#: With a dot in it and a letter behind that: few words have one.
+#: Runs with a dot and a letter behind the dot, which few words have.
 _RUN_OF_PATHS = re.compile(
     r"(?<![\w.~/@-])(?=[\w~/@-]*\.[\w./~@-]*[a-z])"
     rf"[\w.~/@-]{{3,{LONGEST}}}(?![\w.~/@-])"
@@ -46,8 +47,8 @@ _NONE = re.compile(
 )
 
 
-def codes(text: str) -> tuple[str, ...]:
-    """Return the first codes of a text, each once, in order; files after others."""
+def list_codes(text: str) -> tuple[str, ...]:
+    """List the first codes of a text, each once, in order; files after other codes."""
     found = _list_first(_iter_codes(text))
     found |= _list_first(_iter_paths(text))
     return tuple(found)
@@ -84,11 +85,12 @@ def is_code(word: str) -> bool:
     return (_CODE.fullmatch(word) or _PATH.fullmatch(word)) is not None
 
 
-def shorter(text: str, room: int, *, count: Count) -> str:
+def shorten_around_codes(text: str, room: int, *, count: Count) -> str:
     """Return `text` if it fits, else its first word, its codes and its beginning.
 
-    As many of them, in this order of importance, as `room` tokens hold, but one at
-    least; they stay in the order of the text, with a mark where words were left out.
+    The result has as many words, in this order of importance, as `room` tokens hold,
+    but at least one. Words stay in the order of the text, with a mark where some were
+    left out.
     """
     if count(text) <= room:
         return text
@@ -97,19 +99,19 @@ def shorter(text: str, room: int, *, count: Count) -> str:
         range(len(words)), key=lambda at: (at > 0, not has_code(words[at]))
     )
 
-    def over(size: int) -> bool:
-        return count(" ".join(_kept(words, important[:size]))) > room
+    def is_over(size: int) -> bool:
+        return count(" ".join(_iter_kept(words, important[:size]))) > room
 
-    size = bisect_left(range(len(words) + 1), x=True, lo=2, key=over) - 1
-    return " ".join(_kept(words, important[:size]))
+    size = bisect_left(range(len(words) + 1), x=True, lo=2, key=is_over) - 1
+    return " ".join(_iter_kept(words, important[:size]))
 
 
 def has_code(text: str) -> bool:
-    """Return whether a code stands in a text."""
+    """Return whether a text contains a code."""
     return any(True for _ in chain(_iter_codes(text), _iter_paths(text)))
 
 
-def _kept(words: Sequence[str], places: Iterable[int]) -> Iterator[str]:
+def _iter_kept(words: Sequence[str], places: Iterable[int]) -> Iterator[str]:
     before = -1
     for at in sorted(places):
         if at > before + 1:

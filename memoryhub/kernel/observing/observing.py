@@ -1,7 +1,6 @@
-"""Observing: observations are made, wait, and come into requests. Pure.
+"""Observing: commands and events of observations and the log. Pure.
 
-Verbs decide, participles fold. An observation is a page of type summary; how its making
-folds is in `residency`.
+An observation is a page of type summary; `residency` folds the creation of that page.
 """
 
 from __future__ import annotations
@@ -25,11 +24,11 @@ from memoryhub.kernel.commands import Command
 from memoryhub.kernel.decision import Decision, PageTable
 from memoryhub.kernel.observing import formulas
 from memoryhub.kernel.paging import eviction, precedence, working_set
-from memoryhub.kernel.paging.entries import place_body
+from memoryhub.kernel.paging.entries import build_place_body
 from memoryhub.kernel.paging.page_commands import BeginTurn, NewObservation
 from memoryhub.kernel.paging.precedence import USER
-from memoryhub.kernel.parts import Part
-from memoryhub.kernel.state.observing import Failing, ObserverRole, Observing
+from memoryhub.kernel.parts import KernelPart
+from memoryhub.kernel.state.observing import FailureStreak, ObserverRole, Observing
 from memoryhub.kernel.state.observing_events import (
     Failure,
     LogReflected,
@@ -39,39 +38,40 @@ from memoryhub.kernel.state.observing_events import (
     ObserverResumed,
 )
 from memoryhub.kernel.state.page_events import PageCreated
-from memoryhub.kernel.state.pages import slot_page_id
+from memoryhub.kernel.state.pages import build_slot_page_id
 from memoryhub.kernel.state.state import ThreadState
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CreateObservation(Command):
-    """Keep an observation of the slots behind those observed, or of a gap."""
+    """Store an observation of the next unobserved slots, or of a gap in the log."""
 
-    #: None: there are none that could be observed yet.
+    #: The observation; None if no slots could be observed yet.
     made: NewObservation | None
-    #: In which it was begun.
+    #: Epoch in which the observation was begun.
     epoch: int
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CreateReflection(Command):
-    """Keep a reflection of the first observations of the log."""
+    """Store a reflection of the first observations of the log."""
 
-    #: None: there are none.
+    #: The reflection; None if there are no observations.
     made: NewObservation | None
     epoch: int
-    #: It comes into the log at once; else when that is long enough.
+    #: True: the reflection replaces its observations at once; else when the log is
+    #: long.
     now: bool = True
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ActivateObservations(Command):
-    """Take those that wait into requests, as many as the next turn would."""
+    """Put waiting observations into requests, as many as the next turn would."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class FailObserver(Command):
-    """Note that nothing came of asking a model."""
+    """Record that a call of a model gave no observation."""
 
     role: ObserverRole
     begin: int
@@ -87,24 +87,25 @@ class FailObserver(Command):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PauseObserver(Command):
-    """Begin nothing, and refuse what was begun."""
+    """Pause the observer: begin no observation, and refuse those begun."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ResumeObserver(Command):
-    """Go on observing."""
+    """Resume observing."""
 
 
-def create_observation(
+def decide_create_observation(
     decision: Decision, command: CreateObservation, pages: PageTable
 ) -> None:
-    """Keep an observation. Emits page.created, and observer.paused for an agent's.
+    """Store an observation. Emits page.created, and observer.paused for an agent's.
 
-    It waits until it is activated; that of a gap in the log stands there at once.
-    Raises StaleEpochError, RangeTakenError unless it begins where nothing is observed
-    yet and ends no later, RangeOpenError where it would part calls from their results,
-    LogFullError for a gap's that the log has no room for and that is no shorter than
-    what it stands for, NothingToDoError without one.
+    The observation waits until it is activated; one of a gap in the log stands there at
+    once. Raises StaleEpochError. Raises RangeTakenError unless the observation begins
+    at the first unobserved slot, or at a gap, and ends within the range. Raises
+    RangeOpenError where it would part calls from their results. Raises LogFullError for
+    a gap's observation that the log has no room for and that is no shorter than its
+    messages. Raises NothingToDoError without an observation.
     """
     _require_epoch(decision.state, command.epoch)
     if command.made is None:
@@ -118,48 +119,52 @@ def _keep_observation(
     decision: Decision, made: NewObservation, pages: PageTable
 ) -> None:
     state, body = decision.state, made.observed
-    reach = state.observing.range_from(body.begin, state.slot_count)
+    reach = state.observing.find_range_end(body.begin, state.slot_count)
     if reach is None or not body.begin < body.end <= reach:
         raise RangeTakenError(
             watermark=state.observing.watermark, epoch=state.observing.epoch
         )
-    # A gap ends where an observation did.
+    # A gap ends where an erased observation ended: no call is open there.
     ends = body.end == reach < state.slot_count
     if not ends and not is_closed(state, body.end, pages):
         raise RangeOpenError
     if body.begin < state.observing.cursor:
-        spoken = formulas.weight(body.raw, body.end - body.begin)
-        # One that is shorter than what was said makes room, however long the log is:
-        # after an erasure it may be too long, and is not condensed beyond a gap.
-        if body.shown > formulas.log_room(state) and body.shown >= spoken:
-            most = formulas.window(state.paging.settings) // 2
+        spoken = formulas.compute_weight(body.raw, body.end - body.begin)
+        # An observation shorter than its messages makes room, however long the log is:
+        # after an erasure the log may be too long, and it is not condensed beyond a
+        # gap.
+        if body.shown > formulas.compute_log_room(state) and body.shown >= spoken:
+            most = formulas.compute_window(state.paging.settings) // 2
             raise LogFullError(max_log_tokens=most)
         _make_room(decision, state.observing.log_tokens + body.shown)
     _emit_created(decision, made, "obs")
 
 
 def is_closed(state: ThreadState, end: int, pages: PageTable) -> bool:
-    """Return whether no calls before that slot may have results behind it."""
+    """Return whether no call before slot `end` may have results behind it."""
     if end == 0:
         return True
     ends = end == state.slot_count
-    page_id = slot_page_id(end - 1 if ends else end)
+    page_id = build_slot_page_id(end - 1 if ends else end)
     tiers = (state.paging.frames.get(page_id), state.paging.hot.get(page_id))
-    found = next((each.entry for each in tiers if each), None) or pages.entry(page_id)
+    found = next((each.entry for each in tiers if each), None) or pages.find_entry(
+        page_id
+    )
     if found is None:
-        # Calls of ours, which stand in no request, or erased: nothing is parted.
+        # No page: calls of our own tools, which stand in no request, or an erased slot.
         return not ends
     return found.role not in ("assistant", "tool") if ends else found.role != "tool"
 
 
-def create_reflection(
+def decide_create_reflection(
     decision: Decision, command: CreateReflection, pages: PageTable
 ) -> None:
-    """Keep a reflection. Emits page.created; log.reflected if it is to stand at once.
+    """Store a reflection. Emits page.created; log.reflected if it is to stand at once.
 
-    Raises StaleEpochError, LogChangedError unless the log begins with what it covers,
-    NothingToDoError without one, for one that is no smaller than what it covers, and
-    for one that is to wait where one waits.
+    Raises StaleEpochError. Raises LogChangedError unless the log begins with the
+    observations that the reflection covers. Raises NothingToDoError without a
+    reflection, for one no smaller than the observations it covers, and for one that is
+    to wait while another waits.
     """
     _require_epoch(decision.state, command.epoch)
     waits = decision.state.observing.ahead is not None and not command.now
@@ -182,14 +187,14 @@ def _keep_reflection(decision: Decision, made: NewObservation) -> None:
 
 
 def reflect(decision: Decision) -> None:
-    """Put the reflection that waits in the place of what it covers.
+    """Put the waiting reflection in the place of the observations it covers.
 
-    Emits log.reflected, or nothing where none waits.
+    Emits log.reflected, or nothing if no reflection waits.
     """
     observing = decision.state.observing
     if observing.ahead is None:
         return
-    after = observing.replaced()
+    after = observing.replace_reflected()
     decision.emit(
         LogReflected(
             page_id=observing.ahead.page_id,
@@ -215,7 +220,7 @@ def _emit_created(decision: Decision, made: NewObservation, kind: str) -> None:
             cost=made.cost,
             bytes=made.bytes,
             importance=0.9,
-            sources=[place_body(each, state.id) for each in made.sources] or None,
+            sources=[build_place_body(each, state.id) for each in made.sources] or None,
             mapped=False,
             observed=made.observed,
         ),
@@ -223,22 +228,23 @@ def _emit_created(decision: Decision, made: NewObservation, kind: str) -> None:
     )
 
 
-def activate(
+def decide_activate_observations(
     decision: Decision, command: ActivateObservations, pages: PageTable
 ) -> None:
-    """Take what waits into requests. Emits observations.activated, or nothing.
+    """Put waiting observations into requests. Emits observations.activated, or nothing.
 
-    After page.evicted for each covered message, but the newest of the user and what is
-    pinned; then log.reflected where the log is long enough for the one that waits.
+    First emits page.evicted for each covered message, except the newest of the user and
+    pinned pages. Then emits log.reflected if the log is long enough for the waiting
+    reflection.
     """
-    if _activate(decision) and _is_long(decision.state):
+    if _activate_chunks(decision) and _is_long(decision.state):
         reflect(decision)
 
 
-def _activate(decision: Decision) -> bool:
-    """Whether anything was."""
+def _activate_chunks(decision: Decision) -> bool:
+    """Activate waiting chunks; return whether there were any."""
     observing = decision.state.observing
-    to = formulas.activated_to(decision.state)
+    to = formulas.find_activation_end(decision.state)
     if to is None:
         return False
     come = [each for each in observing.chunks if each.end <= to]
@@ -255,69 +261,75 @@ def _activate(decision: Decision) -> bool:
 
 def _evict_covered(decision: Decision, covered: Callable[[int], bool]) -> None:
     state = decision.state
-    kept = precedence.list_kept_pages(state) | {*precedence.instructing(state)}
-    for frame in state.paging.in_order():
+    kept = precedence.list_kept_pages(state) | {*precedence.list_instructing(state)}
+    for frame in state.paging.list_in_context_order():
         slot = frame.entry.slot
         if slot is not None and covered(slot) and frame.page_id not in kept:
             eviction.evict_covered(decision, frame)
 
 
 def _make_room(decision: Decision, log_tokens: int) -> None:
-    """Let go of what no longer fits beside a log of so many tokens."""
+    """Evict pages that no longer fit beside a log of so many tokens."""
     settings = replace(decision.paging.settings, log_tokens=log_tokens)
-    decision.goes_by(settings)
+    decision.use_settings(settings)
     eviction.shrink(decision)
 
 
-def begin_turn(decision: Decision, command: BeginTurn, pages: PageTable) -> bool:
-    """Bring into the request that begins what waits, and show all that is uncovered.
+def bring_observations(
+    decision: Decision, command: BeginTurn, pages: PageTable
+) -> bool:
+    """Put waiting observations into a turn's request, and map all uncovered messages.
 
-    Where nothing waits and there is no room, the observations that were made beforehand
-    of the next slots are taken, by the extractive observer: a turn waits for no model.
-    Emits page.created, page.evicted, observations.activated, log.reflected, page.mapped
-    in this order. Returns whether messages are left out that nothing stands for. Raises
-    ObservationsWantedError when it needs what nobody has made, or made of what was
-    erased since.
+    If none waits and there is no room, the observations made beforehand of the next
+    slots are taken, made by the extractive observer: a turn waits for no model. Emits
+    page.created, page.evicted, observations.activated, log.reflected, page.mapped in
+    this order. Returns whether uncovered messages are left out. Raises
+    ObservationsWantedError when the turn needs observations that were not made, or were
+    made from text erased since.
     """
     if not decision.paging.settings.observe:
-        # What stands in the log stays there, in the place of what it covers.
+        # The log keeps its observations, in the place of the messages they cover.
         return False
-    made = _fresh(decision, command)
+    made = _get_fresh(decision, command)
     if _is_long(decision.state):
         if made is None and decision.state.observing.ahead is None:
             raise ObservationsWantedError
         if command.reflected and made is not None:
             _try_reflection(decision, command.reflected)
         reflect(decision)
-    _relieve(decision, made, pages)
+    _relieve_pressure(decision, made, pages)
     return not _show_uncovered(decision, pages)
 
 
-def _fresh(decision: Decision, command: BeginTurn) -> tuple[NewObservation, ...] | None:
-    """What was made for the turn; None if nobody did, or something was erased since."""
+def _get_fresh(
+    decision: Decision, command: BeginTurn
+) -> tuple[NewObservation, ...] | None:
+    """Return observations made for the turn; None if not made, or of an older epoch."""
     stale = command.epoch != decision.state.observing.epoch
     if stale and (command.observed or command.reflected):
         return None
     return command.observed
 
 
-def _relieve(
+def _relieve_pressure(
     decision: Decision, made: Sequence[NewObservation] | None, pages: PageTable
 ) -> None:
     """Put observations in the place of messages until there is room."""
     pieces = [*(made or ())]
     while formulas.is_due(decision.state):
         if decision.state.observing.chunks:
-            if not _activate(decision):
+            if not _activate_chunks(decision):
                 return
         elif made is None:
             raise ObservationsWantedError
-        elif not _take(decision, pieces, pages):
+        elif not _keep_first_piece(decision, pieces, pages):
             return
 
 
-def _take(decision: Decision, pieces: list[NewObservation], pages: PageTable) -> bool:
-    """Keep the first piece that nobody else has observed meanwhile, if there is one."""
+def _keep_first_piece(
+    decision: Decision, pieces: list[NewObservation], pages: PageTable
+) -> bool:
+    """Keep the first piece that is still allowed; return False if there is none."""
     while pieces:
         try:
             _keep_observation(decision, pieces.pop(0), pages)
@@ -337,18 +349,20 @@ def _try_reflection(decision: Decision, made: NewObservation) -> None:
 
 
 def _is_long(state: ThreadState) -> bool:
-    return state.observing.log_tokens >= formulas.reflect_at(state.paging.settings)
+    return state.observing.log_tokens >= formulas.compute_reflect_at(
+        state.paging.settings
+    )
 
 
 def _show_uncovered(decision: Decision, pages: PageTable) -> bool:
     """Map uncovered messages, the newest first; False if there is no room for all."""
     state, paging = decision.state, decision.paging
-    ranges = state.observing.uncovered(state.slot_count)
-    names = [slot_page_id(n) for begin, end in ranges for n in range(begin, end)]
+    ranges = state.observing.list_uncovered(state.slot_count)
+    names = [build_slot_page_id(n) for begin, end in ranges for n in range(begin, end)]
     missing = [name for name in names if name not in paging.frames]
     hot = {name: paging.hot[name].entry for name in missing if name in paging.hot}
-    # Calls of ours have no page, and what is erased has none any more.
-    found = {**pages.entries([name for name in missing if name not in hot]), **hot}
+    # Calls of our own tools have no page, and erased messages have none any more.
+    found = {**pages.list_entries([name for name in missing if name not in hot]), **hot}
     _make_way(decision, sum(entry.full.cost for entry in found.values()))
     for name in reversed(missing):
         if (entry := found.get(name)) is not None:
@@ -362,30 +376,32 @@ def _show_uncovered(decision: Decision, pages: PageTable) -> bool:
 
 
 def _make_way(decision: Decision, tokens: int) -> None:
-    """Let other pages go for messages that nothing stands for.
-
-    Whatever the rules say that pin pages for being new.
-    """
-    usable, last = decision.paging.settings.usable, precedence.uncovered(decision.state)
-    for name in precedence.below(decision.state, precedence.SPOKEN):
+    """Evict other pages for uncovered messages, even those pinned for being new."""
+    usable, last = (
+        decision.paging.settings.usable,
+        precedence.list_uncovered(decision.state),
+    )
+    for name in precedence.list_below(decision.state, precedence.SPOKEN):
         if decision.paging.used + tokens <= usable:
             return
         if name not in last and name in decision.paging.frames:
             eviction.evict(decision, decision.paging.frames[name], cause="pressure")
 
 
-def fail(decision: Decision, command: FailObserver, pages: PageTable) -> None:
-    """Note that nothing came of asking. Emits observer.failed.
+def decide_fail_observer(
+    decision: Decision, command: FailObserver, pages: PageTable
+) -> None:
+    """Record that a call of a model failed. Emits observer.failed.
 
-    Raises StaleEpochError, RangeTakenError when somebody else was quicker: then nothing
-    has failed.
+    Raises StaleEpochError. Raises RangeTakenError if the range has been observed since:
+    then nothing has failed.
     """
     observing = decision.state.observing
     _require_epoch(decision.state, command.epoch)
-    taken = observing.range_from(command.begin, decision.state.slot_count) is None
+    taken = observing.find_range_end(command.begin, decision.state.slot_count) is None
     if command.role == "observer" and taken:
         raise RangeTakenError(watermark=observing.watermark, epoch=observing.epoch)
-    before: Failing = getattr(observing, command.role)
+    before: FailureStreak = getattr(observing, command.role)
     decision.emit(
         ObserverFailed(
             role=command.role,
@@ -402,13 +418,17 @@ def fail(decision: Decision, command: FailObserver, pages: PageTable) -> None:
     )
 
 
-def pause(decision: Decision, command: PauseObserver, pages: PageTable) -> None:
-    """Begin nothing from here on. Emits observer.paused; what was begun is void."""
+def decide_pause_observer(
+    decision: Decision, command: PauseObserver, pages: PageTable
+) -> None:
+    """Pause the observer. Emits observer.paused; work already begun becomes void."""
     decision.emit(ObserverPaused(by_hand=True))
 
 
-def resume(decision: Decision, command: ResumeObserver, pages: PageTable) -> None:
-    """Go on. Emits observer.resumed, or nothing where it goes on."""
+def decide_resume_observer(
+    decision: Decision, command: ResumeObserver, pages: PageTable
+) -> None:
+    """Resume observing. Emits observer.resumed, or nothing if not paused."""
     if decision.state.observing.paused:
         decision.emit(ObserverResumed())
 
@@ -420,60 +440,62 @@ def _require_epoch(state: ThreadState, epoch: int) -> None:
         raise StaleEpochError(epoch=state.observing.epoch)
 
 
-def activated(state: ThreadState, event: ObservationsActivated) -> ThreadState:
-    return _logged(state, state.observing.activated(event.to))
+def apply_observations_activated(
+    state: ThreadState, event: ObservationsActivated
+) -> ThreadState:
+    return _set_log(state, state.observing.activate_until(event.to))
 
 
-def reflected(state: ThreadState, event: LogReflected) -> ThreadState:
-    return _logged(state, state.observing.replaced())
+def apply_log_reflected(state: ThreadState, event: LogReflected) -> ThreadState:
+    return _set_log(state, state.observing.replace_reflected())
 
 
-def _logged(state: ThreadState, observing: Observing) -> ThreadState:
-    paging = state.paging.logging(observing.log_tokens)
+def _set_log(state: ThreadState, observing: Observing) -> ThreadState:
+    paging = state.paging.set_log_tokens(observing.log_tokens)
     return state._replace(observing=observing, paging=paging)
 
 
-def failed(state: ThreadState, event: ObserverFailed) -> ThreadState:
+def apply_observer_failed(state: ThreadState, event: ObserverFailed) -> ThreadState:
     seen = state.observing
-    before: Failing = getattr(seen, event.role)
-    failing = Failing(
+    before: FailureStreak = getattr(seen, event.role)
+    failing = FailureStreak(
         event.failures,
         event.retry_at,
         before.useless + (event.failure != "no_model"),
         seen.log_tokens,
     )
-    observing = seen.failed(event.role, failing).given_to(event.host)
+    observing = seen.set_failing(event.role, failing).add_host(event.host)
     return state._replace(observing=observing)
 
 
-def paused(state: ThreadState, event: ObserverPaused) -> ThreadState:
+def apply_observer_paused(state: ThreadState, event: ObserverPaused) -> ThreadState:
     observing = state.observing._replace(paused=True)
     if event.by_hand:
         observing = observing._replace(epoch=observing.epoch + 1)
     return state._replace(observing=observing)
 
 
-def resumed(state: ThreadState, event: ObserverResumed) -> ThreadState:
+def apply_observer_resumed(state: ThreadState, event: ObserverResumed) -> ThreadState:
     observing = state.observing._replace(
-        paused=False, observer=Failing(), reflector=Failing()
+        paused=False, observer=FailureStreak(), reflector=FailureStreak()
     )
     return state._replace(observing=observing)
 
 
-PART = Part(
+PART = KernelPart(
     commands={
-        CreateObservation: create_observation,
-        CreateReflection: create_reflection,
-        ActivateObservations: activate,
-        FailObserver: fail,
-        PauseObserver: pause,
-        ResumeObserver: resume,
+        CreateObservation: decide_create_observation,
+        CreateReflection: decide_create_reflection,
+        ActivateObservations: decide_activate_observations,
+        FailObserver: decide_fail_observer,
+        PauseObserver: decide_pause_observer,
+        ResumeObserver: decide_resume_observer,
     },
     events={
-        ObservationsActivated: activated,
-        LogReflected: reflected,
-        ObserverFailed: failed,
-        ObserverPaused: paused,
-        ObserverResumed: resumed,
+        ObservationsActivated: apply_observations_activated,
+        LogReflected: apply_log_reflected,
+        ObserverFailed: apply_observer_failed,
+        ObserverPaused: apply_observer_paused,
+        ObserverResumed: apply_observer_resumed,
     },
 )

@@ -1,7 +1,7 @@
-"""Prompts: what an observer and a reflector are asked, worded once and versioned.
+"""Prompts of the observer and the reflector, worded once and versioned.
 
-Pure. A wording never changes: a new one gets a new version, since observations name the
-one they were made by.
+Pure. A wording never changes: a new wording gets a new version, since an observation
+names its prompt's version.
 """
 
 from __future__ import annotations
@@ -64,37 +64,39 @@ What those want to be kept who run this, in their words; the form of your answer
 stays:
 """
 
-#: Why a model is asked again, in words for it.
+#: Request to try again, by the reason of refusal.
 AGAIN: Final[dict[Refusal, str]] = {
     "no_json": "That held no JSON object with lines. Answer with the object alone.",
     "empty": "That held no line with a text. Say in one line at least what happened.",
     "degenerate": "That repeated itself. Answer again, each thing once and short.",
     "too_large": "That was no shorter than what it tells. Answer again, far shorter.",
 }
-#: What a reflector is asked at its second try.
+#: Request of a reflector's second try.
 SHORTER: Final = "Answer once more, about half as long. Keep every critical subject."
 
 
-class Prompt(NamedTuple):
-    """What a model is asked, and how observations name it."""
+class ObserverPrompt(NamedTuple):
+    """A prompt's text, and its name in observations."""
 
     name: str
     text: str
 
 
-def prompt(version: str, instructions: str) -> Prompt:
-    """Return the wording, with what a project wants of it, if anything.
+def build_prompt(version: str, instructions: str) -> ObserverPrompt:
+    """Build a prompt from its wording and the project's instructions, if any.
 
-    Its name tells different instructions apart.
+    The prompt's name differs for different instructions.
     """
     text = PROMPTS[version]
     if not instructions:
-        return Prompt(version, text)
+        return ObserverPrompt(version, text)
     digest = hashlib.sha256(instructions.encode(errors="replace")).hexdigest()[:8]
-    return Prompt(f"{version}+{digest}", f"{text}\n{_INSTRUCTIONS}{instructions}")
+    return ObserverPrompt(
+        f"{version}+{digest}", f"{text}\n{_INSTRUCTIONS}{instructions}"
+    )
 
 
-class Slot(Protocol):
+class TranscriptSlot(Protocol):
     """A slot as an observer reads it."""
 
     @property
@@ -107,16 +109,16 @@ class Slot(Protocol):
     def text(self) -> str | None: ...
 
 
-def transcript(slots: Iterable[Slot]) -> str:
-    """Write slots, each below its number, role and time; of erased ones only that."""
+def render_transcript(slots: Iterable[TranscriptSlot]) -> str:
+    """Render slots, each below its number, role and time; erased slots without text."""
     parts = list[str]()
     for slot in slots:
         at = "" if slot.at is None else f" {slot.at:%Y-%m-%d %H:%M}"
         parts.append(f"[{slot.index}] {slot.role}{at}")
-        parts.append("(erased)" if slot.text is None else barred(slot.text))
+        parts.append("(erased)" if slot.text is None else quote_lines(slot.text))
     return "\n".join(parts)
 
 
-def barred(text: str) -> str:
-    """Write each line of a text behind a bar, so that none ends what it stands in."""
+def quote_lines(text: str) -> str:
+    """Prefix each line with `|`, so that no line can close the surrounding fence."""
     return "\n".join(f"| {line}" for line in text.splitlines() or [""])

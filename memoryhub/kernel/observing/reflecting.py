@@ -1,4 +1,4 @@
-"""Reflections: which of a model's tries may stand for the lines that it read. Pure."""
+"""Reflections: the choice among a model's condensed logs. Pure."""
 
 from __future__ import annotations
 
@@ -7,57 +7,61 @@ from collections.abc import Iterable, Sequence
 from typing import Final
 
 from memoryhub.kernel.levels.tokens import Count
-from memoryhub.kernel.observing.lines import Line, written
-from memoryhub.kernel.search.terms import STOP, terms_of
+from memoryhub.kernel.observing.lines import ObservationLine, render_lines
+from memoryhub.kernel.search.terms import STOP, list_terms
 
-#: Words of a line that its subject is known by; one of them is enough.
+#: Words that identify a line's subject; one of them is enough.
 _WORDS: Final = 3
-#: Also those that lines begin with, whatever they are about.
+#: Words without meaning for a subject, with those that lines begin with.
 _SAY_NOTHING: Final = STOP | {"user", "assistant", "tool", "error"}
 
 
-def valid(
-    before: Sequence[Line], after: Sequence[Line], *, before_tokens: int, count: Count
+def is_valid_reflection(
+    before: Sequence[ObservationLine],
+    after: Sequence[ObservationLine],
+    *,
+    before_tokens: int,
+    count: Count,
 ) -> bool:
     """Return whether a reflection has a line, is smaller, and keeps critical subjects.
 
-    A line's subject are those three of its words that the fewest lines before have;
-    of words as rare, identifiers and numbers, then the longer ones. It is kept if one
-    of them stands anywhere in the reflection. Linear.
+    The subject of a line are its three words that occur in the fewest lines before.
+    Among equally rare words, identifiers and numbers go first, then the longer words. A
+    subject is kept if one of its words stands anywhere in the reflection. Linear.
     """
-    if not after or count(written(after)) >= before_tokens:
+    if not after or count(render_lines(after)) >= before_tokens:
         return False
-    words = [(line, _words(line)) for line in before]
+    words = [(line, _list_words(line)) for line in before]
     often = Counter(word for _, found in words for word in found)
-    kept = set[str]().union(*map(_words, after))
+    kept = set[str]().union(*map(_list_words, after))
     return all(
-        not found or not kept.isdisjoint(_subject(found, often))
+        not found or not kept.isdisjoint(_choose_subject(found, often))
         for line, found in words
         if line.mark == "critical"
     )
 
 
-def smallest_valid(
-    before: Sequence[Line],
-    reflections: Iterable[Sequence[Line]],
+def find_smallest_valid(
+    before: Sequence[ObservationLine],
+    reflections: Iterable[Sequence[ObservationLine]],
     *,
     before_tokens: int,
     count: Count,
-) -> tuple[Line, ...] | None:
+) -> tuple[ObservationLine, ...] | None:
     """Return the smallest valid reflection, of equal ones the first; None without."""
     found = [
         tuple(each)
         for each in reflections
-        if valid(before, each, before_tokens=before_tokens, count=count)
+        if is_valid_reflection(before, each, before_tokens=before_tokens, count=count)
     ]
-    return min(found, key=lambda each: count(written(each)), default=None)
+    return min(found, key=lambda each: count(render_lines(each)), default=None)
 
 
-def _words(line: Line) -> set[str]:
-    return {*terms_of(line.text)} - _SAY_NOTHING
+def _list_words(line: ObservationLine) -> set[str]:
+    return {*list_terms(line.text)} - _SAY_NOTHING
 
 
-def _subject(words: Iterable[str], often: Counter[str]) -> list[str]:
+def _choose_subject(words: Iterable[str], often: Counter[str]) -> list[str]:
     return sorted(
         words, key=lambda word: (often[word], word.isalpha(), -len(word), word)
     )[:_WORDS]

@@ -1,7 +1,7 @@
-"""Sentences: what a message says, weighed by how long it will matter. Pure.
+"""Sentences of a message, weighed by how long they will matter. Pure.
 
-A rule or a wish is asked for weeks later, a greeting never. Words tell which is which,
-in the languages that are listed; in others names, numbers and length do.
+A rule or a wish is asked for weeks later, a greeting never. Words tell them apart in
+the languages listed here; in other languages names, numbers and length do.
 """
 
 from __future__ import annotations
@@ -11,20 +11,20 @@ from collections.abc import Iterator, Sequence
 from typing import Final, NamedTuple
 
 from memoryhub.kernel.levels.tokens import Count
-from memoryhub.kernel.observing.codes import GAP, has_code, shorter
+from memoryhub.kernel.observing.codes import GAP, has_code, shorten_around_codes
 
-#: Worth of a sentence, by what it says: a rule, a lasting wish or decision, something
-#: with names or numbers, anything else, or nothing but politeness.
+#: Worth of a sentence by its content: a rule, a lasting wish or decision, a detail with
+#: names or numbers, anything else, a short one, or only politeness.
 RULE: Final = 5
 WISH: Final = 4
 DETAIL: Final = 3
 PLAIN: Final = 2
 SHORT: Final = 1
 POLITE: Final = 0
-#: What is worth as much outlasts all other lines.
+#: Least worth of a sentence that outlasts all other lines.
 LASTING: Final = WISH
 
-#: Characters of a message that are looked at, and wrappers in it.
+#: Most characters of a message that are read, and most wrappers in it.
 _MOST_READ: Final = 24_000
 _MOST_WRAPPERS: Final = 64
 
@@ -34,14 +34,15 @@ def _read_words(text: str) -> frozenset[str]:
 
 
 _END = re.compile(r"(?<=[.!?…])[\"'”’)\]]*\s+|(?<=[。！？])|\s*\n\s*")
-#: Machines write tags with a hyphen or an underscore; a person's words in one are kept.
+#: Tags with a hyphen or an underscore are a machine's; a person's words in other tags
+#: are kept.
 _WRAPPER = re.compile(r"<((?!user)[a-z]+(?:[-_][a-z]+)+)>")
 _FENCE = re.compile(r"^[ \t]*(```|~~~)", re.MULTILINE)
 _QUOTE = re.compile(r"^[ \t]*>.*$", re.MULTILINE)
 _BULLET = re.compile(r"^[ \t]*(?:[-*•]|\d{1,2}[.)]|#{1,6})[ \t]+", re.MULTILINE)
 _SPEAKER = re.compile(r"^(user|assistant|tool|system)(?: error)?: ")
 
-#: How somebody is cheered up.
+#: Phrases that cheer somebody up.
 _CHEERING: Final = (
     r"(?:ever )?(?:let (?:us down|(?:\w+ ){1,7}(?:stop|hold|bring|get) (?:you|us|in)"
     r"\b)|"
@@ -50,7 +51,7 @@ _CHEERING: Final = (
     r"stop (?:\w+ing|now)\b|doubt|sweat|"
     r"be (?:scared|afraid|shy|discouraged|(?:so|too) hard))"
 )
-#: What somebody is told to do from then on: it begins a sentence, or stands in one.
+#: Lasting orders: at the beginning of a sentence, or inside.
 _ORDER = re.compile(
     r"^(?:(?:please|and|but|so|also|then|remember|note)[,:]? )*"
     rf"(?:never (?!{_CHEERING}|mind|been|seen|had|heard|thought|tried)|"
@@ -91,7 +92,7 @@ _WISH = re.compile(
     r"|предпочита|хочу|хотел|решил|好き|嫌い|したい|欲しい|喜欢|想要|决定|좋아|싫어|싶",
     re.IGNORECASE,
 )
-#: A digit, a name that begins no sentence, or what somebody is asked to do.
+#: A digit, a name inside a sentence, or a request.
 _DETAIL = re.compile(
     r"(?i:\b(?:please|bitte|por favor)\b)|[0-9]|(?<=[a-z,;:] )[A-Z][\w'’-]+|[A-Z]{2,}"
 )
@@ -106,7 +107,7 @@ _POLITE = _read_words(
     dobry dziękuję tak stop
     """
 )
-#: A sentence in ASCII without one of these is looked through no further: most of them.
+#: Cue words. An ASCII sentence without a cue is searched no further, as most are.
 _CUES = _read_words(
     """
     never always don't don’t not avoid sure remember now times whenever every only
@@ -135,7 +136,7 @@ def weigh_sentence(text: str) -> int:
     words = [word.casefold() for word in _WORD.findall(text)]
     if all(word in _POLITE for word in words):
         return POLITE
-    # What is asked, or only cried out, binds nobody.
+    # Questions and exclamations set no rule.
     cued = not text.isascii() or not _CUES.isdisjoint(words)
     if cued and text[-1] not in "?!":
         if _ORDER.search(text):
@@ -150,7 +151,7 @@ def weigh_sentence(text: str) -> int:
 def weigh_line(text: str) -> int:
     """Return the worth of a line of a log: that of its best sentence.
 
-    What an agent or a tool says counts as a detail at most: neither sets rules.
+    Speech of an agent or a tool counts as a detail at most: neither sets rules.
     """
     speaker = _SPEAKER.match(text)
     text = text[speaker.end() :] if speaker else text
@@ -162,10 +163,10 @@ def weigh_line(text: str) -> int:
 
 
 def list_sentences(text: str) -> list[Sentence]:
-    """List what a message says, in order.
+    """List the sentences of a message, in order.
 
-    Without what a machine has wrapped, fenced code and quotes, unless it has nothing
-    else.
+    Text in a machine's tags, fenced code and quotes are left out, unless the message
+    has nothing else.
     """
     text = text[:_MOST_READ]
     own = _QUOTE.sub("", _drop_fences(_drop_wrappers(text)))
@@ -180,15 +181,16 @@ def list_sentences(text: str) -> list[Sentence]:
 def tell_message(text: str, room: int, lasting: int, *, count: Count) -> str:
     """Return the sentences of a message that matter longest, in `room` tokens.
 
-    Rules and wishes may take up to `lasting`. At least a beginning of one is told.
+    Rules and wishes may take up to `lasting` tokens. The result has at least the
+    beginning of a sentence.
     """
     return _choose_sentences(list_sentences(text), room, lasting, count)
 
 
 def shorten_line(text: str, room: int, *, count: Count, only: int = POLITE) -> str:
-    """Return a line of a log in `room` tokens, with what of it matters longest.
+    """Return a line of a log in `room` tokens, with its most important sentences.
 
-    Sentences of less worth than `only` go in any case.
+    Sentences worth less than `only` are always dropped.
     """
     if count(text) <= room and only == POLITE:
         return text
@@ -200,9 +202,13 @@ def shorten_line(text: str, room: int, *, count: Count, only: int = POLITE) -> s
     ]
     sentences = [each for each in every if each.worth >= only]
     if not sentences or len(every) < 2:
-        return shorter(text, room, count=count)
+        return shorten_around_codes(text, room, count=count)
     short = label + _choose_sentences(sentences, room - count(label), 0, count)
-    return short if count(short) <= room else shorter(short, room, count=count)
+    return (
+        short
+        if count(short) <= room
+        else shorten_around_codes(short, room, count=count)
+    )
 
 
 def _choose_sentences(
@@ -218,7 +224,7 @@ def _choose_sentences(
             taken.add(at)
             used += size
     if not taken and order:
-        return shorter(sentences[order[0]].text, max(room, 1), count=count)
+        return shorten_around_codes(sentences[order[0]].text, max(room, 1), count=count)
     found, before = list[str](), -1
     for at in sorted(taken):
         if any(each.worth > POLITE for each in sentences[before + 1 : at]):
@@ -250,7 +256,7 @@ def _drop_wrappers(text: str) -> str:
 
 
 def _drop_fences(text: str) -> str:
-    """Return a text without fenced parts; one that is not closed goes to the end."""
+    """Return a text without fenced parts; an unclosed fence extends to the end."""
     found, inside, at = list[str](), False, 0
     for fence in _FENCE.finditer(text):
         if not inside:

@@ -1,1 +1,1 @@
-"""What goes into a request, and in which order."""
+"""Selection and order of the contents of a request."""

@@ -1,7 +1,7 @@
-"""Choosing: which pages a request has room for, whole or cut.
+"""Choice of the pages that a request has room for, whole or cut.
 
-Pure. Everything goes in when it fits; else what is worth most goes in first, and what
-is small may still follow what was too large.
+Pure. Every page goes in when all fit; else the pages worth most go in first, and a
+small page may follow where a larger one had no room.
 """
 
 from __future__ import annotations
@@ -10,104 +10,106 @@ from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, S
 from typing import Literal, NamedTuple
 
 from memoryhub.kernel.levels import costs, own_calls
-from memoryhub.kernel.levels.contexts import Kept, Texts
-from memoryhub.kernel.levels.opened import Opened
-from memoryhub.kernel.levels.opened import text as text_at
-from memoryhub.kernel.levels.tokens import Count, fitting
-from memoryhub.kernel.messages.media import weights
+from memoryhub.kernel.levels.contexts import KeptEnds, Texts
+from memoryhub.kernel.levels.opened import OpenedPage
+from memoryhub.kernel.levels.opened import get_text as text_at
+from memoryhub.kernel.levels.tokens import Count, count_fitting
+from memoryhub.kernel.messages.media import iter_weights
 from memoryhub.kernel.paging.precedence import HISTORY, Precedence
 from memoryhub.kernel.state.pages import FULL, Location
-from memoryhub.kernel.text.json_text import in_string, quoted
+from memoryhub.kernel.text.json_text import escape_for_string, quote_text
 
 SectionName = Literal["system", "context", "history", "exchange"]
 #: Sections whose pages stand in the head, not as messages.
 HEAD = ("system", "context")
 
-#: Roles of messages that call tools, or are what these gave back.
+#: Roles of messages that call tools, and of the tools' results.
 CALLING = ("assistant", "tool")
 #: A text is cut only if more tokens than this are left for it.
 LEAST_CUT = 50
 
 
 class Candidate(NamedTuple):
-    """A page that may stand in a request, at the level it is mapped."""
+    """A page that may stand in a request, at its mapped level."""
 
     page_id: str
     level: int
     location: Location
     version: int
-    #: As `costs.cost` tells it.
+    #: Tokens, as `costs.cost` counts them.
     cost: int
-    #: The keep score: the higher, the sooner it is taken.
+    #: The keep score: the packer takes pages with a higher score first.
     keep: float = 0.0
     pinned: bool = False
-    #: What goes before it when not all can be shown.
+    #: Rank of the page when not all pages can be shown.
     precedence: Precedence = HISTORY
     slot: int | None = None
     role: str | None = None
     importance: float = 0.5
-    #: It was fetched back after it had left.
+    #: Whether the page was fetched back after its eviction.
     recalled: bool = False
-    #: Of a message below FULL: where it lies as it was said, which tells its role, and
-    #: a call of our own tools from others.
+    #: For a message below FULL: location of the message as it was said. That text gives
+    #: the role and tells calls of our tools from other calls.
     full: Location | None = None
-    #: At which it was said; of what memory brought, at which that was.
+    #: Clock at which the message was said; for a page from memory, clock at which
+    #: memory brought the page.
     at: int = 0
-    #: A result that is not mapped: its calls stand, so it is named without its text.
+    #: Whether this is an unmapped result whose call is shown: the request names the
+    #: page without its text.
     stub: bool = False
-    #: Of a part of its text: where it stands, in tokens, and in characters.
+    #: For a part of a text: range in tokens, and range in characters.
     tokens: tuple[int, int | None] | None = None
     part: tuple[int, int] | None = None
-    #: As in `Ref`.
+    #: Same meaning as `Ref.due`.
     due: bool = False
 
     @property
     def message_at(self) -> Location:
-        """Return where a message lies as it was said."""
+        """Return the location of the message as it was said."""
         return self.full or self.location
 
 
-class Choice(NamedTuple):
-    """A page in a request; of a text only `cut` characters, unless that is None."""
+class Pick(NamedTuple):
+    """A page chosen for a request; `cut` characters of its text, or all if None."""
 
     candidate: Candidate
     place: SectionName
     cut: int | None = None
-    #: As in `Ref`.
-    kept: tuple[Kept, ...] = ()
+    #: Same meaning as `Ref.kept`.
+    kept: tuple[KeptEnds, ...] = ()
 
 
 class Unit(NamedTuple):
-    """What is shown together or not at all, and the most that it takes."""
+    """Choices that are shown together or not at all, with their highest cost."""
 
-    choices: tuple[Choice, ...]
+    choices: tuple[Pick, ...]
     cost: int
-    #: What the working set gives to one that would show more of a result.
+    #: Tokens the working set gives to a unit that would show more of a result.
     mapped: int | None = None
 
 
-#: Units that stand in a request, by their place among all that may.
+#: Units in a request, by index among all units that may stand there.
 Taken = Mapping[int, Unit]
-#: What a choice is in a request, of which so many characters are kept; None for all.
-Write = Callable[[Choice, Opened, int | None], str]
+#: Text of a choice in a request with that many characters kept; None keeps all.
+Write = Callable[[Pick, OpenedPage, int | None], str]
 
 
 def choose(
     units: Sequence[Unit], *, room: int, shorten: Callable[[Unit, int, int], Unit]
 ) -> dict[int, Unit]:
-    """Choose the units that `room` tokens hold.
+    """Choose the units that fit in `room` tokens.
 
-    One pass; `shorten` cuts what does not fit, to cost 0 if too little would be left.
-    It is told the room, and what of that takes no place of a mapped page: more than
-    the working set has of a result is shown in that alone.
+    One pass. `shorten` cuts a unit that does not fit, to cost 0 if too little would be
+    left. `shorten` receives the room, and the part of the room that no mapped page
+    needs: a result may exceed its share of the working set only in that part.
     """
     if sum(unit.cost for unit in units) <= room:
         return dict(enumerate(units))
-    rest = sum(map(_mapped, units))
+    rest = sum(map(_get_mapped_cost, units))
     taken = dict[int, Unit]()
-    for index in _by_worth(units, range(len(units))):
+    for index in _sort_by_worth(units, range(len(units))):
         unit = units[index]
-        rest -= _mapped(unit)
+        rest -= _get_mapped_cost(unit)
         free = room if unit.mapped is None else max(0, room - rest)
         if unit.cost > free:
             unit = shorten(unit, room, free)
@@ -117,11 +119,11 @@ def choose(
     return taken
 
 
-def _mapped(unit: Unit) -> int:
+def _get_mapped_cost(unit: Unit) -> int:
     return unit.cost if unit.mapped is None else unit.mapped
 
 
-def more(
+def list_fitting_units(
     units: Sequence[Unit],
     taken: Taken,
     *,
@@ -129,14 +131,14 @@ def more(
     count: Callable[[Unit], int],
     without: Collection[int] = (),
 ) -> list[int]:
-    """Return units not shown whole that `room` more tokens hold, by true costs."""
+    """List units not shown whole that fit in `room` more tokens, by true costs."""
     found = list[int]()
     left = [
         n
         for n, unit in enumerate(units)
         if taken.get(n) is not unit and n not in without
     ]
-    for index in _by_worth(units, left):
+    for index in _sort_by_worth(units, left):
         unit, shown = units[index], taken.get(index)
         needed = min(unit.cost, count(unit)) - (shown.cost if shown else 0)
         if needed <= room:
@@ -145,13 +147,13 @@ def more(
     return found
 
 
-def _by_worth(units: Sequence[Unit], places: Iterable[int]) -> list[int]:
+def _sort_by_worth(units: Sequence[Unit], places: Iterable[int]) -> list[int]:
     return sorted(
-        places, key=lambda n: min(worth(each, n) for each in units[n].choices)
+        places, key=lambda n: min(build_worth_key(each, n) for each in units[n].choices)
     )
 
 
-def newest(
+def fit_newest(
     forms: Sequence[Candidate],
     *,
     room: int,
@@ -159,112 +161,121 @@ def newest(
     texts: Texts,
     count: Count,
     write: Write,
-    cost: Callable[[Choice], int],
-    shorten: Callable[[Choice, int, int], tuple[Choice, int]],
-) -> tuple[Choice, int] | None:
+    cost: Callable[[Pick], int],
+    shorten: Callable[[Pick, int, int], tuple[Pick, int]],
+) -> tuple[Pick, int] | None:
     """Return the newest slot in its most faithful form that fits, and its cost.
 
-    If none does, the most faithful text is cut, given more than `least` tokens.
+    If no form fits, the most faithful text is cut to more than `least` tokens.
     """
     for form in forms:
-        choice = Choice(form, "exchange")
+        choice = Pick(form, "exchange")
         if (spent := cost(choice)) <= room:
             return choice, spent
         opened = texts[form.location]
         text = text_at(opened, level=form.level)
         if text and has_media(choice, texts):
-            # A picture makes way before any word does.
+            # A picture is dropped before any word.
             choice = choice._replace(cut=len(text))
             if (spent := count(write(choice, opened, choice.cut))) <= room:
                 return choice, spent
     for form in forms:
-        choice, spent = shorten(Choice(form, "exchange"), room, least)
+        choice, spent = shorten(Pick(form, "exchange"), room, least)
         if spent:
             return choice, spent
     return None
 
 
-def own_tools(candidates: Sequence[Candidate], texts: Texts) -> set[str]:
+def find_own_tool_pages(candidates: Sequence[Candidate], texts: Texts) -> set[str]:
     """Return the ids of pages that are calls of our own tools, or their results."""
     slots = [
         (each, opened)
         for each in candidates
         if each.role in CALLING
-        # What was erased since is no more than the text that is left of it.
+        # A slot erased since then has only its remaining text, no message.
         and (opened := texts.get(each.message_at)) is not None
     ]
     found, calls = set[str](), set[str]()
     for each, opened in slots:
-        ids = own_calls.ids(opened.message) if each.role == "assistant" else None
+        ids = (
+            own_calls.list_own_call_ids(opened.message)
+            if each.role == "assistant"
+            else None
+        )
         if ids is not None:
             found.add(each.page_id)
             calls |= ids
     found.update(
         each.page_id
         for each, opened in slots
-        if each.role == "tool" and own_calls.brings(opened.message, calls)
+        if each.role == "tool" and own_calls.has_own_result(opened.message, calls)
     )
     return found
 
 
-def worth(choice: Choice, index: int) -> tuple[bool, Precedence, bool, float, int]:
+def build_worth_key(
+    choice: Pick, index: int
+) -> tuple[bool, Precedence, bool, float, int]:
     """Return a sort key: the system prompt, then precedence; history by keep score."""
     page = choice.candidate
     system = choice.place == "system"
     return not system, page.precedence, not page.pinned, -page.keep, -index
 
 
-def shortened(
-    choice: Choice,
+def shorten_choice(
+    choice: Pick,
     room: int,
     texts: Texts,
     count: Count,
     *,
     least: int = LEAST_CUT,
     write: Write,
-) -> tuple[Choice, int]:
-    """Cut a text to what fits, and return its cost; 0 when it may not be cut."""
+) -> tuple[Pick, int]:
+    """Cut a text to the room; return it and its cost, 0 if it may not be cut."""
     page, opened = choice.candidate, texts[choice.candidate.location]
     text = text_at(opened, level=page.level)
     if text is None or page.part or room <= least:
         return choice, 0
     frame = count(write(choice, opened, 0))
-    through = _in_line if choice.place == "context" else in_string
-    kept = fitting(text, room - frame, count=count, through=through)
+    through = _escape_line if choice.place == "context" else escape_for_string
+    kept = count_fitting(text, room - frame, count=count, through=through)
     most = len(text) if has_media(choice, texts) else len(text) - 1
-    for shorter in _shorter(min(kept, most)):
+    for shorter in _iter_shorter_lengths(min(kept, most)):
         spent = count(write(choice, opened, shorter))
         if spent <= room:
             return choice._replace(cut=shorter), spent
     return choice, 0
 
 
-def brought(page: Candidate) -> bool:
-    """Return whether memory brings a page, whoever said it once."""
+def is_from_memory(page: Candidate) -> bool:
+    """Return whether memory brings the page, whoever said its text first."""
     return page.recalled or page.slot is None or page.part is not None
 
 
-def has_media(choice: Choice, texts: Texts) -> bool:
-    """Return whether it shows pictures, sound, film or files as such."""
+def has_media(choice: Pick, texts: Texts) -> bool:
+    """Return whether the choice shows pictures, sound, film or files as media."""
     opened = texts[choice.candidate.location]
     spoken = opened.slot is not None and choice.candidate.level == FULL
-    return spoken and any(weights(opened.message))
+    return spoken and any(iter_weights(opened.message))
 
 
-def _shorter(length: int) -> Iterator[int]:
-    """`length` and ever less: what was counted in parts may differ as a whole."""
+def _iter_shorter_lengths(length: int) -> Iterator[int]:
+    """Yield `length` and ever smaller lengths.
+
+    A text counted in parts may count differently as a whole.
+    """
     while length > 0:
         yield length
         length = length * 15 // 16
 
 
-def head(choice: Choice, opened: Opened, cut: int | None = None) -> str:
-    """Return a page as the head of a request has it, at its longest."""
+def render_head_page(choice: Pick, opened: OpenedPage, cut: int | None = None) -> str:
+    """Render a page as it stands in the head of a request, at its longest."""
     level, part = choice.candidate.level, choice.candidate.part
     if choice.place == "system":
-        return costs.prose(opened, level=level, cut=cut)
-    return costs.in_line(opened, level=level, cut=cut, part=part)
+        return costs.render_prose_json(opened, level=level, cut=cut)
+    return costs.render_line_json(opened, level=level, cut=cut, part=part)
 
 
-def _in_line(text: str) -> str:
-    return in_string(quoted(text)[1:-1])
+def _escape_line(text: str) -> str:
+    return escape_for_string(quote_text(text)[1:-1])

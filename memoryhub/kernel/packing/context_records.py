@@ -1,4 +1,4 @@
-"""Recorded contexts as event bodies: as recorded, with names that can be blanked."""
+"""Event bodies of recorded contexts; the thread name is left out for erasure."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from typing import Any, Final
 from uuid import UUID
 
 from memoryhub.kernel.levels import contexts
-from memoryhub.kernel.paging.entries import place_body
+from memoryhub.kernel.paging.entries import build_place_body
 from memoryhub.kernel.state.context_bodies import (
     LogMarksBody,
     ManifestBody,
@@ -21,12 +21,12 @@ from memoryhub.kernel.state.page_events import PlaceBody, TurnPacked
 from memoryhub.kernel.state.pages import FULL, Location
 from memoryhub.kernel.state.paging_config import ESTIMATED
 
-#: Where a ref says how much of its text is shown: cut, part.
+#: Indexes in a ref that tell how much of its text is shown: cut, part.
 _SHORTENED: Final = (2, 5)
 
 
-def packed(
-    record: contexts.Record,
+def build_turn_packed(
+    record: contexts.ContextRecord,
     *,
     turn: int,
     as_of_seq: int,
@@ -34,7 +34,7 @@ def packed(
     simulated: bool,
     own: UUID,
 ) -> TurnPacked:
-    """Return the event that stores a record, without the thread's name."""
+    """Build the event that stores a record, without the thread's name."""
     return TurnPacked(
         turn=turn,
         as_of_seq=as_of_seq,
@@ -43,12 +43,12 @@ def packed(
         tools=record.tools,
         mode=record.mode,  # type: ignore[arg-type]  # closed words
         budget=record.budget,
-        sections=[_section_body(section) for section in record.sections],
-        manifest=_manifest_body(record.manifest) if record.manifest else None,
-        recall=_recall_body(record.recall) if record.recall else None,
+        sections=[_build_section_body(section) for section in record.sections],
+        manifest=_build_manifest_body(record.manifest) if record.manifest else None,
+        recall=_build_recall_body(record.recall) if record.recall else None,
         recall_asked=record.recall_asked,
         log_marks=[
-            LogMarksBody(slot=each.slot, marks=_mark_bodies(each.marks) or [])
+            LogMarksBody(slot=each.slot, marks=_build_mark_bodies(each.marks) or [])
             for each in record.log_marks
         ]
         or None,
@@ -56,15 +56,16 @@ def packed(
         bytes=record.bytes,
         tokenizer=None if record.tokenizer == ESTIMATED else record.tokenizer,
         prefix_tokens=prefix_tokens,
-        own_tools=record.own_tools and place_body(record.own_tools, own),
+        own_tools=record.own_tools and build_place_body(record.own_tools, own),
         simulated=simulated,
     )
 
 
-def shown(record: contexts.Record) -> list[list[Any]]:
-    """Return how much is shown of each text that is shortened. Sealed.
+def list_shown_amounts(record: contexts.ContextRecord) -> list[list[Any]]:
+    """List how much is shown of each shortened text. The list is stored sealed.
 
-    Each is `[cut, part]`, and of a message that keeps beginning and end `kept` as well.
+    Each entry is `[cut, part]`; for a message that keeps beginning and end, `kept`
+    follows.
     """
     refs = (ref for section in record.sections for ref in section.refs)
     short = (ref for ref in refs if ref.cut or ref.part)
@@ -74,40 +75,44 @@ def shown(record: contexts.Record) -> list[list[Any]]:
     ]
 
 
-def _section_body(section: contexts.Section) -> SectionBody:
-    plain = section.as_json()
-    return SectionBody(**plain | {"refs": [_veiled(ref) for ref in plain["refs"]]})
+def _build_section_body(section: contexts.Section) -> SectionBody:
+    plain = section.to_json()
+    return SectionBody(
+        **plain | {"refs": [_hide_amounts(ref) for ref in plain["refs"]]}
+    )
 
 
-def _veiled(ref: list[Any]) -> list[Any]:
-    """A ref that says only that its text is shortened; by nothing kept, it is away."""
+def _hide_amounts(ref: list[Any]) -> list[Any]:
+    """Replace the amounts in a ref by True, which says that the text is shortened."""
     return [
         True if place in _SHORTENED and value else value
         for place, value in enumerate(ref)
     ]
 
 
-def _section(body: SectionBody, amounts: Iterator[Sequence[Any]]) -> contexts.Section:
-    refs = tuple(_ref(each, amounts) for each in body.refs)
+def _build_section(
+    body: SectionBody, amounts: Iterator[Sequence[Any]]
+) -> contexts.Section:
+    refs = tuple(_build_ref(each, amounts) for each in body.refs)
     return contexts.Section(
         name=body.name, bytes=body.bytes, tokens=body.tokens, refs=refs
     )
 
 
-def _ref(values: list[Any], amounts: Iterator[Sequence[Any]]) -> contexts.Ref:
-    # Journals from before have amounts here.
+def _build_ref(values: list[Any], amounts: Iterator[Sequence[Any]]) -> contexts.Ref:
+    # Older journals hold the amounts here.
     if not any(each is True for each in (*values[2:3], *values[5:6])):
-        return contexts.Ref.of(values)
+        return contexts.Ref.from_json(values)
     bare = [None if n in _SHORTENED else each for n, each in enumerate(values)]
-    ref, amount = contexts.Ref.of(bare), next(amounts, None)
+    ref, amount = contexts.Ref.from_json(bare), next(amounts, None)
     if amount is None:
         return ref._replace(lost=True)
     cut, part, *more = amount
-    kept = tuple(contexts.Kept(*each) for each in more[0]) if more else ()
+    kept = tuple(contexts.KeptEnds(*each) for each in more[0]) if more else ()
     return ref._replace(cut=cut, part=part and (part[0], part[1]), kept=kept)
 
 
-def _manifest_body(manifest: contexts.Manifest) -> ManifestBody:
+def _build_manifest_body(manifest: contexts.Manifest) -> ManifestBody:
     return ManifestBody(
         turn=manifest.turn,
         mapped=manifest.mapped,
@@ -128,10 +133,12 @@ def _manifest_body(manifest: contexts.Manifest) -> ManifestBody:
     )
 
 
-def _recall_body(recall: contexts.Recall) -> RecallBody:
+def _build_recall_body(recall: contexts.TurnRecall) -> RecallBody:
     texts = [
         RecalledBody(
-            source=source, page_id=page_id, marks=_mark_bodies(recall.marked(n))
+            source=source,
+            page_id=page_id,
+            marks=_build_mark_bodies(recall.get_marks(n)),
         )
         for n, (source, page_id) in enumerate(
             zip(recall.sources, recall.pages, strict=True)
@@ -140,7 +147,7 @@ def _recall_body(recall: contexts.Recall) -> RecallBody:
     return RecallBody(turn=recall.turn, texts=texts)
 
 
-def _mark_bodies(marks: Sequence[contexts.Mark]) -> list[MarkBody] | None:
+def _build_mark_bodies(marks: Sequence[contexts.OutdatedMark]) -> list[MarkBody] | None:
     found = [
         MarkBody(
             thread=str(mark.home),
@@ -153,9 +160,9 @@ def _mark_bodies(marks: Sequence[contexts.Mark]) -> list[MarkBody] | None:
     return found or None
 
 
-def _recall(body: RecallBody) -> contexts.Recall:
-    marks = tuple(_marks(each.marks or ()) for each in body.texts)
-    return contexts.Recall(
+def _build_recall(body: RecallBody) -> contexts.TurnRecall:
+    marks = tuple(_build_marks(each.marks or ()) for each in body.texts)
+    return contexts.TurnRecall(
         turn=body.turn,
         sources=tuple(each.source for each in body.texts),
         pages=tuple(each.page_id for each in body.texts),
@@ -163,57 +170,60 @@ def _recall(body: RecallBody) -> contexts.Recall:
     )
 
 
-def _marks(bodies: Iterable[MarkBody]) -> tuple[contexts.Mark, ...]:
+def _build_marks(bodies: Iterable[MarkBody]) -> tuple[contexts.OutdatedMark, ...]:
     return tuple(
-        contexts.Mark(UUID(mark.thread), mark.since, mark.begins, mark.holds)
+        contexts.OutdatedMark(UUID(mark.thread), mark.since, mark.begins, mark.holds)
         for mark in bodies
     )
 
 
-def _place(body: PlaceBody | None, own: UUID) -> Location | None:
+def _build_location(body: PlaceBody | None, own: UUID) -> Location | None:
     if body is None:
         return None
     return Location(UUID(body.thread) if body.thread else own, body.seq, FULL)
 
 
-def record_of(
+def build_record(
     event: TurnPacked, shown: Iterable[Sequence[Any]], *, thread_name: str, own: UUID
-) -> contexts.Record:
-    """Return the record that an event of the thread `own` stores, of that name.
+) -> contexts.ContextRecord:
+    """Build the record that an event of the thread `own` stores, with `thread_name`.
 
-    `shown` is what its payload says; refs are lost that need it once that is erased.
+    `shown` comes from the event's payload. Once the payload is erased, the refs that
+    need an entry of `shown` are marked as lost.
     """
     amounts = iter(shown)
-    return contexts.Record(
+    return contexts.ContextRecord(
         packer=event.packer,
         mode=event.mode,
         budget=event.budget,
-        sections=tuple(_section(section, amounts) for section in event.sections),
+        sections=tuple(_build_section(section, amounts) for section in event.sections),
         rules=event.rules,
         tools=event.tools,
-        manifest=_manifest(event.manifest, thread_name) if event.manifest else None,
-        recall=_recall(event.recall) if event.recall else None,
+        manifest=_build_manifest(event.manifest, thread_name)
+        if event.manifest
+        else None,
+        recall=_build_recall(event.recall) if event.recall else None,
         recall_asked=event.recall_asked,
         bytes=event.bytes,
         tokens=event.tokens,
         tokenizer=event.tokenizer or ESTIMATED,
-        own_tools=_place(event.own_tools, own),
+        own_tools=_build_location(event.own_tools, own),
         log_marks=tuple(
-            contexts.SlotMarks(each.slot, _marks(each.marks))
+            contexts.SlotMarks(each.slot, _build_marks(each.marks))
             for each in event.log_marks or ()
         ),
     )
 
 
-def _manifest(body: ManifestBody, thread_name: str) -> contexts.Manifest:
+def _build_manifest(body: ManifestBody, thread_name: str) -> contexts.Manifest:
     allowed, most, left, tokens = body.policies
     return contexts.Manifest(
         thread=thread_name,
         turn=body.turn,
         mapped=body.mapped,
-        policies=contexts.Policies(bool(allowed), most, left, tokens),
+        policies=contexts.FaultPolicies(bool(allowed), most, left, tokens),
         rows=tuple(
-            contexts.Row(
+            contexts.ManifestRow(
                 row.page_id,
                 row.tier,
                 row.levels,

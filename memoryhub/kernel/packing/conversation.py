@@ -1,8 +1,8 @@
-"""The conversation of a request: what was said, and what memory brings into it.
+"""The conversation of a request: messages, and pages that memory brings in.
 
-Pure. Each message stays one of who wrote it. What comes out of memory, and what nobody
-speaks, stands as the result of a call of `page_fault`: it speaks with a tool's
-authority, never with more.
+Pure. Each message keeps its author's role. A page from memory, or one without a
+speaker, stands as the result of a call of `page_fault`: the text has a tool's
+authority, never more.
 """
 
 from __future__ import annotations
@@ -11,24 +11,24 @@ from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
 
 from memoryhub.kernel.levels import own_calls
-from memoryhub.kernel.levels.contexts import Kept
-from memoryhub.kernel.levels.lines import CUT, shown_text
-from memoryhub.kernel.levels.opened import Opened
+from memoryhub.kernel.levels.contexts import KeptEnds
+from memoryhub.kernel.levels.lines import CUT, render_shown_text
+from memoryhub.kernel.levels.opened import OpenedPage
 from memoryhub.kernel.levels.tokens import Count
 from memoryhub.kernel.levels.tools import OWN, PAGE_FAULT
 from memoryhub.kernel.messages import media, writing
-from memoryhub.kernel.messages.ids import Ids
+from memoryhub.kernel.messages.ids import RequestIds
 from memoryhub.kernel.messages.message import Medium, Message, Vendor
 from memoryhub.kernel.messages.pieces import Json
-from memoryhub.kernel.messages.writing import Plain, Shown
+from memoryhub.kernel.messages.writing import PlainMessage, ShownMessage
 from memoryhub.kernel.packing import shortening
 from memoryhub.kernel.state.pages import FULL
-from memoryhub.kernel.text.json_text import in_string
+from memoryhub.kernel.text.json_text import escape_for_string
 
 LEVELS = ("full", "excerpt", "summary", "one line")
 _SPEAKERS = ("user", "assistant", "tool")
 
-#: Media that may stand in a text, and what each weighs.
+#: Media that may stand in a text, each with its weight in tokens.
 Media = Sequence[tuple[Medium, int]]
 
 
@@ -36,25 +36,25 @@ Media = Sequence[tuple[Medium, int]]
 class ShownPage:
     """A page as it stands in a conversation."""
 
-    #: At FULL, which tells who said it and which call it answers.
-    opened: Opened
-    #: Of the event that put it there: what makes ids of calls that are ours.
+    #: The page at FULL, which names the speaker and the call that it answers.
+    opened: OpenedPage
+    #: Seq of the event that put the page there; seed of the ids of our own calls.
     seq: int
     level: int = FULL
-    #: The same at its level, when that is not FULL.
-    lower: Opened | None = None
+    #: The page at its level, when that is not FULL.
+    lower: OpenedPage | None = None
     #: Characters kept; None for all.
     cut: int | None = None
     part: tuple[int, int] | None = None
-    #: It came out of memory, whoever said it once.
+    #: Whether memory brought the page, whoever said its text first.
     recalled: bool = False
-    #: As in `Ref`.
-    kept: tuple[Kept, ...] = ()
-    #: What somebody says; None for what memory brings.
+    #: Same meaning as `Ref.kept`.
+    kept: tuple[KeptEnds, ...] = ()
+    #: The spoken message; None for a page that memory brings.
     message: Message | None = field(init=False)
 
     def __post_init__(self) -> None:
-        found = None if _from_memory(self) else self.opened.message
+        found = None if _is_from_memory(self) else self.opened.message
         self.message = found if found and found.role in _SPEAKERS else None
         if self.message and self.kept:
             page_id = self.opened.page_id
@@ -62,71 +62,78 @@ class ShownPage:
 
     @property
     def text(self) -> str:
-        """What is left of its text."""
-        text = shown_text(self.lower or self.opened, level=self.level)
+        """Remaining text of the page."""
+        text = render_shown_text(self.lower or self.opened, level=self.level)
         if self.part is not None:
             return text[slice(*self.part)]
-        # Of a message that only its pictures have left all words are kept.
+        # All words are kept of a message that lost only its pictures.
         kept = self.cut is None or self.cut >= len(text)
         return text if kept else text[: self.cut] + CUT
 
     @property
-    def whole(self) -> bool:
+    def is_whole(self) -> bool:
         return self.level == FULL and self.cut is None and self.part is None
 
     @property
     def media(self) -> Media:
-        """What it shows beside words."""
-        return [*media.weights(self.message)] if self.message and self.whole else ()
+        """Media the page shows beside words."""
+        return (
+            [*media.iter_weights(self.message)]
+            if self.message and self.is_whole
+            else ()
+        )
 
 
-def plain(opened: Opened) -> Plain | None:
-    """Return how a page that somebody said stands whole, if it is just a text."""
+def get_plain(opened: OpenedPage) -> PlainMessage | None:
+    """Return a spoken page as plain text, if the page is nothing else."""
     return None if opened.slot is None else opened.plain
 
 
-def messages(
-    pages: Sequence[ShownPage | Plain],
+def render(
+    pages: Sequence[ShownPage | PlainMessage],
     vendor: Vendor,
     *,
-    ids: Ids,
+    ids: RequestIds,
     running: bool = False,
 ) -> list[list[str]]:
-    """Return the messages' JSON, a list for each page; some pages have none.
+    """Render the messages as JSON, a list for each page; some pages have none.
 
-    `ids` are those of the whole request; `running` is its exchange.
+    `ids` are the ids of the whole request; `running` says whether the pages are its
+    exchange.
     """
     found: list[list[str]] = [[] for _ in pages]
     spoken = list[int]()
     for at, page in enumerate(pages):
-        if isinstance(page, Plain) or page.message is not None:
+        if isinstance(page, PlainMessage) or page.message is not None:
             spoken.append(at)
             continue
-        _write(pages, spoken, found, vendor, ids, running=running)
-        thoughts = unsaid(pages[spoken[-1]], vendor) if running and spoken else ()
+        _write_spoken(pages, spoken, found, vendor, ids, running=running)
+        thoughts = (
+            list_reasoning(pages[spoken[-1]], vendor) if running and spoken else ()
+        )
         spoken = []
-        found[at] = _fetched(page, vendor, ids, thoughts)
-    _write(pages, spoken, found, vendor, ids, running=running)
+        found[at] = _render_fetched(page, vendor, ids, thoughts)
+    _write_spoken(pages, spoken, found, vendor, ids, running=running)
     return found
 
 
-def groups(
-    pages: Sequence[ShownPage | Plain],
-) -> Iterator[Sequence[ShownPage | Plain]]:
-    """Yield each page; calls of tools together with the results that follow at once.
+def iter_groups(
+    pages: Sequence[ShownPage | PlainMessage],
+) -> Iterator[Sequence[ShownPage | PlainMessage]]:
+    """Yield each page; tool calls together with the results that follow at once.
 
-    Of pages that somebody says, and those that nobody does each alone.
+    Pages that nobody says are yielded alone.
     """
     start = 0
     while start < len(pages):
-        talk = list[Message | Plain]()
+        talk = list[Message | PlainMessage]()
         for at in range(start, len(pages)):
             page = pages[at]
-            spoken = page if isinstance(page, Plain) else page.message
+            spoken = page if isinstance(page, PlainMessage) else page.message
             if spoken is None:
                 break
             talk.append(spoken)
-        for first, last in writing.groups(talk):
+        for first, last in writing.iter_groups(talk):
             yield pages[start + first : start + last]
         end = start + len(talk)
         if end < len(pages):
@@ -134,38 +141,41 @@ def groups(
         start = end + 1
 
 
-def called(pages: Iterable[ShownPage | Plain]) -> set[str]:
+def list_tools(pages: Iterable[ShownPage | PlainMessage]) -> set[str]:
     """Return the names of the tools that messages call."""
     others = (each for each in pages if isinstance(each, ShownPage))
     calls = (each.message.calls for each in others if each.message)
     return {call.name for part in calls for call in part if call.name}
 
 
-def unsaid(page: ShownPage | Plain, vendor: Vendor) -> list[Json]:
-    """Return the thoughts of a message that only calls our tools.
+def list_reasoning(page: ShownPage | PlainMessage, vendor: Vendor) -> list[Json]:
+    """Return the reasoning of a message that contains only calls of our tools.
 
-    It is no message without its calls: they stand with what the calls have brought.
+    Without its calls such a message is empty: its reasoning stands with the fetched
+    pages.
     """
-    if isinstance(page, Plain) or page.message is None or not page.whole:
+    if isinstance(page, PlainMessage) or page.message is None or not page.is_whole:
         return []
-    alone = own_calls.ids_alone(page.message)
-    return writing.signed(page.message, vendor) if alone else []
+    alone = own_calls.list_lone_call_ids(page.message)
+    return writing.list_signed_thoughts(page.message, vendor) if alone else []
 
 
 def weigh(text: str, media: Media, count: Count) -> int:
-    """Count the tokens of a text in which these may stand; base64 is none of it."""
+    """Count the tokens of a text in which `media` may stand; base64 is not counted."""
     tokens = 0
     for medium, weight in media:
         if medium.base64 and (times := text.count(medium.base64)):
             text = text.replace(medium.base64, "")
             tokens += weight * times
-        elif (found := medium.url or medium.file_id) and in_string(found) in text:
+        elif (found := medium.url or medium.file_id) and escape_for_string(
+            found
+        ) in text:
             tokens += weight
     return tokens + count(text)
 
 
-def fetched_text(page: ShownPage) -> str:
-    """Write what a tool's message says of a page: a line about it, then its text."""
+def render_fetched_text(page: ShownPage) -> str:
+    """Render a tool's message about a page: a line about the page, then its text."""
     opened = page.opened
     what = LEVELS[page.level]
     if page.part is not None:
@@ -173,16 +183,16 @@ def fetched_text(page: ShownPage) -> str:
     return f"page {opened.page_id} · {opened.type} · {what}\n\n{page.text}"
 
 
-def _write(
-    pages: Sequence[ShownPage | Plain],
+def _write_spoken(
+    pages: Sequence[ShownPage | PlainMessage],
     spoken: Sequence[int],
     found: list[list[str]],
     vendor: Vendor,
-    ids: Ids,
+    ids: RequestIds,
     *,
     running: bool,
 ) -> None:
-    """Write what is said in a row, each into the list of its page."""
+    """Write a run of spoken messages, each into the list of its page."""
     talk = [pages[at] for at in spoken]
     answered = {
         result.id
@@ -191,28 +201,33 @@ def _write(
         for result in page.message.results
     }
     shown = [
-        page if isinstance(page, Plain) else _shown(page, answered, running=running)
+        page
+        if isinstance(page, PlainMessage)
+        else _build_shown(page, answered, running=running)
         for page in talk
     ]
     for at, texts in zip(spoken, writing.write(shown, vendor, ids=ids), strict=True):
         found[at] = texts
 
 
-def _shown(page: ShownPage, answered: set[str | None], *, running: bool) -> Shown:
+def _build_shown(
+    page: ShownPage, answered: set[str | None], *, running: bool
+) -> ShownMessage:
     assert page.message is not None, "what nobody says memory brings"
-    return Shown(
-        message=_without_own(page.message, answered),
+    return ShownMessage(
+        message=_drop_unanswered_calls(page.message, answered),
         seed=str(page.seq),
-        text=None if page.whole or page.kept else _shortened(page),
+        text=None if page.is_whole or page.kept else _render_shortened(page),
         thoughts=running,
         media=not page.kept,
     )
 
 
-def _without_own(message: Message, answered: set[str | None]) -> Message:
-    """A message without calls of ours that nothing answers.
+def _drop_unanswered_calls(message: Message, answered: set[str | None]) -> Message:
+    """Return a message without the calls of our tools that nothing answers.
 
-    What they have brought is shown by itself, unless a message says it.
+    The pages fetched by a dropped call are shown by themselves, unless a message holds
+    them.
     """
     calls = message.calls
     if all(each.name not in OWN or each.id in answered for each in calls):
@@ -221,17 +236,17 @@ def _without_own(message: Message, answered: set[str | None]) -> Message:
     return replace(message, calls=tuple(left))
 
 
-def _shortened(page: ShownPage) -> str:
+def _render_shortened(page: ShownPage) -> str:
     return f"[{page.opened.page_id}, shortened]\n{page.text}"
 
 
-def _fetched(
-    page: ShownPage, vendor: Vendor, ids: Ids, thoughts: Sequence[Json]
+def _render_fetched(
+    page: ShownPage, vendor: Vendor, ids: RequestIds, thoughts: Sequence[Json]
 ) -> list[str]:
     arguments = {"page_id": page.opened.page_id, "target_level": page.level}
     seed = f"{page.seq} {page.level} {page.part}"
-    text = fetched_text(page)
-    return writing.call(
+    text = render_fetched_text(page)
+    return writing.write_call(
         PAGE_FAULT,
         arguments,
         text,
@@ -242,5 +257,5 @@ def _fetched(
     )
 
 
-def _from_memory(page: ShownPage) -> bool:
+def _is_from_memory(page: ShownPage) -> bool:
     return page.recalled or page.part is not None or page.opened.slot is None

@@ -1,4 +1,4 @@
-"""Filling: what is cut or left out of a request is what has no room in it. Pure."""
+"""Filling: use the room left by estimates, so only what cannot fit is cut. Pure."""
 
 from __future__ import annotations
 
@@ -6,35 +6,35 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import Generic, NamedTuple, Protocol, TypeVar
 
 from memoryhub.kernel.packing import choosing
-from memoryhub.kernel.packing.choosing import Candidate, Choice, Taken, Unit
+from memoryhub.kernel.packing.choosing import Candidate, Pick, Taken, Unit
 
 
 class Sized(Protocol):
-    """A request that was counted."""
+    """A request with counted tokens."""
 
     @property
     def tokens(self) -> int: ...
 
 
-Made = TypeVar("Made", bound=Sized)
+RequestT = TypeVar("RequestT", bound=Sized)
 
 
-class Attempt(NamedTuple, Generic[Made]):
-    """All that may stand in a request, what does by its cost, and how it is made."""
+class Attempt(NamedTuple, Generic[RequestT]):
+    """All units that may stand in a request, the chosen units, and how to build it."""
 
     units: Sequence[Unit]
     taken: Taken
-    make: Callable[[Taken], Made]
-    #: What a whole unit really takes.
+    make: Callable[[Taken], RequestT]
+    #: Counts the true cost of a whole unit.
     count: Callable[[Unit], int]
-    #: A unit cut to so many tokens; None of one that is to stay as it is.
+    #: Cuts a unit to that many tokens; None if the unit must stay as it is.
     grow: Callable[[Unit, int], Unit | None]
 
 
-def filled(tried: Attempt[Made], made: Made, limit: int) -> Made:
-    """Add what was left out only because costs were estimated at their highest."""
+def fill_request(tried: Attempt[RequestT], made: RequestT, limit: int) -> RequestT:
+    """Add units that were left out only because costs were estimated too high."""
     units, taken, over = tried.units, dict(tried.taken), set[int]()
-    while places := choosing.more(
+    while places := choosing.list_fitting_units(
         units, taken, room=limit - made.tokens, count=tried.count, without=over
     ):
         found = {**taken, **{place: units[place] for place in places}}
@@ -42,24 +42,28 @@ def filled(tried: Attempt[Made], made: Made, limit: int) -> Made:
         if again.tokens <= limit:
             taken, made = found, again
             continue
-        # One of them takes more than it was said to: only bytes tell which.
+        # One of these units costs more than counted: only the bytes tell which.
         for place in places:
-            made = _tried(tried, taken, made, place, limit)
+            made = _try_whole_unit(tried, taken, made, place, limit)
             if taken.get(place) is not units[place]:
                 over.add(place)
-    # What stands beside a page may take less or more with it.
+    # The text beside a page may cost less or more once that page is whole.
     cut = [n for n in taken if taken[n] is not units[n] and n not in over]
     for place in cut:
-        made = _tried(tried, taken, made, place, limit)
+        made = _try_whole_unit(tried, taken, made, place, limit)
     for place in [n for n in taken if taken[n] is not units[n]]:
-        made = _grown(tried, taken, made, place, limit)
+        made = _grow_unit(tried, taken, made, place, limit)
     return made
 
 
-def _grown(
-    tried: Attempt[Made], taken: dict[int, Unit], made: Made, place: int, limit: int
-) -> Made:
-    """Give what is left of the room to texts of which the middle is left out."""
+def _grow_unit(
+    tried: Attempt[RequestT],
+    taken: dict[int, Unit],
+    made: RequestT,
+    place: int,
+    limit: int,
+) -> RequestT:
+    """Give the rest of the room to a unit whose texts have their middle left out."""
     unit = taken[place]
     if not any(each.kept for each in unit.choices):
         return made
@@ -73,10 +77,14 @@ def _grown(
     return again
 
 
-def _tried(
-    tried: Attempt[Made], taken: dict[int, Unit], made: Made, place: int, limit: int
-) -> Made:
-    """Make the request with that unit whole, and take it if it fits."""
+def _try_whole_unit(
+    tried: Attempt[RequestT],
+    taken: dict[int, Unit],
+    made: RequestT,
+    place: int,
+    limit: int,
+) -> RequestT:
+    """Build the request with that unit whole, and keep the result if it fits."""
     again = tried.make({**taken, place: tried.units[place]})
     if again.tokens > limit:
         return made
@@ -84,15 +92,15 @@ def _tried(
     return again
 
 
-def opened(
+def append_newest(
     units: Sequence[Unit],
     taken: Mapping[int, Unit],
-    first: tuple[Choice, int] | None,
+    first: tuple[Pick, int] | None,
     forms: Sequence[Candidate],
 ) -> tuple[Sequence[Unit], Taken]:
-    """Return the units with the newest message last, as it is and as it would be."""
+    """Return all units and the chosen units, each with the newest message last."""
     if first is None:
         return units, taken
-    whole = Unit((Choice(forms[0], "exchange"),), forms[0].cost)
+    whole = Unit((Pick(forms[0], "exchange"),), forms[0].cost)
     shown = Unit((first[0],), first[1])
     return [*units, whole], {**taken, len(units): whole if shown == whole else shown}

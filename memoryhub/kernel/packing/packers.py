@@ -1,6 +1,6 @@
-"""Packers: every way there ever was to make a request of a record. Pure.
+"""Packers: every version of the code that makes a request from a record. Pure.
 
-Recorded contexts name theirs, so none of them ever changes.
+A recorded context names its packer, so no packer ever changes.
 """
 
 from __future__ import annotations
@@ -12,14 +12,14 @@ from memoryhub.kernel.packing import requests
 
 
 class Packer(NamedTuple):
-    """How records of one version are read."""
+    """Functions that read records of one version."""
 
-    #: From a record and its texts to the request, as UTF-8; KeyError without a text.
+    #: Makes the request from a record and its texts, as UTF-8; KeyError without a text.
     assemble: Callable[..., bytes]
-    #: Where each ref stands in it: first byte and end, in the order of the record.
+    #: Lists the place of each ref: first byte and end, in the order of the record.
     ranges: Callable[..., list[tuple[int, int]]]
 
 
 PACKERS: dict[str, Packer] = dict.fromkeys(
-    requests.PACKERS, Packer(requests.assemble, requests.ranges)
+    requests.PACKERS, Packer(requests.assemble, requests.list_ref_ranges)
 )

@@ -1,9 +1,8 @@
-"""Packing: which messages and pages a request holds, how much of each, its record.
+"""Packing: the messages and pages of a request, how much of each, and its record.
 
-Pure. Calls stand with their results or not at all, and no message changes its role;
-what is left out the manifest names, which an exchange is given once. `pack` chooses and
-writes a record; the bytes are then made of the record alone, by the same function that
-makes them again years later.
+Pure. Calls stand with their results or not at all; no message changes its role. An
+exchange gets one manifest of the pages left out. `pack` writes a record, from which
+alone `requests.assemble` makes the bytes, today and years later.
 """
 
 from __future__ import annotations
@@ -25,108 +24,108 @@ from memoryhub.kernel.levels import (
     recalls,
     tools,
 )
-from memoryhub.kernel.levels.block_lines import Chosen
+from memoryhub.kernel.levels.block_lines import ChosenBlock
 from memoryhub.kernel.levels.contexts import (
+    ContextRecord,
+    FaultPolicies,
     Manifest,
-    Policies,
-    Recall,
-    Record,
+    ManifestRow,
     Ref,
-    Row,
     Section,
     SlotMarks,
     Texts,
+    TurnRecall,
 )
-from memoryhub.kernel.levels.opened import Opened
+from memoryhub.kernel.levels.opened import OpenedPage
 from memoryhub.kernel.levels.recalls import Related
 from memoryhub.kernel.levels.tokens import EST, Count, Tokenizer
-from memoryhub.kernel.messages.ids import Ids
-from memoryhub.kernel.messages.pieces import written
-from memoryhub.kernel.messages.writing import FORMATS, Plain
+from memoryhub.kernel.messages.ids import RequestIds
+from memoryhub.kernel.messages.pieces import dump_strict
+from memoryhub.kernel.messages.writing import FORMATS, PlainMessage
 from memoryhub.kernel.packing import choosing, conversation, filling, requests
 from memoryhub.kernel.packing.choosing import (
     Candidate,
-    Choice,
+    Pick,
     SectionName,
     Taken,
     Unit,
-    brought,
+    is_from_memory,
 )
 from memoryhub.kernel.packing.conversation import ShownPage
-from memoryhub.kernel.packing.cuts import Cut, cuts
+from memoryhub.kernel.packing.cuts import TextCut, list_cuts
 from memoryhub.kernel.packing.filling import Attempt
-from memoryhub.kernel.packing.requests import Rendered, fenced
+from memoryhub.kernel.packing.requests import Rendered, render_fence
 from memoryhub.kernel.packing.shortener import Shortener
 from memoryhub.kernel.paging import weights
 from memoryhub.kernel.state.pages import FULL, SYSTEM_PROMPT, Location
 from memoryhub.kernel.state.paging_config import Format, InstructionsRole
 from memoryhub.kernel.text import prompts
-from memoryhub.kernel.text.json_text import in_string
-from memoryhub.kernel.text.padding import padded
+from memoryhub.kernel.text.json_text import escape_for_string
+from memoryhub.kernel.text.padding import pad_size
 
 _LONG_AGO = datetime.min.replace(tzinfo=UTC)
-#: Rounds of packing a little less, for a count that does not simply add up.
+#: Rounds of packing into less room, since token counts do not simply add up.
 _ROUNDS = 8
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Wanted:
-    """All that packing needs: the state of a thread at one commit."""
+class PackingInput:
+    """All input of packing: the state of a thread at one commit."""
 
     thread: UUID
-    #: The thread's name, as the manifest says it.
+    #: The thread's name, as the manifest shows it.
     thread_name: str
     turn: int
     mode: str
     budget_tokens: int
     reserved_tokens: int
-    policies: Policies
+    policies: FaultPolicies
     #: A smaller budget for this request.
     token_budget: int | None = None
     #: Pages of the system prompt, in their order.
     system: tuple[Candidate, ...] = ()
     #: Mapped pages as they stand in the context.
     candidates: tuple[Candidate, ...] = ()
-    #: Where the exchange begins: index of the last user slot, else of the newest slot.
+    #: Start of the exchange: index of the last user slot, else of the newest slot.
     last_user_slot: int | None = None
-    #: That slot at every level it has, most faithful first.
+    #: The newest slot at every level it has, most faithful first.
     newest: tuple[Candidate, ...] = ()
-    #: How many pages are mapped.
+    #: Number of mapped pages.
     mapped: int = 0
     #: Pages the manifest may offer, best first.
-    available: tuple[Row, ...] = ()
-    #: How many could be fetched besides those.
+    available: tuple[ManifestRow, ...] = ()
+    #: Number of pages that could be fetched besides `available`.
     unlisted: int = 0
     #: Version and form of the tool definitions.
     tools: str = tools.CURRENT
-    #: Where the definitions of the agent's own tools lie.
+    #: Location of the definitions of the agent's own tools.
     own_tools: Location | None = None
     #: The subject's blocks that the request carries, in their order.
-    blocks: tuple[Chosen, ...] = ()
-    #: Newer versions of some of them, of which what was added is told apart.
+    blocks: tuple[ChosenBlock, ...] = ()
+    #: Newer versions of some blocks, whose additions are told in a separate message.
     added: tuple[Location, ...] = ()
-    #: Where the observations lie that stand for older messages, in their order.
+    #: Locations of the observations that stand for older messages, in their order.
     log: tuple[Location, ...] = ()
     log_marks: tuple[SlotMarks, ...] = ()
     instructions_role: InstructionsRole = "system"
     format: Format = "chat"
-    #: At which the exchange began; None without a message of the user.
+    #: Clock at which the exchange began; None without a message of the user.
     since: int | None = None
-    #: The exchange of the turn before goes on; with what it was offered, and brought.
+    #: Whether the exchange of the turn before goes on; then its manifest and recall.
     continues: bool = False
     offered: Manifest | None = None
-    recall: Recall | None = None
+    recall: TurnRecall | None = None
     recalled: tuple[Ref, ...] = ()
-    #: Of this exchange, what the turn before has cut or shown as due, by where it lies.
+    #: Refs of this exchange that the turn before has cut or shown as due, by location.
     cut_before: Mapping[Location, Ref] = field(default_factory=dict)
-    #: Texts that may be brought along unasked, best first, and the most they may take.
+    #: Texts that may be recalled without a request, best first, and their token limit.
     related: tuple[Related, ...] = ()
     recall_tokens: int = 0
-    #: Those that the thread asks for; None where it says nothing of them.
+    #: Recall tokens that the thread sets; None if the thread sets none.
     recall_asked: int | None = None
-    #: Of those, what those may take that no word of the message has found.
+    #: Share of the recall tokens for texts that no word of the message has found.
     prefetch_tokens: int = 0
-    #: Costs are to be counted, since those the pages come with were too low.
+    #: Whether to count costs anew, since the pages' own costs were too low.
     exact: bool = False
 
     @property
@@ -136,16 +135,16 @@ class Wanted:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Packed:
-    """A request and what became of each page; ids in the order of `Wanted`."""
+    """A request and the fate of each page; ids in the order of `PackingInput`."""
 
-    record: Record
+    record: ContextRecord
     request: bytes
     sha256: str
     tokens: int
     included: tuple[str, ...]
-    cut: tuple[Cut, ...]
+    cut: tuple[TextCut, ...]
     omitted: tuple[str, ...]
-    #: What it was made of, while it is at hand.
+    #: Texts that the request was made of, while they are at hand.
     texts: Texts
 
 
@@ -154,131 +153,127 @@ class TooSmallError(ValueError):
 
 
 class _Sides(NamedTuple):
-    """What stands in a request beside messages and pages."""
+    """Parts of a request beside messages and pages."""
 
     rules: str | None
     tools: str | None
     manifest: Manifest | None
-    #: With all framing.
+    #: Tokens with all framing.
     tokens: int
     #: The subject's blocks, and the log of observations.
     blocks: tuple[Ref, ...] = ()
     log: tuple[Ref, ...] = ()
-    #: Blocks of which more is told.
+    #: Blocks with additions told in a separate message.
     added: tuple[Ref, ...] = ()
-    #: What the turn brings along unasked.
-    recall: Recall | None = None
+    #: Recall of the turn: texts that the request brings along unasked.
+    recall: TurnRecall | None = None
     recalled: tuple[Ref, ...] = ()
 
 
-def pack(wanted: Wanted, texts: Texts, *, tokenizer: Tokenizer = EST) -> Packed:
+def pack(wanted: PackingInput, texts: Texts, *, tokenizer: Tokenizer = EST) -> Packed:
     """Pack the request of one turn, within its budget on the bytes themselves.
 
-    `texts` holds what candidates and rows refer to. One pass over the candidates;
-    the costs they come with are checked, and counted again if they were not true.
-    Raises TooSmallError.
+    `texts` holds the texts of candidates and rows. One pass over the candidates, whose
+    costs are counted again if they were too low. Raises TooSmallError.
     """
     spare = 0
     for attempted in range(_ROUNDS):
-        tried = _attempt(wanted, texts, wanted.limit - spare, tokenizer)
+        tried = _prepare_attempt(wanted, texts, wanted.limit - spare, tokenizer)
         made = tried.make(tried.taken)
         if made.tokens <= wanted.limit:
-            return filling.filled(tried, made, wanted.limit)
-        # Twice as much each time: what is over may say little of what is not counted.
+            return filling.fill_request(tried, made, wanted.limit)
+        # Double the margin each time: the excess may say little of the uncounted part.
         spare += attempted and made.tokens - wanted.limit << attempted - 1
-        # Costs are what the messages really take from now on.
+        # From now on, count the true costs of the messages.
         wanted = replace(wanted, exact=True)
     raise TooSmallError
 
 
-def _attempt(
-    wanted: Wanted, texts: Texts, limit: int, tokenizer: Tokenizer
+def _prepare_attempt(
+    wanted: PackingInput, texts: Texts, limit: int, tokenizer: Tokenizer
 ) -> Attempt[Packed]:
     packer = _Packer(wanted, texts, tokenizer.count)
-    sides, first, room = packer.framed(limit)
-    units = packer.units(first)
-    sides, room = packer.recalled(sides, room)
+    sides, first, room = packer.fit_sides(limit)
+    units = packer.build_units(first)
+    sides, room = packer.add_recall(sides, room)
 
     def make(taken: Taken) -> Packed:
-        # All else of its exchange came after the newest message of the user.
+        # All other pages of the exchange came after the newest message of the user.
         order = sorted(taken, key=lambda n: (n != len(units), n))
         shown = [each for n in order for each in taken[n].choices]
-        record = packer.record(sides, shown)
+        record = packer.build_record(sides, shown)
         rendered = requests.render(
             record, texts, thread=wanted.thread, shown=packer.shown_pages
         )
-        return _packed(
+        return _build_packed(
             wanted, record, rendered, shown, texts=texts, tokenizer=tokenizer
         )
 
-    taken = packer.chosen(units, room)
-    whole, shown = filling.opened(units, taken, first, packer.forms)
-    return Attempt(whole, shown, make, packer.true, packer.shortener.grow)
+    taken = packer.choose_units(units, room)
+    whole, shown = filling.append_newest(units, taken, first, packer.forms)
+    return Attempt(whole, shown, make, packer.recount, packer.shortener.grow)
 
 
 class _Packer:
-    """Packs one request."""
+    """Packer of one request."""
 
-    def __init__(self, wanted: Wanted, texts: Texts, count: Count) -> None:
+    def __init__(self, wanted: PackingInput, texts: Texts, count: Count) -> None:
         self.wanted, self.texts, self.count = wanted, texts, count
         self.recall, self.brought = wanted.recall, wanted.recalled
-        #: What is asked for again and again while units are made and written.
+        #: Caches of refs and shown pages, used again and again while units are written.
         self.refs: dict[tuple[Any, ...], Ref] = {}
-        self.shown_pages: dict[Ref, ShownPage | Plain] = {}
-        self.packer = requests.packer(wanted.format, wanted.instructions_role)
+        self.shown_pages: dict[Ref, ShownPage | PlainMessage] = {}
+        self.packer = requests.choose_packer(wanted.format, wanted.instructions_role)
         self.vendor = wanted.format
-        listed = tools.listed(wanted.tools, wanted.own_tools, texts)
-        self.names = requests.new_ids(listed).names
-        self.called = self._called()
-        self.forms = [each for each in wanted.newest if not _instructs(each)]
+        listed = tools.render_tools(wanted.tools, wanted.own_tools, texts)
+        self.names = requests.build_ids(listed).names
+        self.called = self._collect_tool_names()
+        self.forms = [each for each in wanted.newest if not _is_instruction(each)]
         self.shortener = Shortener(
             texts,
             count,
-            cost=self._counted,
-            write=self._write,
+            cost=self._count_choices,
+            write=self._write_choice,
             before=wanted.cut_before,
         )
 
-    def _called(self) -> set[str]:
-        """Names of all tools that the request may need a definition of."""
+    def _collect_tool_names(self) -> set[str]:
+        """Return the names of all tools that the request may need a definition of."""
         if not FORMATS[self.vendor].apart:
             return set()
-        pages = (Choice(each, "history") for each in self.wanted.candidates)
+        pages = (Pick(each, "history") for each in self.wanted.candidates)
         own = {tools.PAGE_LIST, tools.PAGE_FAULT}
-        return own | conversation.called([self._shown_page(each) for each in pages])
+        return own | conversation.list_tools([self._show_page(each) for each in pages])
 
-    def framed(self, limit: int) -> tuple[_Sides, tuple[Choice, int] | None, int]:
-        """Return the sides, the newest message, and the room left for other pages.
-
-        The newest message must be there; where the budget is tiny, all else makes way.
-        """
-        forms, sides = self.forms, self._sides(limit)
+    def fit_sides(self, limit: int) -> tuple[_Sides, tuple[Pick, int] | None, int]:
+        """Return the sides, the newest message (sides make way for it) and the room."""
+        forms, sides = self.forms, self._build_sides(limit)
         for each in sides:
             room = limit - each.tokens
             if not forms and room >= 0:
                 return each, None, room
-            found = choosing.newest(
+            found = choosing.fit_newest(
                 forms,
                 room=room,
                 least=0 if each is sides[-1] else choosing.LEAST_CUT,
                 texts=self.texts,
                 count=self.count,
-                write=self._write,
-                cost=self._newest_cost,
+                write=self._write_choice,
+                cost=self._count_newest,
                 shorten=self.shortener.cut_newest,
             )
             if found is not None:
                 return each, found, room - found[1]
         raise TooSmallError
 
-    def _newest_cost(self, choice: Choice) -> int:
-        return self._counted([choice]) if self.wanted.exact else _cost(choice)
+    def _count_newest(self, choice: Pick) -> int:
+        return self._count_choices([choice]) if self.wanted.exact else _get_cost(choice)
 
-    def _bring(self, fixed: int, limit: int) -> None:
-        """Choose what the turn brings along, which an exchange keeps from its start.
+    def _choose_recall(self, fixed: int, limit: int) -> None:
+        """Choose the recall of the turn, which an exchange keeps from its start.
 
-        It never takes the place of a page, or what stands before it would change. Who
-        asks for so much has what is reserved, too, and no manifest can take.
+        Recall displaces no page, or the prefix would change. A thread that sets a
+        recall size also gets the reserved tokens that no manifest can take.
         """
         wanted = self.wanted
         if not wanted.continues and wanted.related:
@@ -287,28 +282,28 @@ class _Packer:
             if wanted.recall_asked:
                 spare = wanted.reserved_tokens - fixed
                 left += max(0, spare - self._count_manifest_room(fixed, limit))
-            self.recall, self.brought = self._related(min(left, wanted.recall_tokens))
+            self.recall, self.brought = self._fill_room(min(left, wanted.recall_tokens))
 
-    def recalled(self, sides: _Sides, room: int) -> tuple[_Sides, int]:
-        """Return the sides with what the turn brings along, and the room left."""
+    def add_recall(self, sides: _Sides, room: int) -> tuple[_Sides, int]:
+        """Return the sides with the recall of the turn, and the room left."""
         if sides.rules is None or self.recall is None or not self.brought:
             return sides, room
-        tokens = self._recall_tokens(self.recall, self.brought)
+        tokens = self._count_recall(self.recall, self.brought)
         if tokens > room:
             return sides, room
         sides = sides._replace(recall=self.recall, recalled=self.brought)
         return sides._replace(tokens=sides.tokens + tokens), room - tokens
 
-    def _related(self, room: int) -> tuple[Recall | None, tuple[Ref, ...]]:
-        """The best texts that so many tokens hold, oldest first."""
+    def _fill_room(self, room: int) -> tuple[TurnRecall | None, tuple[Ref, ...]]:
+        """Choose the best related texts that fit in `room` tokens, oldest first."""
         wanted, chosen = self.wanted, list[Related]()
-        room -= self._recall_tokens(Recall(wanted.turn, (), ()), ())
+        room -= self._count_recall(TurnRecall(wanted.turn, (), ()), ())
         unasked = wanted.prefetch_tokens
         for each in wanted.related:
             opened = self.texts[each.place]
-            marked = marks.text(each.marks, self.texts)
-            entry = recalls.entry(opened, each.source, marked)
-            cost = self.count(in_string("\n\n" + entry))
+            marked = marks.render_marks(each.marks, self.texts)
+            entry = recalls.render_entry(opened, each.source, marked)
+            cost = self.count(escape_for_string("\n\n" + entry))
             prefetched = each.source in recalls.PREFETCHED
             if cost > (min(room, unasked) if prefetched else room):
                 continue
@@ -318,13 +313,13 @@ class _Packer:
         chosen.sort(key=lambda each: each.place.seq)
         chosen.sort(key=lambda each: self.texts[each.place].at or _LONG_AGO)
         own = wanted.thread
-        refs = (Ref(at.seq, at.level, None, at.elsewhere(own)) for at, *_ in chosen)
+        refs = (Ref(at.seq, at.level, None, at.find_home(own)) for at, *_ in chosen)
         pages = (
             None if source == recalls.ELSEWHERE else self.texts[at].page_id
             for at, source, _ in chosen
         )
         became = tuple(each.marks for each in chosen)
-        recall = Recall(
+        recall = TurnRecall(
             wanted.turn,
             tuple(each.source for each in chosen),
             tuple(pages),
@@ -332,74 +327,79 @@ class _Packer:
         )
         return recall, tuple(refs)
 
-    def _recall_tokens(self, recall: Recall, refs: Sequence[Ref]) -> int:
-        return self._count_call(requests.brought, recall, refs)
+    def _count_recall(self, recall: TurnRecall, refs: Sequence[Ref]) -> int:
+        return self._count_call(requests.render_recall, recall, refs)
 
-    def _sides(self, limit: int) -> list[_Sides]:
-        """From all that the mode wants to nothing."""
+    def _build_sides(self, limit: int) -> list[_Sides]:
+        """Build the sides in alternatives, from all that the mode wants to nothing."""
         wanted, count = self.wanted, self.count
-        own = tools.listed(None, wanted.own_tools, self.texts)
-        nothing = _Sides(None, None, None, self._framing(own))
+        own = tools.render_tools(None, wanted.own_tools, self.texts)
+        nothing = _Sides(None, None, None, self._count_framing(own))
         shown, texts = wanted.blocks, [self.texts[place] for place in wanted.log]
-        blocks = [block_lines.line(self.texts[b.place], whole=b.whole) for b in shown]
-        fenced_tokens = self._fence(block_lines.FENCE, blocks)
+        blocks = [
+            block_lines.render_block_line(self.texts[b.place], whole=b.whole)
+            for b in shown
+        ]
+        fenced_tokens = self._count_fence(block_lines.FENCE, blocks)
         logged = log_lines.list_texts(texts, wanted.log_marks, self.texts)
-        fenced_tokens += self._fence(log_lines.FENCE, logged)
-        refs = tuple(self._head_ref(b.place, whole=b.whole) for b in shown)
-        log = tuple(map(self._head_ref, wanted.log))
+        fenced_tokens += self._count_fence(log_lines.FENCE, logged)
+        refs = tuple(self._build_head_ref(b.place, whole=b.whole) for b in shown)
+        log = tuple(map(self._build_head_ref, wanted.log))
         tokens = nothing.tokens + fenced_tokens
         bare = nothing._replace(tokens=tokens, blocks=refs, log=log)
         least = [bare, nothing] if refs or log else [nothing]
         rules = prompts.CURRENT[wanted.mode]
         if rules is None:
             return least
-        listed = tools.listed(wanted.tools, wanted.own_tools, self.texts)
-        fence = in_string(fenced("VM:RULES", prompts.RULES[rules]))
-        added = tuple(map(self._head_ref, wanted.added))
-        fixed = self._framing(listed) + count(fence) + fenced_tokens
-        fixed += self._count_call(requests.grown, added, refs)
+        listed = tools.render_tools(wanted.tools, wanted.own_tools, self.texts)
+        fence = escape_for_string(render_fence("VM:RULES", prompts.RULES[rules]))
+        added = tuple(map(self._build_head_ref, wanted.added))
+        fixed = self._count_framing(listed) + count(fence) + fenced_tokens
+        fixed += self._count_call(requests.render_additions, added, refs)
         ruled = _Sides(rules, wanted.tools, None, fixed, refs, log, added)
         sides = [ruled, *least]
-        listing = fixed + weights.fetching(tools.PAGE_LIST)
-        self._bring(listing, limit)
-        offered = self._offered(listing, limit)
+        listing = fixed + weights.weigh_call(tools.PAGE_LIST)
+        self._choose_recall(listing, limit)
+        offered = self._choose_manifest(listing, limit)
         if offered is not None:
-            fixed += self._count_call(requests.listed, offered)
+            fixed += self._count_call(requests.render_listing, offered)
             sides.insert(0, ruled._replace(manifest=offered, tokens=fixed))
         return sides
 
     def _count_call(self, tell: Callable[..., list[str]], *what: Any) -> int:
-        """Count the messages by which a call of ours tells something."""
+        """Count the messages by which a call of our tools tells something."""
         messages = tell(
             *what,
             self.texts,
             thread=self.wanted.thread,
             vendor=self.vendor,
-            ids=Ids(names=self.names),
+            ids=RequestIds(names=self.names),
         )
         return sum(self.count(each + ",") for each in messages)
 
-    def _fence(self, name: str, texts: Sequence[str]) -> int:
-        """Count what a fence with these texts takes in the head."""
+    def _count_fence(self, name: str, texts: Sequence[str]) -> int:
+        """Count the tokens that a fence with these texts takes in the head."""
         if not texts:
             return 0
-        return self.count(in_string("\n\n" + fenced(name, "\n".join(texts))))
+        return self.count(
+            escape_for_string("\n\n" + render_fence(name, "\n".join(texts)))
+        )
 
-    def _head_ref(self, place: Location, *, whole: bool = True) -> Ref:
+    def _build_head_ref(self, place: Location, *, whole: bool = True) -> Ref:
         cut = None if whole else 0
-        return Ref(place.seq, place.level, cut, place.elsewhere(self.wanted.thread))
+        return Ref(place.seq, place.level, cut, place.find_home(self.wanted.thread))
 
-    def _framing(self, listed: str) -> int:
-        return self.count(requests.framing(self.vendor, listed, self.called))
+    def _count_framing(self, listed: str) -> int:
+        return self.count(requests.render_framing(self.vendor, listed, self.called))
 
-    def _offered(self, fixed: int, limit: int) -> Manifest | None:
-        """What the exchange was offered before, so that its start stays; else anew."""
+    def _choose_manifest(self, fixed: int, limit: int) -> Manifest | None:
+        """Return the manifest the exchange had before, else a new manifest."""
         if self.wanted.offered is not None:
             return self.wanted.offered
-        return self._fitted(fixed, limit)
+        return self._fit_manifest(fixed, limit)
 
-    def _fitted(self, fixed: int, limit: int) -> Manifest | None:
-        """The manifest with as many rows as its reserved room holds, or without."""
+    def _fit_manifest(self, fixed: int, limit: int) -> Manifest | None:
+        """Return the manifest with as many rows as its reserved room holds, or None."""
         wanted = self.wanted
         along = {*self.recall.pages} if self.recall else set()
         rows = [row for row in wanted.available if row.page_id not in along]
@@ -411,7 +411,7 @@ class _Packer:
             telling=True,
         )
         fit = partial(
-            manifest.fitted,
+            manifest.fit_rows,
             bare,
             pages=len(rows) + wanted.unlisted,
             texts=self.texts,
@@ -422,52 +422,52 @@ class _Packer:
         return fit(rows=rows, room=room) or fit(room=(limit - fixed) // 2)
 
     def _count_manifest_room(self, fixed: int, limit: int) -> int:
-        """Return what a manifest may take: pages go first where the budget is small."""
+        """Return the tokens a manifest may take: in a small budget, pages go first."""
         reserved, left = self.wanted.reserved_tokens, (limit - fixed) // 2
         return min(manifest.MAX_TOKENS, reserved // 2, reserved - fixed, left)
 
-    def units(self, first: object | None) -> list[Unit]:
-        """Return all units that may stand beside the newest message, in order."""
-        wanted, begins = self.wanted, self._begins()
+    def build_units(self, first: object | None) -> list[Unit]:
+        """Build all units that may stand beside the newest message, in order."""
+        wanted, begins = self.wanted, self._find_exchange_start()
         heads, context = [*wanted.system], list[Candidate]()
         history, exchange = list[Candidate](), list[Candidate]()
         for each in wanted.candidates:
-            if _instructs(each):
+            if _is_instruction(each):
                 heads.append(each)
-            elif first is not None and _opens(wanted, each):
+            elif first is not None and _is_opening_slot(wanted, each):
                 continue
-            elif wanted.mode == "passive" and brought(each):
+            elif wanted.mode == "passive" and is_from_memory(each):
                 context.append(each)
             else:
-                (exchange if self._running(each, begins) else history).append(each)
-        found = [Unit((Choice(each, "system"),), each.cost) for each in heads]
-        found += [Unit((Choice(each, "context"),), each.cost) for each in context]
-        own = choosing.own_tools(history, self.texts)
+                (exchange if self._is_running(each, begins) else history).append(each)
+        found = [Unit((Pick(each, "system"),), each.cost) for each in heads]
+        found += [Unit((Pick(each, "context"),), each.cost) for each in context]
+        own = choosing.find_own_tool_pages(history, self.texts)
         history = [each for each in history if each.page_id not in own]
-        found += self._grouped(history, "history")
-        exchange = self._as_called(self.shortener.raise_due(exchange))
-        return [*found, *self._grouped(exchange, "exchange")]
+        found += self._iter_units(history, "history")
+        exchange = self._order_for_request(self.shortener.raise_due(exchange))
+        return [*found, *self._iter_units(exchange, "exchange")]
 
-    def _as_called(self, pages: Sequence[Candidate]) -> list[Candidate]:
-        """As they came; but what a message called for stands behind it.
+    def _order_for_request(self, pages: Sequence[Candidate]) -> list[Candidate]:
+        """Order pages by time; put each fetched page after the message that fetched it.
 
-        A call is done before the message that makes it is appended, and a request may
-        not end with what its model said.
+        A call runs before its message is appended. No request may end with its model's
+        words.
         """
         found, pending = list[Candidate](), list[Candidate]()
         for each in sorted(pages, key=attrgetter("at")):
-            if brought(each):
+            if is_from_memory(each):
                 pending.append(each)
                 continue
-            called = self._faults(each) if pending else ()
+            called = self._list_faulted_ids(each) if pending else ()
             found += [page for page in pending if page.page_id not in called]
             found.append(each)
             found += [page for page in pending if page.page_id in called]
             pending = []
         return found + pending
 
-    def _faults(self, page: Candidate) -> list[Any]:
-        """Return the ids of the pages that a message asks for, whatever it wrote."""
+    def _list_faulted_ids(self, page: Candidate) -> list[Any]:
+        """Return the ids of the pages that a message asks for, whatever it says."""
         opened = self.texts.get(page.message_at)
         calls = opened.message.calls if opened and page.role == "assistant" else ()
         return [
@@ -476,8 +476,8 @@ class _Packer:
             if call.name == tools.PAGE_FAULT and call.values
         ]
 
-    def _begins(self) -> int | None:
-        """The slot that the exchange begins with: calls come with their results."""
+    def _find_exchange_start(self) -> int | None:
+        """Return the first slot of the exchange: calls come with their results."""
         begins, roles = (
             self.wanted.last_user_slot,
             {each.slot: each.role for each in self.wanted.candidates},
@@ -487,88 +487,89 @@ class _Packer:
                 begins -= 1
         return begins
 
-    def _running(self, page: Candidate, begins: int | None) -> bool:
-        if brought(page):
+    def _is_running(self, page: Candidate, begins: int | None) -> bool:
+        if is_from_memory(page):
             return self.wanted.since is not None and page.at > self.wanted.since
         return begins is not None and page.slot is not None and page.slot >= begins
 
-    def _grouped(
+    def _iter_units(
         self, pages: Sequence[Candidate], place: SectionName
     ) -> Iterator[Unit]:
-        """Messages with what answers them; what memory brought never stands between."""
-        choices = [Choice(each, place, 0 if each.stub else None) for each in pages]
+        """Yield messages with their answers; no page from memory stands in between."""
+        choices = [Pick(each, place, 0 if each.stub else None) for each in pages]
         spoken, units = list[int](), dict[int, Unit]()
         for index, each in enumerate(choices):
-            if not brought(each.candidate):
+            if not is_from_memory(each.candidate):
                 spoken.append(index)
                 continue
             exact = self.wanted.exact
-            cost = self._counted([each]) if exact else _cost(each)
+            cost = self._count_choices([each]) if exact else _get_cost(each)
             units[index] = Unit((each,), cost)
-        shown, done = [self._shown_page(choices[index]) for index in spoken], 0
-        for group in conversation.groups(shown):
+        shown, done = [self._show_page(choices[index]) for index in spoken], 0
+        for group in conversation.iter_groups(shown):
             members = spoken[done : done + len(group)]
             done += len(group)
             own = tuple(choices[index] for index in members)
             mapped = self.shortener.count_mapped(own)
-            units[members[0]] = Unit(own, self._cost(own, group), mapped)
+            units[members[0]] = Unit(own, self._compute_cost(own, group), mapped)
         for index in sorted(units):
             yield units[index]
 
-    def _cost(
-        self, choices: Sequence[Choice], group: Sequence[ShownPage | Plain]
+    def _compute_cost(
+        self, choices: Sequence[Pick], group: Sequence[ShownPage | PlainMessage]
     ) -> int:
         if self.wanted.exact:
-            return self._counted(choices)
-        # What nobody can say stands as what memory brings.
+            return self._count_choices(choices)
+        # A page without a speaker stands as a page from memory does.
         return sum(
-            _cost(each) + (0 if _says(page) else weights.fetching(_id(each)))
+            _get_cost(each)
+            + (0 if _is_said(page) else weights.weigh_call(_get_id(each)))
             for each, page in zip(choices, group, strict=True)
         )
 
-    def _counted(self, choices: Sequence[Choice]) -> int:
-        pages = [self._shown_page(each) for each in choices]
+    def _count_choices(self, choices: Sequence[Pick]) -> int:
+        pages = [self._show_page(each) for each in choices]
         others = (each for each in pages if isinstance(each, ShownPage))
         running, media = (
             choices[0].place == "exchange",
             [medium for each in others for medium in each.media],
         )
-        # Written with what follows, if it is a page that was called for.
-        unsaid = conversation.unsaid(pages[-1], self.vendor) if running else ()
-        return sum(self.count(written(each) + ",") for each in unsaid) + sum(
+        # The reasoning is written with the next page, if a call fetched that page.
+        unsaid = conversation.list_reasoning(pages[-1], self.vendor) if running else ()
+        return sum(self.count(dump_strict(each) + ",") for each in unsaid) + sum(
             conversation.weigh(text + ",", media, self.count)
-            for each in self._messages(pages, running=running)
+            for each in self._render_pages(pages, running=running)
             for text in each
         )
 
-    def _messages(
-        self, pages: Sequence[ShownPage | Plain], *, running: bool
+    def _render_pages(
+        self, pages: Sequence[ShownPage | PlainMessage], *, running: bool
     ) -> list[list[str]]:
-        ids = Ids(names=self.names)
-        return conversation.messages(pages, self.vendor, ids=ids, running=running)
+        ids = RequestIds(names=self.names)
+        return conversation.render(pages, self.vendor, ids=ids, running=running)
 
-    def true(self, unit: Unit) -> int:
-        """Return the true cost of units as they stand in the request."""
+    def recount(self, unit: Unit) -> int:
+        """Count the true cost of a unit as it stands in the request."""
         if unit.choices[0].place not in choosing.HEAD:
-            return self._counted(unit.choices)
+            return self._count_choices(unit.choices)
         (choice,) = unit.choices
         opened = self.texts[choice.candidate.location]
-        return self.count(choosing.head(choice, opened))
+        return self.count(choosing.render_head_page(choice, opened))
 
-    def chosen(self, units: list[Unit], room: int) -> dict[int, Unit]:
-        """Choose the units that `room` tokens hold."""
+    def choose_units(self, units: list[Unit], room: int) -> dict[int, Unit]:
+        """Choose the units that fit in `room` tokens."""
         if sum(unit.cost for unit in units) > room and not self.wanted.exact:
-            # What pages come with is the most they can take: nothing is cut for that.
+            # The pages' own costs are upper bounds: nothing is cut because of these.
             units[:] = [
-                unit._replace(cost=min(unit.cost, self.true(unit))) for unit in units
+                unit._replace(cost=min(unit.cost, self.recount(unit))) for unit in units
             ]
         return choosing.choose(units, room=room, shorten=self.shortener.shorten)
 
-    def record(self, sides: _Sides, taken: Sequence[Choice]) -> Record:
-        """Return the record of what the request is made of."""
+    def build_record(self, sides: _Sides, taken: Sequence[Pick]) -> ContextRecord:
+        """Build the record of the parts of the request."""
         parts: dict[str, list[Ref]] = {}
         for each in taken:
-            parts.setdefault(each.place, []).append(self._ref(each))
+            parts.setdefault(each.place, []).append(self._get_ref(each))
         parts["blocks"], parts["recall"] = [*sides.blocks], [*sides.recalled]
         parts["log"], parts["added"] = [*sides.log], [*sides.added]
         present = {
@@ -576,7 +577,7 @@ class _Packer:
             "manifest": sides.manifest is not None,
             "tools": sides.tools is not None or self.wanted.own_tools is not None,
         }
-        return Record(
+        return ContextRecord(
             packer=self.packer,
             mode=self.wanted.mode,
             budget=self.wanted.limit,
@@ -594,89 +595,91 @@ class _Packer:
             log_marks=self.wanted.log_marks if sides.log else (),
         )
 
-    def _shown_page(self, choice: Choice) -> ShownPage | Plain:
+    def _show_page(self, choice: Pick) -> ShownPage | PlainMessage:
         page = choice.candidate
         plain = None
-        if page.level == FULL and choice.cut is None and not brought(page):
-            plain = conversation.plain(self.texts[page.location])
+        if page.level == FULL and choice.cut is None and not is_from_memory(page):
+            plain = conversation.get_plain(self.texts[page.location])
         if plain is not None:
-            # Nearly all: no ref is needed to tell.
+            # The usual case: a plain text needs no ref.
             return plain
-        ref = self._ref(choice)
+        ref = self._get_ref(choice)
         if (found := self.shown_pages.get(ref)) is None:
-            found = requests.shown_page(ref, self.texts, thread=self.wanted.thread)
+            found = requests.show_page(ref, self.texts, thread=self.wanted.thread)
             self.shown_pages[ref] = found
         return found
 
-    def _write(self, choice: Choice, opened: Opened, cut: int | None) -> str:
-        pages = [self._shown_page(choice._replace(cut=cut))]
-        written = self._messages(pages, running=choice.place == "exchange")
+    def _write_choice(self, choice: Pick, opened: OpenedPage, cut: int | None) -> str:
+        pages = [self._show_page(choice._replace(cut=cut))]
+        written = self._render_pages(pages, running=choice.place == "exchange")
         return "".join(text + "," for each in written for text in each)
 
-    def _ref(self, choice: Choice) -> Ref:
+    def _get_ref(self, choice: Pick) -> Ref:
         page = choice.candidate
         name = (page.page_id, page.level, page.part, page.due, choice[2:])
         if (found := self.refs.get(name)) is None:
-            found = self.refs[name] = self._made(choice)
+            found = self.refs[name] = self._build_ref(choice)
         return found
 
-    def _made(self, choice: Choice) -> Ref:
+    def _build_ref(self, choice: Pick) -> Ref:
         page, own = choice.candidate, self.wanted.thread
         return Ref(
             page.location.seq,
             page.level,
             choice.cut,
-            page.location.elsewhere(own),
+            page.location.find_home(own),
             page.recalled,
             page.part,
-            page.at if brought(page) else None,
-            page.full and (page.full.seq, page.full.elsewhere(own)),
+            page.at if is_from_memory(page) else None,
+            page.full and (page.full.seq, page.full.find_home(own)),
             kept=choice.kept,
             due=page.due,
         )
 
 
-def _cost(choice: Choice) -> int:
+def _get_cost(choice: Pick) -> int:
     return choice.candidate.cost
 
 
-def _says(page: ShownPage | Plain) -> bool:
-    return isinstance(page, Plain) or page.message is not None
+def _is_said(page: ShownPage | PlainMessage) -> bool:
+    return isinstance(page, PlainMessage) or page.message is not None
 
 
-def _id(choice: Choice) -> str:
+def _get_id(choice: Pick) -> str:
     return choice.candidate.page_id
 
 
-def _opens(wanted: Wanted, page: Candidate) -> bool:
+def _is_opening_slot(wanted: PackingInput, page: Candidate) -> bool:
     return page.slot is not None and page.slot == wanted.last_user_slot
 
 
-def _instructs(page: Candidate) -> bool:
+def _is_instruction(page: Candidate) -> bool:
     return page.role == "system" or page.page_id == SYSTEM_PROMPT
 
 
-def _sized(section: Section, rendered: Rendered, count: Count) -> Section:
+def _measure(section: Section, rendered: Rendered, count: Count) -> Section:
     text = rendered.sections[section.name]
     tokens = conversation.weigh(text, rendered.media, count)
-    return replace(section, bytes=padded(len(text.encode())), tokens=tokens)
+    return replace(section, bytes=pad_size(len(text.encode())), tokens=tokens)
 
 
-def _packed(
-    wanted: Wanted,
-    record: Record,
+def _build_packed(
+    wanted: PackingInput,
+    record: ContextRecord,
     rendered: Rendered,
-    taken: Sequence[Choice],
+    taken: Sequence[Pick],
     *,
     texts: Texts,
     tokenizer: Tokenizer,
 ) -> Packed:
-    """Return the request as counted and handed out, and what became of each page."""
+    """Build the request as counted and returned, with the fate of each page."""
     request, count = rendered.request.encode(), tokenizer.count
     record = replace(
         record,
-        sections=tuple(_sized(section, rendered, count) for section in record.sections),
-        bytes=padded(len(request)),
+        sections=tuple(
+            _measure(section, rendered, count) for section in record.sections
+        ),
+        bytes=pad_size(len(request)),
         tokens=conversation.weigh(rendered.request, rendered.media, count),
         tokenizer=tokenizer.name,
     )
@@ -689,7 +692,7 @@ def _packed(
         sha256=hashlib.sha256(request).hexdigest(),
         tokens=record.tokens,
         included=tuple(each for each in ids if fate.get(each) is False),
-        cut=cuts(record, texts, thread=wanted.thread, count=count),
+        cut=list_cuts(record, texts, thread=wanted.thread, count=count),
         omitted=tuple(each for each in ids if each not in fate),
         texts=texts,
     )

@@ -1,6 +1,7 @@
-"""The prefix lens: what a request has in common with the one before, from its start.
+"""The prefix lens: the part that a request shares with the one before, from its start.
 
-Pure. Providers charge less for it. Which part broke it is told by the refs alone.
+Pure. Providers charge less for the shared prefix. The refs alone tell which part broke
+the prefix.
 """
 
 from __future__ import annotations
@@ -10,76 +11,80 @@ from itertools import zip_longest
 from typing import NamedTuple
 from uuid import UUID
 
-from memoryhub.kernel.levels.contexts import Record, Ref, Section, Texts
-from memoryhub.kernel.levels.tokens import Count, estimate
+from memoryhub.kernel.levels.contexts import ContextRecord, Ref, Section, Texts
+from memoryhub.kernel.levels.tokens import Count, estimate_tokens
 from memoryhub.kernel.packing import packers
 
-#: Tokens that providers cache by: a prefix counts in whole blocks.
+#: Tokens per cache block of providers: a prefix counts in whole blocks.
 BLOCKS = (1, 128, 1024)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Request:
-    """A recorded request, and the texts it refers to."""
+class RecordedRequest:
+    """A recorded request, and the texts of its refs."""
 
-    record: Record
+    record: ContextRecord
     texts: Texts
     #: The thread that packed it.
     thread: UUID
-    #: Its bytes, if they are at hand.
+    #: Bytes of the request, if they are at hand.
     made: bytes | None = None
 
-    def refs(self, section: Section) -> tuple[Ref, ...]:
-        """Return a section's refs with their threads, so that forks can be compared."""
+    def list_refs(self, section: Section) -> tuple[Ref, ...]:
+        """List a section's refs with their threads, so that forks can be compared."""
         return tuple(
             ref._replace(thread=ref.thread or self.thread) for ref in section.refs
         )
 
 
-class Break(NamedTuple):
-    """Where two requests part."""
+class PrefixBreak(NamedTuple):
+    """The place where two requests part."""
 
     section: str
-    #: Of the refs in it; 0 for what has none.
+    #: Index among the section's refs; 0 for a section without refs.
     place: int
-    #: What stood there, and what stands there now; None where a section ends.
+    #: Ref that stood there, and ref that stands there now; None where a section ends.
     before: Ref | None = None
     after: Ref | None = None
 
 
-class Common(NamedTuple):
-    """What two requests have in common from their first byte on."""
+class CommonPrefix(NamedTuple):
+    """Size of the prefix that two requests share."""
 
     bytes: int
     tokens: int
 
 
-def parting(previous: Request, request: Request) -> Break | None:
-    """Return where two requests part, judged by refs; None if they never do."""
+def find_break(
+    previous: RecordedRequest, request: RecordedRequest
+) -> PrefixBreak | None:
+    """Find where two requests part, judged by refs; None if they never do."""
     pairs = zip_longest(previous.record.sections, request.record.sections)
     for before, after in pairs:
         if before and after and before.name == after.name:
-            if (found := _within(previous, request, before, after)) is not None:
+            if (
+                found := _find_section_break(previous, request, before, after)
+            ) is not None:
                 return found
             continue
-        return _joint(previous, request, before, after)
+        return _build_joint_break(previous, request, before, after)
     return None
 
 
-def _within(
-    previous: Request, request: Request, before: Section, after: Section
-) -> Break | None:
-    pairs = zip_longest(previous.refs(before), request.refs(after))
+def _find_section_break(
+    previous: RecordedRequest, request: RecordedRequest, before: Section, after: Section
+) -> PrefixBreak | None:
+    pairs = zip_longest(previous.list_refs(before), request.list_refs(after))
     for index, (old, new) in enumerate(pairs):
         if old != new:
-            return Break(after.name, index, old, new)
-    if _same_sides(after.name, previous.record, request.record):
+            return PrefixBreak(after.name, index, old, new)
+    if _has_same_sides(after.name, previous.record, request.record):
         return None
-    return Break(after.name, 0)
+    return PrefixBreak(after.name, 0)
 
 
-def _same_sides(name: str, previous: Record, record: Record) -> bool:
-    """Whether the rest of a section is the same, which no ref identifies."""
+def _has_same_sides(name: str, previous: ContextRecord, record: ContextRecord) -> bool:
+    """Return whether the parts of a section that no ref identifies are the same."""
     if name == "rules":
         return previous.rules == record.rules
     if name == "manifest":
@@ -92,37 +97,47 @@ def _same_sides(name: str, previous: Record, record: Record) -> bool:
     )
 
 
-def _joint(
-    previous: Request, request: Request, before: Section | None, after: Section | None
-) -> Break:
-    """A section came in between or fell out."""
+def _build_joint_break(
+    previous: RecordedRequest,
+    request: RecordedRequest,
+    before: Section | None,
+    after: Section | None,
+) -> PrefixBreak:
+    """Build the break where a section was inserted or left out."""
     later = {section.name for section in request.record.sections}
     if before is not None and before.name not in later:
-        return Break(before.name, 0, next(iter(previous.refs(before)), None), None)
+        return PrefixBreak(
+            before.name, 0, next(iter(previous.list_refs(before)), None), None
+        )
     assert after is not None
-    return Break(after.name, 0, None, next(iter(request.refs(after)), None))
+    return PrefixBreak(after.name, 0, None, next(iter(request.list_refs(after)), None))
 
 
-def common(previous: Request, request: Request, *, count: Count = estimate) -> Common:
+def measure_common_prefix(
+    previous: RecordedRequest,
+    request: RecordedRequest,
+    *,
+    count: Count = estimate_tokens,
+) -> CommonPrefix:
     """Measure exactly how much two requests share.
 
-    Raises KeyError when a text of either is gone.
+    Raises KeyError when a text of either request is gone.
     """
-    ours, theirs = (_assembled(each) for each in (request, previous))
-    shared = ours[: _length(ours, theirs)]
-    # It may end inside a character.
-    return Common(len(shared), count(shared.decode(errors="ignore")))
+    ours, theirs = (_assemble_request(each) for each in (request, previous))
+    shared = ours[: _measure_common_length(ours, theirs)]
+    # The shared bytes may end inside a character.
+    return CommonPrefix(len(shared), count(shared.decode(errors="ignore")))
 
 
-def _assembled(request: Request) -> bytes:
+def _assemble_request(request: RecordedRequest) -> bytes:
     if request.made is not None:
         return request.made
     packer = packers.PACKERS[request.record.packer]
     return packer.assemble(request.record, request.texts, thread=request.thread)
 
 
-def _length(one: bytes, other: bytes) -> int:
-    """Of the common prefix of two texts; compares halves, at the speed of C."""
+def _measure_common_length(one: bytes, other: bytes) -> int:
+    """Return the length of the common prefix; compares halves, at the speed of C."""
     low, high = 0, min(len(one), len(other))
     while low < high:
         middle = (low + high + 1) // 2
@@ -133,11 +148,13 @@ def _length(one: bytes, other: bytes) -> int:
     return low
 
 
-def in_blocks(tokens: int, block: int) -> int:
+def round_to_blocks(tokens: int, block: int) -> int:
     """Round tokens down to whole blocks."""
     return tokens - tokens % block
 
 
-def cost(tokens: int, cached: int, *, price: float, cached_price: float) -> float:
-    """Return a request's cost with `cached` tokens; prices are per million."""
+def compute_cost(
+    tokens: int, cached: int, *, price: float, cached_price: float
+) -> float:
+    """Compute a request's cost with `cached` tokens; prices are per million."""
     return (cached * cached_price + (tokens - cached) * price) / 1e6

@@ -1,8 +1,8 @@
-"""Shortening: what is kept of messages that a request has no room for. Pure.
+"""Shortening: the kept part of messages that a request has no room for. Pure.
 
-Of the results of parallel calls each keeps its own words, and the longest lose first:
-all that are cut keep the same number of tokens, half of them from the beginning and
-half from the end. A line between says where to read on.
+Each result of parallel calls keeps its own words, and the longest results lose first.
+All cut results keep the same number of tokens, half from the beginning and half from
+the end. A line between says where to read on.
 """
 
 from __future__ import annotations
@@ -11,43 +11,43 @@ from collections.abc import Callable, Sequence
 from dataclasses import replace
 from typing import NamedTuple
 
-from memoryhub.kernel.levels.contexts import Kept, Ref, Texts
-from memoryhub.kernel.levels.opened import Opened
-from memoryhub.kernel.levels.opened import text as text_at
-from memoryhub.kernel.levels.tokens import Count, fitting
-from memoryhub.kernel.messages.message import Message, Part
-from memoryhub.kernel.messages.words import list_spans, words
+from memoryhub.kernel.levels.contexts import KeptEnds, Ref, Texts
+from memoryhub.kernel.levels.opened import OpenedPage
+from memoryhub.kernel.levels.opened import get_text as text_at
+from memoryhub.kernel.levels.tokens import Count, count_fitting
+from memoryhub.kernel.messages.message import Message, MessagePart
+from memoryhub.kernel.messages.words import list_spans, render_words
 from memoryhub.kernel.packing import choosing
-from memoryhub.kernel.packing.choosing import Choice, brought
+from memoryhub.kernel.packing.choosing import Pick, is_from_memory
 from memoryhub.kernel.state.pages import FULL
-from memoryhub.kernel.text.json_text import in_string
+from memoryhub.kernel.text.json_text import escape_for_string
 
-#: Rounds until what is kept fills the room; each counts what it would show.
+#: Rounds until the kept text fills the room; each counts the text it would show.
 _ROUNDS = 6
-#: Tokens that may stay free once something was cut.
+#: Tokens that may stay free once a text was cut.
 _SPARE = 8
 
 
-class _Text(NamedTuple):
-    """Words that may be cut: of a result, or of a message without any."""
+class _CuttableText(NamedTuple):
+    """Words that may be cut: of a result, or of a message without results."""
 
-    #: Place of its message among those shortened, and of the result in that.
+    #: Index of its message among the shortened messages, and of the result in that.
     at: int
     result: int
     words: str
-    #: Where they begin among the words of the message.
+    #: Start of the words among the words of the message.
     start: int
     tokens: int
 
 
-def is_cuttable(choice: Choice) -> bool:
+def is_cuttable(choice: Pick) -> bool:
     """Return whether a page stands in the talk as somebody said it."""
     page, talk = choice.candidate, choice.place not in choosing.HEAD
-    return talk and choice.cut != 0 and page.level == FULL and not brought(page)
+    return talk and choice.cut != 0 and page.level == FULL and not is_from_memory(page)
 
 
-def list_cuttable(choices: Sequence[Choice], texts: Texts) -> list[int]:
-    """Return the places of those that may be cut: never calls, beside their results."""
+def list_cuttable(choices: Sequence[Pick], texts: Texts) -> list[int]:
+    """List the indexes of choices that may be cut: never calls beside results."""
     return [
         at
         for at, choice in enumerate(choices)
@@ -55,30 +55,29 @@ def list_cuttable(choices: Sequence[Choice], texts: Texts) -> list[int]:
     ]
 
 
-def _is_answer(choice: Choice, texts: Texts) -> bool:
+def _is_answer(choice: Pick, texts: Texts) -> bool:
     spoken = texts[choice.candidate.location].message
     return bool(spoken.results) or spoken.role == "tool"
 
 
 def shorten(
-    choices: Sequence[Choice],
+    choices: Sequence[Pick],
     room: int,
     *,
     texts: Texts,
     count: Count,
-    cost: Callable[[Sequence[Choice]], int],
+    cost: Callable[[Sequence[Pick]], int],
     least: tuple[int, int],
-) -> tuple[tuple[Choice, ...], int] | None:
-    """Cut these messages to what `room` tokens hold; return them and their cost.
+) -> tuple[tuple[Pick, ...], int] | None:
+    """Cut these messages to fit in `room` tokens; return them and their cost.
 
-    Of calls and what they gave back the calls stay as they are. None if one of them
-    would keep fewer tokens than `least`, alone or beside others. A few times linear in
-    the texts.
+    Calls stay as they are; only their results are cut. None if a text would keep fewer
+    tokens than `least`, alone or beside others. A few times linear in the texts.
     """
     found = [*_list_texts(choices, texts, count)]
     bare = _cut_texts(choices, found, 0, texts, count)
     free = room - cost(bare)
-    best: tuple[tuple[Choice, ...], int] | None = None
+    best: tuple[tuple[Pick, ...], int] | None = None
     rounds = 0
     while rounds < _ROUNDS or best is None:
         rounds += 1
@@ -91,14 +90,14 @@ def shorten(
             best = made, spent
         if 0 <= room - spent <= _SPARE:
             break
-        # Whole ones carry no line, and counts in parts are too high. Too much by less
+        # Whole texts carry no line, and counts in parts are too high. An excess of less
         # than a token each must lower the level, too.
         free += room - spent if spent <= room else min(room - spent, -len(found))
     return best
 
 
-def build_excerpt(text: str, kept: Kept, page_id: str) -> str:
-    """Return what is left of a text, with a line in the place of the rest."""
+def build_excerpt(text: str, kept: KeptEnds, page_id: str) -> str:
+    """Return the kept part of a text, with a line in the place of the rest."""
     if kept.head + kept.tail >= len(text):
         return text
     line = f"[{page_id}: tokens {kept.begin} to {kept.end} left out;"
@@ -107,21 +106,21 @@ def build_excerpt(text: str, kept: Kept, page_id: str) -> str:
     return "\n".join(part for part in (head, line, tail) if part)
 
 
-def build_message(spoken: Message, kept: Sequence[Kept], page_id: str) -> Message:
-    """Return a message of which only so much is kept; its media are lines."""
-    whole, found = words(spoken), dict(enumerate(spoken.results))
+def build_message(spoken: Message, kept: Sequence[KeptEnds], page_id: str) -> Message:
+    """Return a message cut to its kept parts; its media become lines."""
+    whole, found = render_words(spoken), dict(enumerate(spoken.results))
     places = list_spans(spoken)
     for each in kept:
         start, end = places[each.result] if places else (0, len(whole))
         text = build_excerpt(whole[start:end], each, page_id)
-        parts = (Part(kind="text", words=text),)
+        parts = (MessagePart(kind="text", words=text),)
         if not places:
             return replace(spoken, parts=parts, refusal=None)
         found[each.result] = replace(found[each.result], parts=parts)
     return replace(spoken, results=tuple(found.values()))
 
 
-def read_left(opened: Opened, ref: Ref) -> str:
+def read_left(opened: OpenedPage, ref: Ref) -> str:
     """Return the words that a ref shows of a page."""
     whole = text_at(opened, level=ref.level) or ""
     if not ref.kept:
@@ -135,15 +134,19 @@ def read_left(opened: Opened, ref: Ref) -> str:
     return "\n".join(found)
 
 
-def _list_texts(choices: Sequence[Choice], texts: Texts, count: Count) -> list[_Text]:
-    found = list[_Text]()
+def _list_texts(
+    choices: Sequence[Pick], texts: Texts, count: Count
+) -> list[_CuttableText]:
+    found = list[_CuttableText]()
     for at in list_cuttable(choices, texts):
         spoken = texts[choices[at].candidate.location].message
-        whole = words(spoken)
+        whole = render_words(spoken)
         places = list_spans(spoken) or [(0, len(whole))]
         for result, (start, end) in enumerate(places):
             text = whole[start:end]
-            found.append(_Text(at, result, text, start, count(in_string(text))))
+            found.append(
+                _CuttableText(at, result, text, start, count(escape_for_string(text)))
+            )
     return found
 
 
@@ -159,12 +162,12 @@ def _share_room(sizes: Sequence[int], room: int) -> int:
 
 
 def _cut_texts(
-    choices: Sequence[Choice],
-    found: Sequence[_Text],
+    choices: Sequence[Pick],
+    found: Sequence[_CuttableText],
     level: int,
     texts: Texts,
     count: Count,
-) -> tuple[Choice, ...]:
+) -> tuple[Pick, ...]:
     made = [*choices]
     for at, choice in enumerate(choices):
         own = [each for each in found if each.at == at]
@@ -176,8 +179,8 @@ def _cut_texts(
         if not own:
             continue
         if not kept and choosing.has_media(choice, texts):
-            # Pictures leave before any word does.
-            kept = (Kept(own[0].result, len(own[0].words), 0, 0, 0),)
+            # Pictures are dropped before any word.
+            kept = (KeptEnds(own[0].result, len(own[0].words), 0, 0, 0),)
         cut = {each.result: each for each in kept}
         characters = sum(
             cut[each.result].head + cut[each.result].tail
@@ -189,13 +192,19 @@ def _cut_texts(
     return tuple(made)
 
 
-def _measure_kept(text: _Text, level: int, spoken: Message, count: Count) -> Kept:
-    head = fitting(text.words, level // 2, count=count, through=in_string)
-    tail = fitting(
-        text.words, level - level // 2, count=count, through=in_string, last=True
+def _measure_kept(
+    text: _CuttableText, level: int, spoken: Message, count: Count
+) -> KeptEnds:
+    head = count_fitting(text.words, level // 2, count=count, through=escape_for_string)
+    tail = count_fitting(
+        text.words,
+        level - level // 2,
+        count=count,
+        through=escape_for_string,
+        last=True,
     )
-    whole = words(spoken)
+    whole = render_words(spoken)
     behind = text.start + len(text.words) - tail
-    # No later than where the beginning ends, whatever is rounded.
+    # Not later than the end of the beginning, whatever is rounded.
     begin = max(0, count(whole[: text.start + head]) - 1)
-    return Kept(text.result, head, tail, begin, count(whole[:behind]))
+    return KeptEnds(text.result, head, tail, begin, count(whole[:behind]))

@@ -1,4 +1,4 @@
-"""Page-table entries as events carry them, and as events change them. Pure."""
+"""Page-table entries as events carry and change them. Pure."""
 
 from __future__ import annotations
 
@@ -7,39 +7,39 @@ from uuid import UUID
 from memoryhub.kernel.state import page_events as events
 from memoryhub.kernel.state.pages import (
     HINT,
-    Entry,
     LevelEntry,
     Levels,
     Location,
-    entry_fields,
+    PageEntry,
+    copy_entry_fields,
 )
 
 
-def entry_body(entry: Entry, *, thread: UUID) -> events.EntryBody:
-    """Return what a miss's event carries of a page; `thread` is where it happens."""
+def build_entry_body(entry: PageEntry, *, thread: UUID) -> events.EntryBody:
+    """Build the entry that a miss's event carries; `thread` is the event's thread."""
     return events.EntryBody(
-        **entry_fields(entry),
-        hint=place_body(entry.hint, thread) if entry.hint else None,
+        **copy_entry_fields(entry),
+        hint=build_place_body(entry.hint, thread) if entry.hint else None,
         levels=[
-            None if level is None else _level_body(level, thread)
+            None if level is None else _build_level_body(level, thread)
             for level in entry.levels
         ],
     )
 
 
-def place_body(place: Location, thread: UUID) -> events.PlaceBody:
-    """Return where a text lies, as an event of `thread` records it."""
-    home = place.elsewhere(thread)
+def build_place_body(place: Location, thread: UUID) -> events.PlaceBody:
+    """Build the location of a text, as an event of `thread` records it."""
+    home = place.find_home(thread)
     return events.PlaceBody(seq=place.seq, thread=str(home) if home else None)
 
 
-def _level_body(level: LevelEntry, thread: UUID) -> events.LevelBody:
-    place = place_body(level.location, thread)
+def _build_level_body(level: LevelEntry, thread: UUID) -> events.LevelBody:
+    place = build_place_body(level.location, thread)
     return events.LevelBody(**dict(place), tokens=level.tokens, cost=level.cost)
 
 
-def entry_of(page_id: str, body: events.EntryBody, *, thread: UUID) -> Entry:
-    """Return the entry that an event carries."""
+def build_entry(page_id: str, body: events.EntryBody, *, thread: UUID) -> PageEntry:
+    """Build the entry that an event carries."""
     levels = [
         None
         if level is None
@@ -54,16 +54,16 @@ def entry_of(page_id: str, body: events.EntryBody, *, thread: UUID) -> Entry:
     if body.hint is not None:
         home = UUID(body.hint.thread) if body.hint.thread else thread
         hint = Location(home, body.hint.seq, HINT)
-    fields = entry_fields(body)
-    return Entry(page_id=page_id, levels=_four(levels), hint=hint, **fields)
+    fields = copy_entry_fields(body)
+    return PageEntry(page_id=page_id, levels=_to_levels(levels), hint=hint, **fields)
 
 
-def created_entry(
+def build_created_entry(
     event: events.PageCreated, *, thread: UUID, seq: int, clock: int, turn: int
-) -> Entry:
-    """Return the entry of a page just made; `clock` is the thread's at its event."""
+) -> PageEntry:
+    """Build the entry of a new page; `clock` is the thread's clock at its event."""
     full = LevelEntry(Location(thread, seq, 0), event.tokens, event.cost)
-    return Entry(
+    return PageEntry(
         page_id=event.page_id,
         version=1,
         type=event.type,
@@ -77,10 +77,10 @@ def created_entry(
     )
 
 
-def updated_entry(
-    entry: Entry, event: events.PageUpdated, *, thread: UUID, seq: int
-) -> Entry:
-    """Return the entry after an update; a new version begins with its FULL alone."""
+def build_updated_entry(
+    entry: PageEntry, event: events.PageUpdated, *, thread: UUID, seq: int
+) -> PageEntry:
+    """Build the entry after an update; a new version begins with its FULL alone."""
     after = entry._replace(
         version=event.version,
         type=event.type,
@@ -94,19 +94,19 @@ def updated_entry(
     return after._replace(levels=(full, None, None, None))
 
 
-def compressed_entry(
-    entry: Entry, event: events.PageCompressed, *, thread: UUID, seq: int
-) -> Entry:
-    """Return the entry with the levels that were made."""
+def build_compressed_entry(
+    entry: PageEntry, event: events.PageCompressed, *, thread: UUID, seq: int
+) -> PageEntry:
+    """Build the entry with the new levels of the event."""
     if event.version != entry.version:
         return entry
     levels = list(entry.levels)
     for made in event.levels:
         place = Location(thread, seq, made.level)
         levels[made.level] = LevelEntry(place, made.tokens, made.cost)
-    return entry._replace(levels=_four(levels))
+    return entry._replace(levels=_to_levels(levels))
 
 
-def _four(levels: list[LevelEntry | None]) -> Levels:
+def _to_levels(levels: list[LevelEntry | None]) -> Levels:
     full, reduced, abstract, reference = levels
     return full, reduced, abstract, reference

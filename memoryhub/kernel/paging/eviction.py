@@ -1,4 +1,4 @@
-"""Eviction: what leaves the working set for what comes, by a policy. Pure."""
+"""Eviction: which pages leave the working set for others, by a policy. Pure."""
 
 from __future__ import annotations
 
@@ -7,11 +7,11 @@ from operator import itemgetter
 
 from memoryhub.kernel.decision import Decision
 from memoryhub.kernel.paging import groups, pins, precedence, weights
-from memoryhub.kernel.paging.lookups import Found
+from memoryhub.kernel.paging.lookups import PageLookup
 from memoryhub.kernel.paging.precedence import PINNED
 from memoryhub.kernel.state import policies
 from memoryhub.kernel.state.page_events import By, Cause, PageEvicted, PageLowered
-from memoryhub.kernel.state.pages import NEVER_LOWERED, Entry, Tier
+from memoryhub.kernel.state.pages import NEVER_LOWERED, PageEntry, Tier
 from memoryhub.kernel.state.paging import Frame
 
 
@@ -26,83 +26,87 @@ def free_up(
     if tokens <= 0 and cause == "pressure":
         return
     if paging.used + tokens > paging.settings.high:
-        _run(decision, tokens, cause=cause, sparing=sparing)
+        _run_eviction(decision, tokens, cause=cause, sparing=sparing)
 
 
-def victims(
+def list_victims(
     decision: Decision, *, sparing: str | None = None, more: int = 0
 ) -> list[list[tuple[float, Frame]]]:
-    """List who may leave by ascending keep score: unprotected, protected, uncovered.
+    """List evictable frames by ascending keep score: unprotected, protected, uncovered.
 
-    `sparing` is the page that `more` tokens are for; uncovered are messages of an
-    observed thread that no observation stands for.
+    `sparing` is the page that `more` tokens are for. Uncovered frames are messages of
+    an observed thread that no observation stands for.
     """
     paging, turn = decision.paging, decision.turn
-    kept = _kept(decision, sparing, more)
-    # What leads results leaves with the last of them, and all stay with a pinned one.
-    kept |= groups.heads(paging) | groups.leave_together(
+    kept = _collect_kept_pages(decision, sparing, more)
+    # Calls leave with the last of their results, and all stay with a pinned result.
+    kept |= groups.list_heads(paging) | groups.list_companions(
         paging, kept, slots=decision.state.slot_count
     )
     keep = policies.POLICIES[paging.settings.policy].frame
-    frames = paging.oldest_first()
-    each = policies.score_parts(frames, paging, turn=turn)
+    frames = paging.list_oldest_first()
+    each = policies.build_score_parts(frames, paging, turn=turn)
     passes: list[list[tuple[float, Frame]]] = [[], [], []]
-    uncovered = precedence.uncovered(decision.state)
+    uncovered = precedence.list_uncovered(decision.state)
     for frame, parts in zip(frames, each, strict=True):
         if frame.page_id not in kept:
             last = 2 if frame.page_id in uncovered else parts.penalty > 0
             passes[last].append((keep(parts), frame))
     for scored in passes:
-        # Stable, so the page that was mapped first goes first among its equals.
+        # The sort is stable: of equal scores, the page mapped first leaves first.
         scored.sort(key=itemgetter(0))
     return passes
 
 
-def _kept(decision: Decision, sparing: str | None, more: int) -> set[str]:
-    """Pages that must not leave: the pinned, and the one that all this is for."""
+def _collect_kept_pages(decision: Decision, sparing: str | None, more: int) -> set[str]:
+    """Return pages that must not leave: the pinned, and the page that gets the room."""
     state = decision.state
-    pinned = pins.pinned(state)
+    pinned = pins.list_pinned(state)
     kept = precedence.list_kept_pages(state, pinned)
     if sparing is None:
         return kept | pinned.keys()
-    if pins.held(state.paging, sparing):
-        pinned = pins.pinned(state, more=more)
+    if pins.is_charged_to_share(state.paging, sparing):
+        pinned = pins.list_pinned(state, more=more)
     return {sparing} | kept | pinned.keys()
 
 
-def _run(decision: Decision, tokens: int, *, cause: Cause, sparing: str | None) -> None:
+def _run_eviction(
+    decision: Decision, tokens: int, *, cause: Cause, sparing: str | None
+) -> None:
     """Free room until `tokens` more leave the set at `evict_to`.
 
-    What is lowered may take the room of another's computed pin, whose page may leave
-    from then on: so as long as a pass changes something, another follows.
+    A lowered page may take the room of another page's computed pin, and that page may
+    leave from then on. So passes follow as long as one changes something.
     """
     aim, before = decision.paging.settings.low - tokens, None
     while aim < decision.paging.used != before:
         before = decision.paging.used
-        _pass(decision, aim, tokens, cause=cause, sparing=sparing)
+        _run_pass(decision, aim, tokens, cause=cause, sparing=sparing)
 
 
-def _pass(
+def _run_pass(
     decision: Decision, aim: float, tokens: int, *, cause: Cause, sparing: str | None
 ) -> None:
-    unprotected, protected, uncovered = victims(decision, sparing=sparing, more=tokens)
+    unprotected, protected, uncovered = list_victims(
+        decision, sparing=sparing, more=tokens
+    )
     lowered, kept = list[tuple[float, Frame]](), set[str]()
     for score, frame in unprotected:
         if decision.paging.used <= aim:
             return
         if frame.page_id in kept or frame.page_id not in decision.paging.frames:
             continue
-        level = _lower_level(decision, frame)
+        level = _find_lower_level(decision, frame)
         if level is None:
             evict(decision, frame, score=score, cause=cause)
         else:
-            lower(decision, frame, level, score=score, cause=cause)
+            lower_frame(decision, frame, level, score=score, cause=cause)
             lowered.append((score, frame))
-            # It may be small enough now for a pin that had no room for it before.
-            kept = _kept(decision, sparing, tokens)
+            # The page may be small enough now for a pin that had no room before.
+            kept = _collect_kept_pages(decision, sparing, tokens)
     # Protection is soft: the set must not freeze, even if no turn ever begins.
     _evict_down(decision, (*lowered, *protected), aim, kept=kept, cause=cause)
-    # They only leave where there is no room at all.
+    # Uncovered messages only leave where there is no room at all.
     least = decision.paging.settings.usable - tokens
     _evict_down(decision, uncovered, least, kept=kept, cause=cause)
 
@@ -115,7 +119,7 @@ def _evict_down(
     kept: set[str],
     cause: Cause,
 ) -> None:
-    """Evict these in order, but for those kept, until no more than `aim` is used."""
+    """Evict frames in order, except `kept`, until no more than `aim` is used."""
     for score, frame in scored:
         if decision.paging.used <= aim:
             return
@@ -123,31 +127,31 @@ def _evict_down(
             evict(decision, frame, score=score, cause=cause)
 
 
-def _lower_level(decision: Decision, frame: Frame) -> int | None:
-    """The next existing level, if going there saves at least half of the text.
+def _find_lower_level(decision: Decision, frame: Frame) -> int | None:
+    """Find the next existing level, if its text is at most half as long.
 
-    Of the text, for that is what half is made of: what frames it never gets shorter.
+    Only the text is compared, since the framing never gets shorter.
     """
     if not decision.paging.settings.lower_first or frame.entry.type in NEVER_LOWERED:
         return None
-    if frame.parts or groups.calls(
+    if frame.parts or groups.can_have_results(
         decision.paging, frame, slots=decision.state.slot_count
     ):
         return None
     for level in range(frame.level + 1, 4):
         held = frame.entry.levels[level]
         if held is not None:
-            half = held.tokens * 2 <= frame.entry.at(frame.level).tokens
-            less = _weigh(frame, level) < frame.tokens
+            half = held.tokens * 2 <= frame.entry.require_level(frame.level).tokens
+            less = _weigh_frame(frame, level) < frame.tokens
             return level if half and less else None
     return None
 
 
-def _weigh(frame: Frame, level: int) -> int:
-    return weights.weight(frame.entry, level, recalled=frame.recalled)
+def _weigh_frame(frame: Frame, level: int) -> int:
+    return weights.weigh_page(frame.entry, level, recalled=frame.recalled)
 
 
-def lower(
+def lower_frame(
     decision: Decision,
     frame: Frame,
     level: int,
@@ -164,7 +168,7 @@ def lower(
             page_id=frame.page_id,
             level=level,  # type: ignore[arg-type]  # 0 to 3
             level_before=frame.level,  # type: ignore[arg-type]  # 0 to 3
-            tokens=_weigh(frame, level),
+            tokens=_weigh_frame(frame, level),
             tokens_before=frame.tokens,
             score=score,
             policy=decision.paging.settings.policy,
@@ -179,42 +183,45 @@ def evict(
     score: float | None = None,
     cause: Cause = "command",
     by: By = "system",
-    found: Found | None = None,
+    found: PageLookup | None = None,
 ) -> None:
     """Take a frame out of the working set; its page becomes hot.
 
-    With the messages that it makes no sense without, but for those that must stay.
+    The messages that make no sense without the page leave with it, unless they must
+    stay.
     """
-    together = groups.group(decision.paging, frame, slots=decision.state.slot_count)
-    _leave(decision, frame, score=score, cause=cause, by=by, found=found)
+    together = groups.list_group(
+        decision.paging, frame, slots=decision.state.slot_count
+    )
+    _emit_evicted(decision, frame, score=score, cause=cause, by=by, found=found)
     others = [each for each in together if each.page_id != frame.page_id]
     kept = precedence.list_kept_pages(decision.state) if others else ()
     for each in others:
         if each.page_id not in kept and each.page_id not in decision.paging.pins:
-            _leave(decision, each, score=score, cause=cause, by=by)
+            _emit_evicted(decision, each, score=score, cause=cause, by=by)
 
 
 def evict_covered(decision: Decision, frame: Frame) -> None:
     """Take out a message that an observation stands for from now on."""
     if frame.page_id in decision.paging.frames:
-        _leave(decision, frame, score=None, cause="observed", by="system")
+        _emit_evicted(decision, frame, score=None, cause="observed", by="system")
 
 
 def evict_answered(decision: Decision, slot: int) -> None:
-    """Take out a message that called tools of ours, and what these answered."""
-    for frame in groups.answered(decision.paging, slot):
+    """Take out a message that called our tools, and the results of these calls."""
+    for frame in groups.list_answered(decision.paging, slot):
         if frame.page_id not in decision.paging.pins:
-            _leave(decision, frame, score=None, cause="answered", by="system")
+            _emit_evicted(decision, frame, score=None, cause="answered", by="system")
 
 
-def _leave(
+def _emit_evicted(
     decision: Decision,
     frame: Frame,
     *,
     score: float | None,
     cause: Cause,
     by: By,
-    found: Found | None = None,
+    found: PageLookup | None = None,
 ) -> None:
     tokens = decision.paging.frames[frame.page_id].tokens
     decision.emit_eviction(
@@ -230,19 +237,19 @@ def _leave(
             tier_after="L1",
             lookup=found.lookup if found else None,
             entry=found.read if found else None,
-            displaced=decision.displaced(),
+            displaced=decision.take_displaced(),
         )
     )
-    decision.cooled(frame.page_id)
+    decision.note_hot_page(frame.page_id)
 
 
 def send_home(
     decision: Decision,
-    entry: Entry,
+    entry: PageEntry,
     *,
     cause: Cause = "command",
     by: By = "system",
-    found: Found | None = None,
+    found: PageLookup | None = None,
 ) -> None:
     """Take a page off the hot list."""
     home: Tier = entry.home  # type: ignore[assignment]  # closed words
@@ -263,20 +270,20 @@ def send_home(
 
 
 def shrink(decision: Decision, *, cause: Cause = "shrink") -> None:
-    """Let go of what no longer fits by the settings that hold now."""
+    """Evict the pages that no longer fit under the current settings."""
     free_up(decision, 0, cause=cause)
-    if not _fits(decision):
-        # The order of all frames is dear, and nearly always not needed.
-        for name in precedence.below(decision.state, PINNED):
-            if _fits(decision):
+    if not _is_within_budget(decision):
+        # Ranking all frames is expensive, and nearly always not needed.
+        for name in precedence.list_below(decision.state, PINNED):
+            if _is_within_budget(decision):
                 break
             if name in decision.paging.frames:
                 evict(decision, decision.paging.frames[name], cause=cause)
     while len(decision.paging.hot) > decision.paging.settings.l1_pages:
-        page_id = decision.displaced()
+        page_id = decision.take_displaced()
         assert page_id is not None
         send_home(decision, decision.paging.hot[page_id].entry, cause=cause)
 
 
-def _fits(decision: Decision) -> bool:
+def _is_within_budget(decision: Decision) -> bool:
     return decision.paging.used <= decision.paging.settings.usable

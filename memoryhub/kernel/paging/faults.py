@@ -1,6 +1,6 @@
-"""Page faults: the model asks for a page that is not before it. Pure.
+"""Page faults: the model asks for a page that is not in its request. Pure.
 
-Each exchange has a budget of faults and of tokens; a refusal is journaled, so that a
+Each exchange has a budget of faults and of tokens. Refusals are journaled, so that a
 model which guesses ids can be seen.
 """
 
@@ -21,8 +21,8 @@ from memoryhub.errors import (
 )
 from memoryhub.kernel.decision import Decision, PageTable
 from memoryhub.kernel.paging import pins, precedence, weights, working_set
-from memoryhub.kernel.paging.lookups import Found, find
-from memoryhub.kernel.paging.page_commands import FaultPage, Range
+from memoryhub.kernel.paging.lookups import PageLookup, find_page
+from memoryhub.kernel.paging.page_commands import FaultPage, PageRange
 from memoryhub.kernel.paging.precedence import DUE
 from memoryhub.kernel.state.page_events import (
     FaultRefused,
@@ -30,13 +30,13 @@ from memoryhub.kernel.state.page_events import (
     PageReferenced,
     Refused,
 )
-from memoryhub.kernel.state.pages import FULL, Entry
+from memoryhub.kernel.state.pages import FULL, PageEntry
 from memoryhub.kernel.state.paging import REFUSALS_KEPT, Frame, PagePart
 from memoryhub.kernel.state.paging_config import CONFIDENCES
 from memoryhub.kernel.state.state import ThreadState
 from memoryhub.kernel.text import strict_json
 
-#: How sure each reason is.
+#: Confidence of each reason.
 CONFIDENCE = {
     "user_requested_recall": "explicit",
     "resolve_reference": "referenced",
@@ -45,26 +45,28 @@ CONFIDENCE = {
 }
 
 
-def fault_page(decision: Decision, command: FaultPage, pages: PageTable) -> None:
+def decide_fault_page(decision: Decision, command: FaultPage, pages: PageTable) -> None:
     """Fetch a page back. Emits page.faulted, or page.referenced when it is mapped.
 
-    A refusal emits fault.refused, of which an exchange keeps ten; beyond them it is
-    raised. Nothing is charged for either.
+    A refusal emits fault.refused, at most ten times in an exchange; further refusals
+    are raised. Neither a refusal nor a reference is charged.
     """
-    found = find(decision, command.page_id, pages)
+    found = find_page(decision, command.page_id, pages)
     if found.entry is None:
-        gone = pages.deleted(command.page_id)
-        _refuse(decision, command, found, "page_erased" if gone else "page_unknown")
+        gone = pages.is_deleted(command.page_id)
+        _refuse_fault(
+            decision, command, found, "page_erased" if gone else "page_unknown"
+        )
         return
     frame = decision.paging.frames.get(found.live.page_id)
     if found.live.page_id in decision.paging.in_recall:
-        # The turn has brought it along, whole: it is shown above.
-        _reference(decision, command, found)
+        # The recall of the turn holds the whole page: the request shows it above.
+        _emit_referenced(decision, command, found)
         return
     call = None if command.call_id is None else pages.digest(command.call_id)
-    # Nor does a repeated call id tell more: a model may have asked for something else.
-    if frame is not None and _shows(frame, command):
-        _reference(decision, command, found)
+    # A repeated call id does not prove a repeat: the model may ask for other text.
+    if frame is not None and _is_shown(frame, command):
+        _emit_referenced(decision, command, found)
         return
     if command.range is not None:
         _fault_part(decision, command, command.range, found, call=call)
@@ -73,29 +75,31 @@ def fault_page(decision: Decision, command: FaultPage, pages: PageTable) -> None
 
 
 def _fault_level(
-    decision: Decision, command: FaultPage, found: Found, *, call: str | None
+    decision: Decision, command: FaultPage, found: PageLookup, *, call: str | None
 ) -> None:
-    # What the fault would serve is known before anything is written for it.
-    entry = working_set.with_made(found.live, command.made)
-    level = entry.at_most(command.level)
-    served = entry.at(level)
+    # Check the result of the fault before any event is emitted for it.
+    entry = working_set.add_made_levels(found.live, command.made)
+    level = entry.pick_level(command.level)
+    served = entry.require_level(level)
     cost = weigh(decision.state, entry, level)
-    if refusal := _refusal(decision, command, served.tokens, cost):
-        _refuse(decision, command, found, refusal)
+    if refusal := _find_refusal(decision, command, served.tokens, cost):
+        _refuse_fault(decision, command, found, refusal)
         return
-    found = working_set.write_made(decision, found, command.made, by=command.by)
-    _serve(decision, command, found, _Serves(level, served.tokens, cost, call=call))
+    found = working_set.write_made_levels(decision, found, command.made, by=command.by)
+    _serve_fault(
+        decision, command, found, _FaultDelivery(level, served.tokens, cost, call=call)
+    )
 
 
-def _shows(frame: Frame, command: FaultPage) -> bool:
-    """Whether what is asked for stands in the working set already."""
+def _is_shown(frame: Frame, command: FaultPage) -> bool:
+    """Return whether the working set already holds the wanted text."""
     if not frame.parts:
         return frame.level <= command.level
     wanted = command.range
-    return wanted is not None and any(_holds(part, wanted) for part in frame.parts)
+    return wanted is not None and any(_has_range(part, wanted) for part in frame.parts)
 
 
-def _holds(part: PagePart, wanted: Range) -> bool:
+def _has_range(part: PagePart, wanted: PageRange) -> bool:
     if part.offset > wanted.offset or part.end is None:
         return part.offset <= wanted.offset
     return wanted.next_offset is not None and wanted.next_offset <= part.end
@@ -104,38 +108,40 @@ def _holds(part: PagePart, wanted: Range) -> bool:
 def _fault_part(
     decision: Decision,
     command: FaultPage,
-    wanted: Range,
-    found: Found,
+    wanted: PageRange,
+    found: PageLookup,
     *,
     call: str | None,
 ) -> None:
-    """Serve a part of FULL beside those that are there, as far as there is room.
+    """Serve a part of FULL beside the parts already there, as far as there is room.
 
-    Parts that a request has shown already give way to it, oldest first.
+    Parts that a request has shown already make way for the new part, oldest first.
     """
     entry = found.live
     if wanted.version != entry.version:
         raise StaleError
     frame = decision.paging.frames.get(entry.page_id)
     held = sorted(frame.parts, key=attrgetter("turn")) if frame else []
-    room = deliverable(decision.state, entry.page_id)
-    own = wanted.cost + weights.fetching(entry.page_id)
-    while held and held[0].turn < decision.turn and _cost(held) + own > room:
+    room = compute_deliverable(decision.state, entry.page_id)
+    own = wanted.cost + weights.weigh_call(entry.page_id)
+    while held and held[0].turn < decision.turn and _sum_costs(held) + own > room:
         held.pop(0)
-    cost = _cost(held) + own
-    if refusal := _refusal(decision, command, wanted.tokens, cost):
-        _refuse(decision, command, found, refusal)
+    cost = _sum_costs(held) + own
+    if refusal := _find_refusal(decision, command, wanted.tokens, cost):
+        _refuse_fault(decision, command, found, refusal)
         return
     part = PagePart(wanted.offset, wanted.next_offset, own, decision.turn)
     parts = tuple(sorted([*held, part], key=attrgetter("offset")))
-    _serve(decision, command, found, _Serves(FULL, wanted.tokens, cost, parts, call))
+    _serve_fault(
+        decision, command, found, _FaultDelivery(FULL, wanted.tokens, cost, parts, call)
+    )
 
 
-def _cost(parts: Sequence[PagePart]) -> int:
+def _sum_costs(parts: Sequence[PagePart]) -> int:
     return sum(part.cost for part in parts)
 
 
-def _refusal(
+def _find_refusal(
     decision: Decision, command: FaultPage, tokens: int, cost: int
 ) -> Refused | None:
     settings, spent = decision.paging.settings, decision.paging.spent
@@ -146,36 +152,36 @@ def _refusal(
         return "fault_budget"
     if spent.tokens + tokens > settings.max_fault_tokens_per_turn:
         return "fault_tokens"
-    if cost > deliverable(decision.state, command.page_id):
+    if cost > compute_deliverable(decision.state, command.page_id):
         return "no_room"
     return None
 
 
-def deliverable(state: ThreadState, page_id: str) -> int:
-    """Return the tokens that a fault of this page can take in the next request."""
+def compute_deliverable(state: ThreadState, page_id: str) -> int:
+    """Compute the tokens that a fault of this page can take in the next request."""
     paging = state.paging
-    most = precedence.room(state, page_id, DUE)
-    if not pins.held(paging, page_id):
+    most = precedence.compute_room(state, page_id, DUE)
+    if not pins.is_charged_to_share(paging, page_id):
         return most
     frame = paging.frames.get(page_id)
-    pinned = pins.pinned_tokens(paging) - (frame.tokens if frame else 0)
+    pinned = pins.count_pinned_tokens(paging) - (frame.tokens if frame else 0)
     return min(most, int(paging.settings.pinnable) - pinned)
 
 
-def weigh(state: ThreadState, entry: Entry, level: int) -> int:
+def weigh(state: ThreadState, entry: PageEntry, level: int) -> int:
     """Return the tokens that the page takes once it is fetched at this level."""
-    return weights.weight(entry, level, recalled=True)
+    return weights.weigh_page(entry, level, recalled=True)
 
 
-def part_room(state: ThreadState, page_id: str) -> int:
-    """Return the tokens for a part's text, beside those no request has shown yet."""
+def compute_part_room(state: ThreadState, page_id: str) -> int:
+    """Compute the room of a part's text, beside the parts not shown yet."""
     frame = state.paging.frames.get(page_id)
     due = [p for p in (frame.parts if frame else ()) if p.turn == state.turn_count]
-    room = deliverable(state, page_id) - _cost(due)
-    return room - weights.fetching(page_id)
+    room = compute_deliverable(state, page_id) - _sum_costs(due)
+    return room - weights.weigh_call(page_id)
 
 
-def _reference(decision: Decision, command: FaultPage, found: Found) -> None:
+def _emit_referenced(decision: Decision, command: FaultPage, found: PageLookup) -> None:
     decision.emit(
         PageReferenced(
             turn=decision.turn,
@@ -189,26 +195,26 @@ def _reference(decision: Decision, command: FaultPage, found: Found) -> None:
     )
 
 
-class _Serves(NamedTuple):
-    """What a fault brings."""
+class _FaultDelivery(NamedTuple):
+    """Text and cost that a fault brings into the working set."""
 
     level: int
     tokens: int
-    #: That the page takes then, in all.
+    #: Tokens that the page then takes in all.
     cost: int
     parts: tuple[PagePart, ...] = ()
-    #: Digest of the id of the call that asked for it.
+    #: Digest of the id of the call that asked for the page.
     call: str | None = None
 
 
-def _serve(
-    decision: Decision, command: FaultPage, found: Found, serves: _Serves
+def _serve_fault(
+    decision: Decision, command: FaultPage, found: PageLookup, serves: _FaultDelivery
 ) -> None:
     entry = found.live
     frame = decision.paging.frames.get(entry.page_id)
     before = frame.level if frame else None
-    tier = decision.paging.tier(entry.page_id) or entry.home
-    # What is charged is delivered: that there is room was seen before.
+    tier = decision.paging.find_tier(entry.page_id) or entry.home
+    # Only delivered tokens are charged: the room was checked before.
     made = working_set.make_room(decision, entry.page_id, serves.cost, own=DUE)
     assert made
     decision.emit(
@@ -233,11 +239,11 @@ def _serve(
     )
 
 
-def _refuse(
-    decision: Decision, command: FaultPage, found: Found, refusal: Refused
+def _refuse_fault(
+    decision: Decision, command: FaultPage, found: PageLookup, refusal: Refused
 ) -> None:
     if decision.paging.spent.refusals >= REFUSALS_KEPT:
-        raise refused(refusal)
+        raise build_refusal(refusal)
     unknown = refusal == "page_unknown"
     event = FaultRefused(
         turn=decision.turn,
@@ -251,11 +257,11 @@ def _refuse(
         entry=found.read,
     )
     sealed = {"page_id": command.page_id} if unknown else {}
-    decision.emit(event, strict_json.as_sent(sealed))
+    decision.emit(event, strict_json.dump_stored(sealed))
 
 
-def refused(word: Refused, **detail: int | str) -> Refusal:
-    """Return the refusal that a fault.refused stands for."""
+def build_refusal(word: Refused, **detail: int | str) -> Refusal:
+    """Build the refusal that a fault.refused stands for."""
     return _REFUSALS[word](**detail)
 
 
@@ -269,7 +275,9 @@ _REFUSALS: dict[str, type[Refusal]] = {
 }
 
 
-def cheaper_levels(entry: Entry, *, tokens_left: int) -> list[int]:
-    """Return the levels that the tokens left would pay for, cheapest first."""
+def list_cheaper_levels(entry: PageEntry, *, tokens_left: int) -> list[int]:
+    """List the levels that the tokens left would pay for, cheapest first."""
     levels = [n for n in (3, 2, 1, 0) if entry.levels[n] is not None]
-    return [level for level in levels if entry.at(level).tokens <= tokens_left]
+    return [
+        level for level in levels if entry.require_level(level).tokens <= tokens_left
+    ]

@@ -1,6 +1,7 @@
-"""Look-ups: one page named by one command, found in the TLB or in its row. Pure.
+"""Look-ups: find the one page a command names, in the TLB or in its row. Pure.
 
-The event that a look-up leads to says which, and carries what a miss has read.
+The event that follows a look-up says whether it was a hit, and carries the entry that a
+miss has read.
 """
 
 from __future__ import annotations
@@ -10,7 +11,7 @@ from uuid import UUID
 
 from memoryhub.errors import PageErasedError, PageUnknownError
 from memoryhub.kernel.decision import Decision, PageTable
-from memoryhub.kernel.paging.entries import entry_body
+from memoryhub.kernel.paging.entries import build_entry_body
 from memoryhub.kernel.state.page_events import (
     By,
     EntryBody,
@@ -19,58 +20,58 @@ from memoryhub.kernel.state.page_events import (
     PagePinned,
     PageUnpinned,
 )
-from memoryhub.kernel.state.pages import Entry
+from memoryhub.kernel.state.pages import PageEntry
 
 
 @dataclass(frozen=True, slots=True)
-class Found:
-    """What a look-up of one page has given."""
+class PageLookup:
+    """Result of the look-up of one page."""
 
-    entry: Entry | None
-    #: None once an event has told of it.
+    entry: PageEntry | None
+    #: Hit or miss; None once an event has recorded the look-up.
     lookup: Lookup | None
-    #: What a miss has read.
+    #: Entry that a miss has read.
     read: EntryBody | None
 
     @property
-    def live(self) -> Entry:
-        """Return the entry of a page that is known to be there."""
+    def live(self) -> PageEntry:
+        """Return the entry of a page that is known to exist."""
         assert self.entry is not None
         return self.entry
 
     @property
-    def without_lookup(self) -> Found:
-        """Return the same for a further event of the command: a look-up counts once."""
-        return Found(self.entry, None, None)
+    def without_lookup(self) -> PageLookup:
+        """Return the result for a further event: a look-up counts once a command."""
+        return PageLookup(self.entry, None, None)
 
-    def renewed(self, entry: Entry, *, thread: UUID) -> Found:
-        """Return the same with the entry as the command itself has changed it."""
-        read = None if self.read is None else entry_body(entry, thread=thread)
-        return Found(entry, self.lookup, read)
+    def replace_entry(self, entry: PageEntry, *, thread: UUID) -> PageLookup:
+        """Return the result with the entry as the command itself has changed it."""
+        read = None if self.read is None else build_entry_body(entry, thread=thread)
+        return PageLookup(entry, self.lookup, read)
 
 
-def find(decision: Decision, page_id: str, pages: PageTable) -> Found:
-    """Look one page up: in the TLB, else in its row. The event must tell of it."""
+def find_page(decision: Decision, page_id: str, pages: PageTable) -> PageLookup:
+    """Look one page up: in the TLB, else in its row. An event must record this."""
     held = decision.paging.tlb.find(page_id)
     if held is not None:
-        return Found(held, "hit", None)
-    entry = pages.entry(page_id)
+        return PageLookup(held, "hit", None)
+    entry = pages.find_entry(page_id)
     if entry is None:
-        return Found(None, "miss", None)
-    return Found(entry, "miss", entry_body(entry, thread=decision.state.id))
+        return PageLookup(None, "miss", None)
+    return PageLookup(entry, "miss", build_entry_body(entry, thread=decision.state.id))
 
 
 def emit_lookup(
     decision: Decision,
     kind: type[PagePinned | PageUnpinned | PageDeleted],
-    found: Found,
+    found: PageLookup,
     *,
     by: By,
     tier: str | None = None,
 ) -> None:
-    """Emit what happens to a page that was looked up; `tier` is where it stood."""
+    """Emit the event of a page that was looked up; `tier` is its tier before."""
     entry = found.live
-    tier = tier or decision.paging.tier(entry.page_id) or entry.home
+    tier = tier or decision.paging.find_tier(entry.page_id) or entry.home
     decision.emit(
         kind(
             turn=decision.turn,
@@ -83,14 +84,14 @@ def emit_lookup(
     )
 
 
-def find_live(
+def require_page(
     decision: Decision, page_id: str, pages: PageTable
-) -> tuple[Entry, Found]:
-    """Find as `find` does.
+) -> tuple[PageEntry, PageLookup]:
+    """Look one page up as `find_page` does.
 
     Raises PageUnknownError or PageErasedError when the page is not there.
     """
-    found = find(decision, page_id, pages)
+    found = find_page(decision, page_id, pages)
     if found.entry is None:
-        raise PageErasedError if pages.deleted(page_id) else PageUnknownError
+        raise PageErasedError if pages.is_deleted(page_id) else PageUnknownError
     return found.entry, found

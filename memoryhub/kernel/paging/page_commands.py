@@ -1,26 +1,26 @@
-"""Commands of paging. Frozen values, checked already; content is JSON text, UTF-8."""
+"""Commands of paging. Frozen, validated values; content is JSON text, UTF-8."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass
 
 from memoryhub.kernel.commands import Command, MadeLevels, NewSlot
-from memoryhub.kernel.levels.block_lines import Carried
-from memoryhub.kernel.levels.contexts import Record
+from memoryhub.kernel.levels.block_lines import CarriedBlock
+from memoryhub.kernel.levels.contexts import ContextRecord
 from memoryhub.kernel.state.page_events import By, ObservedBody, Reason
 from memoryhub.kernel.state.pages import Location, Modality, PageType, Tier
 from memoryhub.kernel.state.paging_config import Mode
 
 
 class PageCommand(Command):
-    """Base of these commands."""
+    """Base of the paging commands."""
 
     __slots__ = ()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class NewPage:
-    """A page to make, or the next version of one that is there."""
+    """A page to make, or the next version of an existing page."""
 
     page_id: str
     type: PageType
@@ -30,7 +30,7 @@ class NewPage:
     tokens: int
     cost: int
     bytes: int
-    #: The tokenizer that we counted by; None: its agent sent the count.
+    #: The tokenizer of our count; None: the agent sent the count.
     counted_by: str | None = None
     #: None: the default of a new page, and no change of an old one.
     importance: float | None = None
@@ -43,34 +43,34 @@ class NewPage:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class NewObservation:
-    """What was observed of a range of slots, or a reflection of observations."""
+    """An observation of a range of slots, or a reflection of observations."""
 
     observed: ObservedBody
-    #: One JSON object: content, and the hints that came with it.
+    #: One JSON object: content, and the hints sent with it.
     payload: bytes
-    #: Of its text, and of its line where it is brought as a page.
+    #: Tokens of its text, and cost of its line where it is brought as a page.
     tokens: int
     cost: int
     bytes: int
-    #: Where the texts lie that it was made of.
+    #: Locations of the texts that it was made of.
     sources: tuple[Location, ...]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Range:
+class PageRange:
     """A part of a page's FULL, made beforehand, outside the transaction."""
 
     page_id: str
     version: int
-    #: In tokens.
+    #: Offset in tokens.
     offset: int
-    #: Its first character, and the one behind its last.
+    #: Index of the first character, and of the character behind the last.
     start: int
     end: int
-    #: Of its text, and of its line in a request.
+    #: Tokens of its text, and cost of its line in a request.
     tokens: int
     cost: int
-    #: None at the end of the text.
+    #: Offset of the next part; None at the end of the text.
     next_offset: int | None
 
 
@@ -88,10 +88,10 @@ class UpdatePage(PageCommand):
     """Change a page's content, importance or hint."""
 
     page_id: str
-    #: One JSON object of what changes: content, hint, meta.
+    #: One JSON object of the changed members: content, hint, meta.
     payload: bytes
     importance: float | None = None
-    #: These with a new content.
+    #: Fields that are set with a new content.
     type: PageType | None = None
     modality: Modality | None = None
     tokens: int | None = None
@@ -99,7 +99,7 @@ class UpdatePage(PageCommand):
     bytes: int | None = None
     counted_by: str | None = None
     hinted: bool = False
-    #: None: as it was said before.
+    #: None: unchanged.
     provenance: tuple[str, ...] | None = None
     by: By = "tool"
 
@@ -153,23 +153,23 @@ class ReferencePages(PageCommand):
 class FaultPage(PageCommand):
     """Fetch a page back for the model, at `level` or the nearest more faithful one."""
 
-    #: Any text: a model may ask for what is no page at all.
+    #: Any text: a model may ask for an id that is no page at all.
     page_id: str
     level: int = 2
     reason: Reason = "resolve_reference"
     made: MadeLevels | None = None
     #: A part of FULL instead of a level.
-    range: Range | None = None
-    #: Of the model's call, as the model gave it.
+    range: PageRange | None = None
+    #: Id of the model's call, as the model gave it.
     call_id: str | None = None
     by: By = "tool"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SetTools(PageCommand):
-    """Keep what a model may call besides our own tools."""
+    """Keep the definitions of the tools a model may call besides our own tools."""
 
-    #: Their definitions as chat completions take them: JSON text of a list.
+    #: Tool definitions in chat-completions form: JSON text of a list.
     definitions: bytes
     names: tuple[str, ...]
     tokens: int
@@ -178,7 +178,7 @@ class SetTools(PageCommand):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class BeginTurn(PageCommand):
-    """Append what came since, then begin a model call."""
+    """Append the new slots, then begin a model call."""
 
     slots: tuple[NewSlot, ...] = ()
     #: The agent's own tools from now on; None leaves them.
@@ -186,16 +186,17 @@ class BeginTurn(PageCommand):
     mode: Mode | None = None
     #: None: it continues when no user slot came since the turn before.
     continues: bool | None = None
-    #: Of the newest user slot, should it be too large by now to be shown whole.
+    #: Levels of the newest user slot, should it be too large by now to be shown whole.
     made: MadeLevels | None = None
-    #: The subject's, in their order; None leaves what requests carry of them.
-    blocks: tuple[Carried, ...] | None = None
-    #: Of an observed thread, what the extractive observer made beforehand of the next
-    #: slots and of the log, should there be no room and nothing else. None: nobody has
-    #: looked whether that is needed.
+    #: The subject's blocks, in their order; None leaves the blocks of requests
+    #: unchanged.
+    blocks: tuple[CarriedBlock, ...] | None = None
+    #: For an observed thread: extractive observations of the next slots, made
+    #: beforehand, in case there is no room and no other observation. None: nobody has
+    #: checked whether they are needed.
     observed: tuple[NewObservation, ...] | None = ()
     reflected: NewObservation | None = None
-    #: Of observing, in which these were made.
+    #: Epoch of observing in which these observations were made.
     epoch: int = 0
     simulated: bool = False
     by: By = "tool"
@@ -203,12 +204,12 @@ class BeginTurn(PageCommand):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RecordContext(PageCommand):
-    """Keep what the request of a turn was made of."""
+    """Keep the record of the parts of a turn's request."""
 
     turn: int
     as_of_seq: int
-    record: Record
-    #: Sealed: a plain hash of content may stand in no body.
+    record: ContextRecord
+    #: Stored sealed: a plain hash of content may stand in no body.
     sha256: str
     prefix_tokens: int | None = None
     simulated: bool = False
@@ -216,7 +217,7 @@ class RecordContext(PageCommand):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class InvalidateTlb(PageCommand):
-    """Drop the entry of a page, or those of all pages that stand in a tier."""
+    """Drop the TLB entry of a page, or the entries of all pages in a tier."""
 
     page_id: str | None = None
     tier: Tier | None = None
@@ -230,6 +231,6 @@ class FlushTlb(PageCommand):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RecordSearch(PageCommand):
-    """The model has searched, and was told of so many pages."""
+    """Count a search by the model, with its number of results."""
 
     results: int

@@ -1,6 +1,6 @@
-"""Pages made, changed and deleted: what the page table holds. Pure.
+"""Page table: pages are made, changed and deleted. Pure.
 
-Verbs decide; how events fold is in `residency`.
+This module decides the commands; `residency` applies the events.
 """
 
 from __future__ import annotations
@@ -15,8 +15,8 @@ from memoryhub.errors import (
 )
 from memoryhub.kernel.decision import Decision, PageTable
 from memoryhub.kernel.paging import eviction, pins, weights, working_set
-from memoryhub.kernel.paging.entries import place_body, updated_entry
-from memoryhub.kernel.paging.lookups import Found, emit_lookup, find_live
+from memoryhub.kernel.paging.entries import build_place_body, build_updated_entry
+from memoryhub.kernel.paging.lookups import PageLookup, emit_lookup, require_page
 from memoryhub.kernel.paging.page_commands import (
     CreatePages,
     DeletePage,
@@ -34,52 +34,60 @@ from memoryhub.kernel.state.page_events import (
 from memoryhub.kernel.state.pages import (
     DEFAULT_IMPORTANCE,
     FULL,
-    Entry,
     Location,
+    PageEntry,
     is_observation,
 )
 
 
-def create_pages(decision: Decision, command: CreatePages, pages: PageTable) -> None:
-    """Make pages. Emits page.created each, after what leaves for it; all or none.
+def decide_create_pages(
+    decision: Decision, command: CreatePages, pages: PageTable
+) -> None:
+    """Make pages, all or none. Emits page.created each, after evictions for its room.
 
-    With `replace` a page that exists gets a new version instead, and a frame if it has
+    With `replace`, an existing page gets a new version instead, and a frame if it has
     none. Raises NameTakenError, PageErasedError, UnknownPageError, PinBudgetError.
     """
     made: dict[str, Location] = {}
     for page in command.pages:
         decision.paging.settings.require_tokens(page.counted_by)
     for page in command.pages:
-        # No row tells of a page that this very command has made.
+        # A page that this command has just made has no row yet.
         exists = page.page_id in made or _find_entry(decision, page.page_id, pages)
         if exists and (page.page_id in made or not command.replace):
             raise NameTakenError
-        if not exists and pages.deleted(page.page_id):
+        if not exists and pages.is_deleted(page.page_id):
             raise PageErasedError
-        sources = [_source(decision, page, name, made, pages) for name in _named(page)]
+        sources = [
+            _require_source(decision, page, name, made, pages)
+            for name in _list_source_names(page)
+        ]
         if exists:
-            full = _replace(decision, page, sources, pages, by=command.by)
+            full = _replace_page(decision, page, sources, pages, by=command.by)
         else:
-            full = _create(decision, page, sources, by=command.by)
+            full = _create_page(decision, page, sources, by=command.by)
         made[page.page_id] = full
 
 
-def _find_entry(decision: Decision, page_id: str, pages: PageTable) -> Entry | None:
-    return decision.paging.tlb.find(page_id) or pages.entry(page_id)
+def _find_entry(decision: Decision, page_id: str, pages: PageTable) -> PageEntry | None:
+    return decision.paging.tlb.find(page_id) or pages.find_entry(page_id)
 
 
-def _named(page: NewPage) -> Iterable[str]:
+def _list_source_names(page: NewPage) -> Iterable[str]:
     return dict.fromkeys(page.provenance or ())
 
 
-def _source(
+def _require_source(
     decision: Decision,
     page: NewPage,
     name: str,
     made: Mapping[str, Location],
     pages: PageTable,
 ) -> Location:
-    """Where the text lies that the page is made of."""
+    """Return the location of the text that the page is made of.
+
+    Raises UnknownPageError.
+    """
     if name in made:
         return made[name]
     entry = None if name == page.page_id else _find_entry(decision, name, pages)
@@ -88,12 +96,12 @@ def _source(
     return entry.full.location
 
 
-def _create(
+def _create_page(
     decision: Decision, page: NewPage, sources: Sequence[Location], *, by: By
 ) -> Location:
-    """Where its text lies."""
-    mapped = page.map and _mapped(decision, page)
-    displaced = None if mapped else decision.displaced()
+    """Emit page.created; return the location of the page's text."""
+    mapped = page.map and _make_room(decision, page)
+    displaced = None if mapped else decision.take_displaced()
     event = PageCreated(
         turn=decision.turn,
         cause="command",
@@ -104,36 +112,36 @@ def _create(
         tokens=page.tokens,
         cost=page.cost,
         bytes=page.bytes,
-        importance=_importance(page),
+        importance=_choose_importance(page),
         role=page.role,
         provenance=list(page.provenance or ()),
         derived_from=list(page.provenance or ()),
-        sources=_source_bodies(decision, sources),
+        sources=_build_source_bodies(decision, sources),
         hinted=page.hinted,
         mapped=mapped,
         displaced=displaced,
     )
     place = Location(decision.state.id, decision.state.seq + 1, FULL)
     decision.emit(event, page.payload)
-    decision.cooled(page.page_id)
+    decision.note_hot_page(page.page_id)
     return place
 
 
-def _mapped(decision: Decision, page: NewPage) -> bool:
-    weighs = page.cost + weights.fetching(page.page_id)
-    if pins.held(decision.paging, page.page_id):
+def _make_room(decision: Decision, page: NewPage) -> bool:
+    weighs = page.cost + weights.weigh_call(page.page_id)
+    if pins.is_charged_to_share(decision.paging, page.page_id):
         pins.require_share(decision.paging, more=weighs)
     return working_set.make_room(decision, page.page_id, weighs)
 
 
-def _source_bodies(
+def _build_source_bodies(
     decision: Decision, sources: Iterable[Location]
 ) -> list[PlaceBody] | None:
     thread = decision.state.id
-    return [place_body(each, thread) for each in dict.fromkeys(sources)] or None
+    return [build_place_body(each, thread) for each in dict.fromkeys(sources)] or None
 
 
-def _replace(
+def _replace_page(
     decision: Decision,
     page: NewPage,
     sources: Sequence[Location],
@@ -141,19 +149,19 @@ def _replace(
     *,
     by: By,
 ) -> Location:
-    entry = _update(decision, _as_update(page, by), sources, pages)
+    entry = _update_page(decision, _to_update(page, by), sources, pages)
     if page.map:
         working_set.map_entry(decision, entry, 0, by=by)
     return entry.full.location
 
 
-def _importance(page: NewPage) -> float:
+def _choose_importance(page: NewPage) -> float:
     if page.importance is not None:
         return round(page.importance, 2)
     return 0.9 if page.type == "summary" else DEFAULT_IMPORTANCE
 
 
-def _as_update(page: NewPage, by: By) -> UpdatePage:
+def _to_update(page: NewPage, by: By) -> UpdatePage:
     return UpdatePage(
         page_id=page.page_id,
         payload=page.payload,
@@ -169,41 +177,45 @@ def _as_update(page: NewPage, by: By) -> UpdatePage:
     )
 
 
-def update_page(decision: Decision, command: UpdatePage, pages: PageTable) -> None:
+def decide_update_page(
+    decision: Decision, command: UpdatePage, pages: PageTable
+) -> None:
     """Change a page. Emits page.updated; a new content is a new version, at FULL.
 
-    Raises DerivedPageError for another content of a message or observation,
+    Raises DerivedPageError for a new content of a message or observation,
     PinBudgetError when a pinned page grows beyond the share.
     """
-    _update(decision, command, (), pages)
+    _update_page(decision, command, (), pages)
 
 
-def _update(
+def _update_page(
     decision: Decision,
     command: UpdatePage,
     sources: Sequence[Location],
     pages: PageTable,
-) -> Entry:
-    """The entry as it is then."""
-    entry, found = find_live(decision, command.page_id, pages)
+) -> PageEntry:
+    """Emit page.updated; return the entry after the event."""
+    entry, found = require_page(decision, command.page_id, pages)
     decision.paging.settings.require_tokens(command.counted_by)
     if command.tokens is not None and _is_derived(entry):
         raise DerivedPageError
     _make_room_to_grow(decision, entry, command)
     if command.tokens is None:
-        # It tells of the text that stays.
+        # The event describes the text that stays.
         sources = (*sources, entry.full.location)
     elif command.provenance is None:
-        sources = pages.sources(entry.full.location)
-    event = _updated(decision, command, entry, found)
-    event = event.model_copy(update={"sources": _source_bodies(decision, sources)})
+        sources = pages.list_sources(entry.full.location)
+    event = _build_updated(decision, command, entry, found)
+    event = event.model_copy(
+        update={"sources": _build_source_bodies(decision, sources)}
+    )
     thread, seq = decision.state.id, decision.state.seq + 1
     decision.emit(event, command.payload)
-    return updated_entry(entry, event, thread=thread, seq=seq)
+    return build_updated_entry(entry, event, thread=thread, seq=seq)
 
 
-def _updated(
-    decision: Decision, command: UpdatePage, entry: Entry, found: Found
+def _build_updated(
+    decision: Decision, command: UpdatePage, entry: PageEntry, found: PageLookup
 ) -> PageUpdated:
     named = None if command.provenance is None else list(command.provenance)
     return PageUpdated(
@@ -227,38 +239,44 @@ def _updated(
     )
 
 
-def _make_room_to_grow(decision: Decision, entry: Entry, command: UpdatePage) -> None:
-    """A mapped page comes back at FULL with its new version, or leaves before it."""
+def _make_room_to_grow(
+    decision: Decision, entry: PageEntry, command: UpdatePage
+) -> None:
+    """Make room for a mapped page's new version at FULL, or evict the page."""
     frame = decision.paging.frames.get(entry.page_id)
     if frame is None or command.cost is None:
         return
-    weighs = command.cost + weights.fetching(entry.page_id)
-    if pins.held(decision.paging, entry.page_id):
+    weighs = command.cost + weights.weigh_call(entry.page_id)
+    if pins.is_charged_to_share(decision.paging, entry.page_id):
         pins.require_share(decision.paging, more=weighs - frame.tokens)
     if not working_set.make_room(decision, entry.page_id, weighs):
-        # Even from a computed pin: those hold within their share, which it outgrows.
+        # Even from a computed pin: the new version outgrows the share of these pins.
         eviction.evict(decision, frame, cause="pressure")
 
 
-def delete_page(decision: Decision, command: DeletePage, pages: PageTable) -> None:
+def decide_delete_page(
+    decision: Decision, command: DeletePage, pages: PageTable
+) -> None:
     """Take a page out of the table for good. Emits page.deleted.
 
-    Raises DerivedPageError for a message or observation: those go by being erased.
+    Raises DerivedPageError for a message or observation: these are erased instead.
     """
-    entry, found = find_live(decision, command.page_id, pages)
+    entry, found = require_page(decision, command.page_id, pages)
     if _is_derived(entry):
         raise DerivedPageError
     emit_lookup(decision, PageDeleted, found, by=command.by)
 
 
-def _is_derived(entry: Entry) -> bool:
+def _is_derived(entry: PageEntry) -> bool:
     return entry.slot is not None or is_observation(entry.page_id)
 
 
-def write_levels(decision: Decision, command: WriteLevels, pages: PageTable) -> None:
+def decide_write_levels(
+    decision: Decision, command: WriteLevels, pages: PageTable
+) -> None:
     """Keep levels of a page that a worker made. Emits page.compressed, or nothing."""
     held = decision.paging.tlb.find(command.made.page_id)
-    entry = held or pages.entry(command.made.page_id)
+    entry = held or pages.find_entry(command.made.page_id)
     if entry is not None:
-        found = Found(entry, None, None)
-        working_set.write_made(decision, found, command.made, by=command.by)
+        found = PageLookup(entry, None, None)
+        working_set.write_made_levels(decision, found, command.made, by=command.by)

@@ -1,8 +1,8 @@
-"""Precedence: what stands in a request before what, when not all of it can. Pure.
+"""Precedence: the order in which pages get room in a request. Pure.
 
-A page may take the room of all that ranks below it, and of nothing else. So what was
-fetched for an exchange is in its next request, and what can't be is refused before it
-is charged.
+A page may take the room of all pages that rank below it, and of no others. So a page
+fetched for an exchange is in its next request, and a page that cannot be there is
+refused before it is charged.
 """
 
 from __future__ import annotations
@@ -12,18 +12,18 @@ from enum import IntEnum
 from typing import NamedTuple
 
 from memoryhub.kernel.paging import groups, pins
-from memoryhub.kernel.state.paging import Frame, values
+from memoryhub.kernel.state.paging import Frame, list_values
 from memoryhub.kernel.state.state import ThreadState
 
 
 class Rank(IntEnum):
-    """Lower goes first."""
+    """Rank of a page; lower values go first."""
 
     #: Pinned by a command, or the system prompt.
     PINNED = 0
     #: The newest message of the user.
     USER = 1
-    #: Fetched since the newest turn began: no request has shown it yet.
+    #: Fetched since the newest turn began: no request has shown the page yet.
     DUE = 2
     #: Fetched in this exchange, and shown to the model since.
     FETCHED = 3
@@ -34,7 +34,7 @@ class Rank(IntEnum):
 
 class Precedence(NamedTuple):
     rank: Rank
-    #: Of messages of the exchange the newest, so the highest slot, goes first.
+    #: Among messages of the exchange, the newest, so the highest slot, goes first.
     order: int = 0
 
 
@@ -42,55 +42,56 @@ PINNED = Precedence(Rank.PINNED)
 USER = Precedence(Rank.USER)
 DUE = Precedence(Rank.DUE)
 HISTORY = Precedence(Rank.HISTORY)
-#: After every message of the exchange, before all else.
+#: After every message of the exchange, before all other pages.
 SPOKEN = Precedence(Rank.MESSAGE, 1)
 
 
-def precedence(
+def rank_pages(
     state: ThreadState, rules: Mapping[str, str] | None = None
 ) -> dict[str, Precedence]:
     """Return the precedence of each mapped page. Linear in the frames.
 
-    `rules` are those that pin, if they are at hand.
+    `rules` are the pin rules of pages, if they are at hand.
     """
-    rules = pins.pinned(state) if rules is None else rules
+    rules = pins.list_pinned(state) if rules is None else rules
     found = {
-        frame.page_id: _frame_precedence(frame, state, rules.get(frame.page_id))
-        for frame in values(state.paging.frames)
+        frame.page_id: _rank_frame(frame, state, rules.get(frame.page_id))
+        for frame in list_values(state.paging.frames)
     }
-    head = groups.newest(state.paging, state.slot_count)
+    head = groups.find_newest_calls(state.paging, state.slot_count)
     if head is not None and found[head.page_id].rank == Rank.MESSAGE:
-        # As the next of its results: none of them can stand without it.
-        found[head.page_id] = _next(state)
+        # Ranked as the next of its results: no result can stand without its call.
+        found[head.page_id] = _build_next_precedence(state)
     return found
 
 
-def _next(state: ThreadState) -> Precedence:
-    """Of a message that is appended to this state."""
+def _build_next_precedence(state: ThreadState) -> Precedence:
+    """Build the precedence of a message that is appended to this state."""
     return Precedence(Rank.MESSAGE, -state.slot_count)
 
 
-def _frame_precedence(frame: Frame, state: ThreadState, rule: str | None) -> Precedence:
+def _rank_frame(frame: Frame, state: ThreadState, rule: str | None) -> Precedence:
     paging, slot = state.paging, frame.entry.slot
-    begins = paging.exchange(state.slot_count)
+    begins = paging.find_exchange_begin(state.slot_count)
     if rule in ("explicit", "system"):
         return PINNED
     if slot is not None and paging.last_user and slot == paging.last_user.slot:
         return USER
     recent = slot is not None and begins is not None and slot >= begins
-    # Of the exchange, memory may bring what nobody fetched: what never left.
+    # Memory may also bring a message of the exchange that never left: nobody fetched
+    # it.
     fetched = frame.recalled and not (recent and frame.page_id not in paging.history)
-    if fetched and (rank := _fetched(frame, state)):
+    if fetched and (rank := _find_fetched_rank(frame, state)):
         return Precedence(rank)
     if recent:
         return Precedence(Rank.MESSAGE, -(slot or 0))
     return HISTORY
 
 
-def _fetched(frame: Frame, state: ThreadState) -> Rank | None:
-    """Whether it was fetched for what the model is at; before any turn there is none.
+def _find_fetched_rank(frame: Frame, state: ThreadState) -> Rank | None:
+    """Return the rank of a page fetched for the running exchange; else None.
 
-    A thread without messages of a user begins every turn anew.
+    None before any turn. A thread without messages of a user begins every turn anew.
     """
     paging = state.paging
     past = paging.history.get(frame.page_id)
@@ -102,12 +103,12 @@ def _fetched(frame: Frame, state: ThreadState) -> Rank | None:
     return Rank.FETCHED if user and frame.mapped_seq > user.seq else None
 
 
-def room(state: ThreadState, page_id: str, own: Precedence) -> int:
-    """Return the tokens for a page of this precedence, once all below it has left."""
+def compute_room(state: ThreadState, page_id: str, own: Precedence) -> int:
+    """Compute the tokens for a page of this precedence, once all below it has left."""
     frames = state.paging.frames
     above = sum(
         frames[name].tokens
-        for name, each in precedence(state).items()
+        for name, each in rank_pages(state).items()
         if name != page_id and each <= own
     )
     return state.paging.settings.usable - above
@@ -116,48 +117,53 @@ def room(state: ThreadState, page_id: str, own: Precedence) -> int:
 def list_kept_pages(
     state: ThreadState, rules: Mapping[str, str] | None = None
 ) -> set[str]:
-    """Return pages, besides the pinned, that no run evicts: they are due next.
+    """Return the pages, besides the pinned, that no run evicts: they are due next.
 
-    `rules` are those that pin, if they are at hand.
+    `rules` are the pin rules of pages, if they are at hand.
     """
     return {
         name
-        for name, each in precedence(state, rules).items()
-        if Rank.PINNED < each.rank <= Rank.FETCHED or each == _next(state)
+        for name, each in rank_pages(state, rules).items()
+        if Rank.PINNED < each.rank <= Rank.FETCHED
+        or each == _build_next_precedence(state)
     }
 
 
-def below(state: ThreadState, own: Precedence) -> list[str]:
-    """Return pages that may leave for one of this precedence, last in rank first.
+def list_below(state: ThreadState, own: Precedence) -> list[str]:
+    """List the pages that may leave for one of this precedence, last in rank first.
 
-    After all others, uncovered messages of an observed thread.
+    Uncovered messages of an observed thread come after all others.
     """
-    found, frames, last = precedence(state), state.paging.frames, uncovered(state)
+    found, frames, last = rank_pages(state), state.paging.frames, list_uncovered(state)
     names = [name for name, each in found.items() if each > own]
     return sorted(
         names,
-        key=lambda name: (name in last, _last(found[name]), frames[name].place),
+        key=lambda name: (
+            name in last,
+            _build_last_key(found[name]),
+            frames[name].place,
+        ),
     )
 
 
-def uncovered(state: ThreadState) -> set[str]:
-    """Return the mapped messages that nothing would stand for; none unless observed."""
+def list_uncovered(state: ThreadState) -> set[str]:
+    """Return the mapped messages that no observation covers; none unless observed."""
     if not state.paging.settings.observe:
         return set()
-    ranges = state.observing.uncovered(state.slot_count)
+    ranges = state.observing.list_uncovered(state.slot_count)
     return {
         frame.page_id
-        for frame in values(state.paging.frames)
+        for frame in list_values(state.paging.frames)
         if (slot := frame.entry.slot) is not None
         and any(begin <= slot < end for begin, end in ranges)
     }
 
 
-def instructing(state: ThreadState) -> set[str]:
+def list_instructing(state: ThreadState) -> set[str]:
     """Return the mapped pages that were pinned by a command, and the system prompt."""
-    rules = pins.pinned(state)
+    rules = pins.list_pinned(state)
     return {name for name, rule in rules.items() if rule in ("explicit", "system")}
 
 
-def _last(each: Precedence) -> tuple[int, int]:
+def _build_last_key(each: Precedence) -> tuple[int, int]:
     return -each.rank, -each.order

@@ -1,7 +1,7 @@
-"""Prerequisites: which pages are read before each tool is called. Pure.
+"""Prerequisites: the pages that are read before each tool is called. Pure.
 
-Credited to a call are the pages that somebody referred to since the call before it. The
-names of tools are known by keyed digests alone, for a model may have made them up.
+A call is credited with the pages referred to since the call before. Tools are known by
+keyed digests of their names alone, since a model may have made the names up.
 """
 
 from __future__ import annotations
@@ -10,51 +10,52 @@ from collections.abc import Sequence
 from typing import Final
 
 from memoryhub.kernel.state.page_events import TurnPacked
-from memoryhub.kernel.state.paging import Paging, ToolUse
+from memoryhub.kernel.state.paging import Paging, ToolReads
 
-#: Tools that are learnt about, pages of each, and pages read since the last call.
+#: Most tools learnt about, pages of each, and pages read since the last call.
 TOOLS: Final = 16
 PAGES: Final = 16
-#: Tools called last whose prerequisites may be needed next, and how many of each.
+#: Number of last called tools whose prerequisites may be needed next, and of pages
+#: each.
 LAST, EACH = 3, 3
-#: Calls before which a page was read, from which on it usually is.
+#: Calls before which a page must have been read to count as usual.
 USUAL = 2
 
 
-def worth_noting(paging: Paging) -> bool:
-    """Return whether the tools that a message calls tell anything."""
+def should_note_tools(paging: Paging) -> bool:
+    """Return whether the tools that a message calls are worth noting."""
     return bool(paging.read_since or paging.tools)
 
 
-def packed(paging: Paging, event: TurnPacked) -> Paging:
-    """Begin to learn with the first request that could bring anything along."""
+def start_learning(paging: Paging, event: TurnPacked) -> Paging:
+    """Begin to learn with the first request that could bring pages along."""
     if paging.learns or event.manifest is None or not event.manifest.telling:
         return paging
     return paging._replace(learns=True)
 
 
-def called(paging: Paging, tools: Sequence[str]) -> Paging:
+def credit_tools(paging: Paging, tools: Sequence[str]) -> Paging:
     """Credit these tools with the pages that were read for them."""
     held = {each.digest: each for each in paging.tools}
     for digest in tools:
-        before = held.pop(digest, ToolUse(digest))
+        before = held.pop(digest, ToolReads(digest))
         counts = dict(before.pages)
         for page_id in paging.read_since:
             counts[page_id] = counts.get(page_id, 0) + 1
         most = sorted(counts.items(), key=lambda each: -each[1])[:PAGES]
-        held[digest] = ToolUse(digest, tuple(most))
+        held[digest] = ToolReads(digest, tuple(most))
     return paging._replace(tools=tuple(held.values())[-TOOLS:], read_since=())
 
 
-def read(paging: Paging, page_id: str) -> Paging:
+def note_read(paging: Paging, page_id: str) -> Paging:
     """Note that somebody has referred to a page, or fetched it."""
     if not paging.learns or page_id in paging.read_since:
         return paging
     return paging._replace(read_since=(*paging.read_since, page_id)[-PAGES:])
 
 
-def usual(paging: Paging) -> list[str]:
-    """List what is usually read before the tools that were called last."""
+def list_usual_pages(paging: Paging) -> list[str]:
+    """List the pages usually read before the tools that were called last."""
     last = reversed(paging.tools[-LAST:])
     return [
         page_id
@@ -64,12 +65,12 @@ def usual(paging: Paging) -> list[str]:
     ]
 
 
-def without(paging: Paging, page_id: str) -> Paging:
+def forget_page(paging: Paging, page_id: str) -> Paging:
     """Forget a page that was deleted."""
-    if not worth_noting(paging):
+    if not should_note_tools(paging):
         return paging
     tools = (
-        ToolUse(each.digest, tuple(page for page in each.pages if page[0] != page_id))
+        ToolReads(each.digest, tuple(page for page in each.pages if page[0] != page_id))
         for each in paging.tools
     )
     since = tuple(each for each in paging.read_since if each != page_id)

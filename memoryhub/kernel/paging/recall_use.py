@@ -1,6 +1,7 @@
-"""Brought along: whether what turns bring along unasked is used. Pure.
+"""Recall use: whether the pages that turns bring along unasked are used. Pure.
 
-Used is what somebody refers to or asks for within three turns; all else was wasted.
+A recalled page counts as used if somebody refers to the page or asks for it within
+three turns; else it counts as wasted.
 """
 
 from __future__ import annotations
@@ -8,14 +9,14 @@ from __future__ import annotations
 from collections.abc import Iterable
 
 from memoryhub.kernel.state.page_events import TurnPacked
-from memoryhub.kernel.state.paging import Brought, Paging, counted
+from memoryhub.kernel.state.paging import Paging, RecalledPage, add_counts
 
-#: Turns in which a text may be used.
+#: Turns in which a recalled text may be used.
 TURNS = 3
 
 
-def packed(paging: Paging, event: TurnPacked) -> Paging:
-    """Note what a request has brought along, in the first turn of its exchange."""
+def note_recall(paging: Paging, event: TurnPacked) -> Paging:
+    """Note the recall of a request, in the first turn of its exchange."""
     recall = event.recall
     if recall is None:
         return paging._replace(in_recall=())
@@ -25,15 +26,16 @@ def packed(paging: Paging, event: TurnPacked) -> Paging:
     if recall.turn != event.turn:
         return paging
     found = [
-        Brought(each.page_id or "", each.source, event.turn) for each in recall.texts
+        RecalledPage(each.page_id or "", each.source, event.turn)
+        for each in recall.texts
     ]
-    paging = _counted(paging, "brought", found)
-    # A page of another thread can't be fetched here: nobody can tell of its use.
+    paging = _count_recalls(paging, "brought", found)
+    # A page of another thread cannot be fetched here: its use cannot be seen.
     awaited = tuple(each for each in found if each.page_id)
     return paging._replace(brought=paging.brought + awaited)
 
 
-def used(paging: Paging, page_id: str) -> Paging:
+def note_use(paging: Paging, page_id: str) -> Paging:
     """Note that somebody has referred to a page, or asked for it."""
     found = [
         each for each in paging.brought if each.page_id == page_id and not each.used
@@ -43,22 +45,22 @@ def used(paging: Paging, page_id: str) -> Paging:
     brought = tuple(
         each._replace(used=True) if each in found else each for each in paging.brought
     )
-    return _counted(paging._replace(brought=brought), "used", found)
+    return _count_recalls(paging._replace(brought=brought), "used", found)
 
 
-def began(paging: Paging, turn: int, *, continues: bool) -> Paging:
-    """Judge what was not used in time, as a turn begins."""
+def count_wasted(paging: Paging, turn: int, *, continues: bool) -> Paging:
+    """Count the recalled pages that were not used in time, as a turn begins."""
     if not continues and paging.in_recall:
         paging = paging._replace(in_recall=())
     if not paging.brought:
         return paging
     kept = tuple(each for each in paging.brought if turn - each.turn < TURNS)
     wasted = (each for each in paging.brought if each not in kept and not each.used)
-    return _counted(paging, "wasted", wasted)._replace(brought=kept)
+    return _count_recalls(paging, "wasted", wasted)._replace(brought=kept)
 
 
-def without(paging: Paging, page_id: str) -> Paging:
-    """Forget a page that was deleted, or says something else now."""
+def forget_page(paging: Paging, page_id: str) -> Paging:
+    """Forget a page that was deleted, or whose text was replaced."""
     if page_id not in paging.in_recall and not paging.brought:
         return paging
     return paging._replace(
@@ -67,6 +69,6 @@ def without(paging: Paging, page_id: str) -> Paging:
     )
 
 
-def _counted(paging: Paging, what: str, found: Iterable[Brought]) -> Paging:
+def _count_recalls(paging: Paging, what: str, found: Iterable[RecalledPage]) -> Paging:
     names = [f"recall.{what}.{each.source}" for each in found]
-    return paging._replace(counts=counted(paging.counts, names))
+    return paging._replace(counts=add_counts(paging.counts, names))

@@ -1,4 +1,4 @@
-"""Residency: how each event of paging folds. Pure; needs no payload and no policy."""
+"""Folds of paging events. Pure; needs no payload and no policy."""
 
 from __future__ import annotations
 
@@ -15,15 +15,15 @@ from memoryhub.kernel.paging import (
 )
 from memoryhub.kernel.state import page_events as events
 from memoryhub.kernel.state.observing import Observation
-from memoryhub.kernel.state.pages import Entry
+from memoryhub.kernel.state.pages import PageEntry
 from memoryhub.kernel.state.paging import (
     HISTORY_PAGES,
     REFAULT_TURNS,
     PagePart,
     Paging,
     Past,
-    counted,
-    listed,
+    add_counts,
+    list_items,
 )
 from memoryhub.kernel.state.state import ThreadState
 
@@ -31,8 +31,8 @@ Value = TypeVar("Value")
 Pasts: TypeAlias = "HashTrieMap[str, Past]"
 
 
-def created(state: ThreadState, event: events.PageCreated) -> ThreadState:
-    entry = entries.created_entry(
+def apply_page_created(state: ThreadState, event: events.PageCreated) -> ThreadState:
+    entry = entries.build_created_entry(
         event,
         thread=state.id,
         seq=state.seq + 1,
@@ -40,15 +40,15 @@ def created(state: ThreadState, event: events.PageCreated) -> ThreadState:
         turn=state.turn_count,
     )
     if event.observed is not None:
-        return _observed(state, entry, event.observed)
-    paging = registered(state, entry, mapped=event.mapped, displaced=event.displaced)
+        return _register_observation(state, entry, event.observed)
+    paging = register_page(state, entry, mapped=event.mapped, displaced=event.displaced)
     return state._replace(paging=paging)
 
 
-def _observed(
-    state: ThreadState, entry: Entry, body: events.ObservedBody
+def _register_observation(
+    state: ThreadState, entry: PageEntry, body: events.ObservedBody
 ) -> ThreadState:
-    """An observation stands in no tier: it is in the log, or waits for that."""
+    """Register an observation, which stands in no tier: it is in the log, or waits."""
     observing, paging = state.observing, state.paging
     covers = dict.fromkeys(body.covers or ())
     made = Observation(
@@ -60,73 +60,89 @@ def _observed(
         clock=entry.created_seq,
         covers=tuple(each for each in observing.log if each.page_id in covers),
     )
-    observing = observing.reflected(made) if covers else observing.observed(made)
-    observing = observing.given_to(body.host)
+    observing = (
+        observing.add_reflection(made) if covers else observing.add_observation(made)
+    )
+    observing = observing.add_host(body.host)
     tlb = paging.tlb.insert(entry, size=paging.settings.tlb_entries)
     paging = paging._replace(tlb=tlb, pages=paging.pages + 1)
     if observing.log != state.observing.log:
-        paging = paging.logging(observing.log_tokens)
+        paging = paging.set_log_tokens(observing.log_tokens)
     return state._replace(paging=paging, observing=observing)
 
 
-def registered(
-    state: ThreadState, entry: Entry, *, mapped: bool, displaced: str | None
+def register_page(
+    state: ThreadState, entry: PageEntry, *, mapped: bool, displaced: str | None
 ) -> Paging:
     """Register a new page: in the TLB uncounted, and in L0 or L1."""
     paging = state.paging
     tlb = paging.tlb.insert(entry, size=paging.settings.tlb_entries)
     paging = paging._replace(tlb=tlb, pages=paging.pages + 1)
     if mapped:
-        return tiers.framed(state, paging, entry, 0)
-    return tiers.heated(state, paging, entry, displaced)
+        return tiers.insert_frame(state, paging, entry, 0)
+    return tiers.insert_hot(state, paging, entry, displaced)
 
 
-def updated(state: ThreadState, event: events.PageUpdated) -> ThreadState:
-    paging = _looked_up(state, event)
-    entry = _find_entry(paging, event.page_id) or _carried(state, event)
+def apply_page_updated(state: ThreadState, event: events.PageUpdated) -> ThreadState:
+    paging = _count_lookup(state, event)
+    entry = _find_entry(paging, event.page_id) or _build_carried_entry(state, event)
     if entry is None:
         return state._replace(paging=paging)
-    after = entries.updated_entry(entry, event, thread=state.id, seq=state.seq + 1)
-    paging = recall_use.without(paging, event.page_id)
+    after = entries.build_updated_entry(
+        entry, event, thread=state.id, seq=state.seq + 1
+    )
+    paging = recall_use.forget_page(paging, event.page_id)
     paging = paging._replace(tlb=paging.tlb.write(after))
-    return state._replace(paging=tiers.rewritten(paging, after, state.clock + 1))
+    return state._replace(paging=tiers.replace_entry(paging, after, state.clock + 1))
 
 
-def compressed(state: ThreadState, event: events.PageCompressed) -> ThreadState:
+def apply_page_compressed(
+    state: ThreadState, event: events.PageCompressed
+) -> ThreadState:
     paging = state.paging
     seq = state.seq + 1
     if (held := paging.tlb.find(event.page_id)) is not None:
-        after = entries.compressed_entry(held, event, thread=state.id, seq=seq)
+        after = entries.build_compressed_entry(held, event, thread=state.id, seq=seq)
         paging = paging._replace(tlb=paging.tlb.write(after))
     if (frame := paging.frames.get(event.page_id)) is not None:
-        after = entries.compressed_entry(frame.entry, event, thread=state.id, seq=seq)
+        after = entries.build_compressed_entry(
+            frame.entry, event, thread=state.id, seq=seq
+        )
         frames = paging.frames.insert(event.page_id, frame._replace(entry=after))
         paging = paging._replace(frames=frames)
     if (hot := paging.hot.get(event.page_id)) is not None:
-        after = entries.compressed_entry(hot.entry, event, thread=state.id, seq=seq)
+        after = entries.build_compressed_entry(
+            hot.entry, event, thread=state.id, seq=seq
+        )
         pages = paging.hot.insert(event.page_id, hot._replace(entry=after))
         paging = paging._replace(hot=pages)
     return state._replace(paging=paging)
 
 
-def mapped(state: ThreadState, event: events.PageMapped) -> ThreadState:
-    paging = _looked_up(state, event)
-    entry = _resident(paging, event.page_id) or _carried(state, event)
+def apply_page_mapped(state: ThreadState, event: events.PageMapped) -> ThreadState:
+    paging = _count_lookup(state, event)
+    entry = _get_resident_entry(paging, event.page_id) or _build_carried_entry(
+        state, event
+    )
     entry = entry or paging.tlb.find(event.page_id)
     assert entry is not None
-    recalled = tiers.returns(paging, entry, event.cause)
-    paging = tiers.framed(state, paging, entry, event.level, recalled=recalled)
-    return state._replace(paging=_tallied(paging, "mapped"))
+    recalled = tiers.is_recalled(paging, entry, event.cause)
+    paging = tiers.insert_frame(state, paging, entry, event.level, recalled=recalled)
+    return state._replace(paging=_count_names(paging, "mapped"))
 
 
-def faulted(state: ThreadState, event: events.PageFaulted) -> ThreadState:
-    paging = _looked_up(state, event)
-    entry = _resident(paging, event.page_id) or _carried(state, event)
+def apply_page_faulted(state: ThreadState, event: events.PageFaulted) -> ThreadState:
+    paging = _count_lookup(state, event)
+    entry = _get_resident_entry(paging, event.page_id) or _build_carried_entry(
+        state, event
+    )
     entry = entry or paging.tlb.find(event.page_id)
     assert entry is not None
-    paging = recall_use.used(paging, event.page_id)
-    paging = _refaulted(state, prerequisites.read(paging, event.page_id), event.page_id)
-    paging = _brought(state, paging, entry, event)
+    paging = recall_use.note_use(paging, event.page_id)
+    paging = _note_refault(
+        state, prerequisites.note_read(paging, event.page_id), event.page_id
+    )
+    paging = _place_faulted(state, paging, entry, event)
     spent = paging.spent
     paging = paging._replace(
         spent=spent._replace(
@@ -135,58 +151,60 @@ def faulted(state: ThreadState, event: events.PageFaulted) -> ThreadState:
         exchanges=paging.exchanges.fault(),
     )
     if event.call is not None:
-        brought = (entry.page_id, entry.at(event.level).location)
+        brought = (entry.page_id, entry.require_level(event.level).location)
         paging = paging._replace(calls=(*paging.calls, (event.call, brought)))
     names = (
         "faults",
         f"fault.reason.{event.reason}",
         f"fault.from.{event.tier_before}",
     )
-    return state._replace(paging=_tallied(paging, *names))
+    return state._replace(paging=_count_names(paging, *names))
 
 
-def _brought(
-    state: ThreadState, paging: Paging, entry: Entry, event: events.PageFaulted
+def _place_faulted(
+    state: ThreadState, paging: Paging, entry: PageEntry, event: events.PageFaulted
 ) -> Paging:
     if not event.promoted:
         if event.tier_after == "L1":
-            paging = tiers.heated(state, paging, entry, event.displaced)
-        return tiers.touched(state, paging, event.page_id)
-    parts, frame = _parts(state, event), paging.frames.get(event.page_id)
-    # A message that was shortened is shown in full where it was said.
-    spoken = frame is not None and not parts and groups.spoken(frame)
-    return tiers.framed(
+            paging = tiers.insert_hot(state, paging, entry, event.displaced)
+        return tiers.note_reference(state, paging, event.page_id)
+    parts, frame = _build_parts(state, event), paging.frames.get(event.page_id)
+    # A shortened message is shown in full where it was said.
+    spoken = frame is not None and not parts and groups.is_spoken(frame)
+    return tiers.insert_frame(
         state, paging, entry, event.level, recalled=not spoken, parts=parts, moves=True
     )
 
 
-def _parts(state: ThreadState, event: events.PageFaulted) -> tuple[PagePart, ...]:
-    """The parts that are shown then, each with the seq at which it was fetched."""
+def _build_parts(state: ThreadState, event: events.PageFaulted) -> tuple[PagePart, ...]:
+    """Build the parts shown from now on, each with the seq of its fetch."""
     frame = state.paging.frames.get(event.page_id)
     been = {part[:2]: part for part in (frame.parts if frame else ())}
     new = (PagePart(*each)._replace(seq=state.clock + 1) for each in event.parts or ())
     return tuple(been.get(part[:2], part) for part in new)
 
 
-def fault_refused(state: ThreadState, event: events.FaultRefused) -> ThreadState:
-    paging = _looked_up(state, event)
+def apply_fault_refused(state: ThreadState, event: events.FaultRefused) -> ThreadState:
+    paging = _count_lookup(state, event)
     spent = paging.spent
     paging = paging._replace(spent=spent._replace(refusals=spent.refusals + 1))
     names = ("refused", f"refused.{event.refusal}")
-    return state._replace(paging=_tallied(paging, *names))
+    return state._replace(paging=_count_names(paging, *names))
 
 
-def referenced(state: ThreadState, event: events.PageReferenced) -> ThreadState:
-    paging = tiers.touched(state, _looked_up(state, event), event.page_id)
-    paging = recall_use.used(paging, event.page_id)
-    paging = prerequisites.read(paging, event.page_id)
-    return state._replace(paging=_tallied(paging, "referenced"))
+def apply_page_referenced(
+    state: ThreadState, event: events.PageReferenced
+) -> ThreadState:
+    paging = tiers.note_reference(state, _count_lookup(state, event), event.page_id)
+    paging = recall_use.note_use(paging, event.page_id)
+    paging = prerequisites.note_read(paging, event.page_id)
+    return state._replace(paging=_count_names(paging, "referenced"))
 
 
-def evicted(state: ThreadState, event: events.PageEvicted) -> ThreadState:
-    paging = _looked_up(state, event)
+def apply_page_evicted(state: ThreadState, event: events.PageEvicted) -> ThreadState:
+    paging = _count_lookup(state, event)
     if event.tier_before == "L1":
-        hot = tiers.without(paging.hot, event.page_id)
+        hot = tiers.remove_page(paging.hot, event.page_id)
         return state._replace(paging=paging._replace(hot=hot))
     frame = paging.frames[event.page_id]
     past = paging.history.get(event.page_id, Past())
@@ -195,22 +213,22 @@ def evicted(state: ThreadState, event: events.PageEvicted) -> ThreadState:
     paging = paging._replace(
         frames=paging.frames.remove(event.page_id),
         used=paging.used - frame.tokens,
-        pins=tiers.without(paging.pins, event.page_id),
+        pins=tiers.remove_page(paging.pins, event.page_id),
         evicted_tokens=gone,
-        history=_remembered(paging, event.page_id, past),
+        history=_remember_past(paging, event.page_id, past),
     )
-    paging = tiers.heated(state, paging, frame.entry, event.displaced, was=frame)
+    paging = tiers.insert_hot(state, paging, frame.entry, event.displaced, was=frame)
     names = ("evicted", f"evicted.{event.cause}")
-    return state._replace(paging=_tallied(paging, *names))
+    return state._replace(paging=_count_names(paging, *names))
 
 
 def apply_pages_evicted(state: ThreadState, event: events.PagesEvicted) -> ThreadState:
     for each in event.split():
-        state = evicted(state, each)
+        state = apply_page_evicted(state, each)
     return state
 
 
-def lowered(state: ThreadState, event: events.PageLowered) -> ThreadState:
+def apply_page_lowered(state: ThreadState, event: events.PageLowered) -> ThreadState:
     paging = state.paging
     frame = paging.frames[event.page_id]
     after = frame._replace(
@@ -220,106 +238,108 @@ def lowered(state: ThreadState, event: events.PageLowered) -> ThreadState:
     paging = paging._replace(
         frames=paging.frames.insert(event.page_id, after),
         used=paging.used - saved,
-        counts=counted(paging.counts, ("saved_tokens",), by=saved),
+        counts=add_counts(paging.counts, ("saved_tokens",), by=saved),
     )
-    return state._replace(paging=_tallied(paging, "lowered"))
+    return state._replace(paging=_count_names(paging, "lowered"))
 
 
-def pinned(state: ThreadState, event: events.PagePinned) -> ThreadState:
-    paging = _looked_up(state, event)
+def apply_page_pinned(state: ThreadState, event: events.PagePinned) -> ThreadState:
+    paging = _count_lookup(state, event)
     pins = paging.pins.insert(event.page_id, True)
     return state._replace(paging=paging._replace(pins=pins))
 
 
-def unpinned(state: ThreadState, event: events.PageUnpinned) -> ThreadState:
-    paging = _looked_up(state, event)
-    pins = tiers.without(paging.pins, event.page_id)
+def apply_page_unpinned(state: ThreadState, event: events.PageUnpinned) -> ThreadState:
+    paging = _count_lookup(state, event)
+    pins = tiers.remove_page(paging.pins, event.page_id)
     return state._replace(paging=paging._replace(pins=pins))
 
 
-def deleted(state: ThreadState, event: events.PageDeleted) -> ThreadState:
-    paging = _looked_up(state, event)
+def apply_page_deleted(state: ThreadState, event: events.PageDeleted) -> ThreadState:
+    paging = _count_lookup(state, event)
     page_id = event.page_id
     frame = paging.frames.get(page_id)
-    paging = prerequisites.without(recall_use.without(paging, page_id), page_id)
+    paging = prerequisites.forget_page(recall_use.forget_page(paging, page_id), page_id)
     paging = paging._replace(
-        frames=tiers.without(paging.frames, page_id),
+        frames=tiers.remove_page(paging.frames, page_id),
         used=paging.used - (frame.tokens if frame else 0),
-        hot=tiers.without(paging.hot, page_id),
-        pins=tiers.without(paging.pins, page_id),
+        hot=tiers.remove_page(paging.hot, page_id),
+        pins=tiers.remove_page(paging.pins, page_id),
         tlb=paging.tlb.drop(page_id),
-        history=tiers.without(paging.history, page_id),
-        thrashing=tiers.without(paging.thrashing, page_id),
+        history=tiers.remove_page(paging.history, page_id),
+        thrashing=tiers.remove_page(paging.thrashing, page_id),
         calls=tuple(call for call in paging.calls if call[1][0] != page_id),
         pages=paging.pages - 1,
     )
     return state._replace(paging=paging)
 
 
-def tlb_invalidated(state: ThreadState, event: events.TlbInvalidated) -> ThreadState:
+def apply_tlb_invalidated(
+    state: ThreadState, event: events.TlbInvalidated
+) -> ThreadState:
     paging = state.paging
     tlb = paging.tlb
     for page_id in (
-        [event.page_id] if event.page_id else in_tier(paging, event.tier or "")
+        [event.page_id] if event.page_id else list_in_tier(paging, event.tier or "")
     ):
         tlb = tlb.drop(page_id)
     return state._replace(paging=paging._replace(tlb=tlb))
 
 
-def in_tier(paging: Paging, tier: str) -> list[str]:
-    """Return the pages in the TLB that are shown in a tier."""
+def list_in_tier(paging: Paging, tier: str) -> list[str]:
+    """List the pages of the TLB that stand in a tier."""
     return [
         entry.page_id
-        for entry in paging.tlb.oldest_first()
-        if (paging.tier(entry.page_id) or entry.home) == tier
+        for entry in paging.tlb.list_oldest_first()
+        if (paging.find_tier(entry.page_id) or entry.home) == tier
     ]
 
 
-def tlb_flushed(state: ThreadState, event: events.TlbFlushed) -> ThreadState:
+def apply_tlb_flushed(state: ThreadState, event: events.TlbFlushed) -> ThreadState:
     paging = state.paging
     return state._replace(paging=paging._replace(tlb=paging.tlb.flush()))
 
 
-def _looked_up(
+def _count_lookup(
     state: ThreadState,
     event: events.LookUp | events.PageEvicted | events.FaultRefused,
 ) -> Paging:
-    """The paging after the look-up that led to the event, if one did."""
+    """Return the paging after the look-up that led to the event, if there was one."""
     paging = state.paging
     if event.lookup is None:
         return paging
     if event.lookup == "hit" and event.page_id is not None:
-        return paging._replace(tlb=paging.tlb.hit(event.page_id))
-    entry = _carried(state, event)
+        return paging._replace(tlb=paging.tlb.record_hit(event.page_id))
+    entry = _build_carried_entry(state, event)
     size = paging.settings.tlb_entries
-    return paging._replace(tlb=paging.tlb.missed(entry, size=size))
+    return paging._replace(tlb=paging.tlb.record_miss(entry, size=size))
 
 
-def _carried(
+def _build_carried_entry(
     state: ThreadState,
     event: events.LookUp | events.PageEvicted | events.FaultRefused,
-) -> Entry | None:
+) -> PageEntry | None:
     if event.entry is None or event.page_id is None:
         return None
-    return entries.entry_of(event.page_id, event.entry, thread=state.id)
+    return entries.build_entry(event.page_id, event.entry, thread=state.id)
 
 
-def _resident(paging: Paging, page_id: str) -> Entry | None:
-    """The entry that its frame or its place on the hot list holds."""
+def _get_resident_entry(paging: Paging, page_id: str) -> PageEntry | None:
+    """Return the entry in the page's frame or hot place; None without either."""
     page = paging.frames.get(page_id) or paging.hot.get(page_id)
     return None if page is None else page.entry
 
 
-def _find_entry(paging: Paging, page_id: str) -> Entry | None:
-    return paging.tlb.find(page_id) or _resident(paging, page_id)
+def _find_entry(paging: Paging, page_id: str) -> PageEntry | None:
+    return paging.tlb.find(page_id) or _get_resident_entry(paging, page_id)
 
 
-def _refaulted(state: ThreadState, paging: Paging, page_id: str) -> Paging:
-    """With the fault in the page's history, and counted if it came too soon."""
+def _note_refault(state: ThreadState, paging: Paging, page_id: str) -> Paging:
+    """Note the fault in the page's history, and count it if it came too soon."""
     turn = state.turn_count
     past = paging.history.get(page_id, Past())
     after = paging._replace(
-        history=_remembered(paging, page_id, past._replace(faulted_turn=turn)),
+        history=_remember_past(paging, page_id, past._replace(faulted_turn=turn)),
     )
     times = [at for at in (past.faulted_turn, past.evicted_turn) if at is not None]
     if not times or turn - max(times) > REFAULT_TURNS:
@@ -331,19 +351,19 @@ def _refaulted(state: ThreadState, paging: Paging, page_id: str) -> Paging:
     gone = past.evicted_turn is not None and not past.back
     if gone and moved < paging.settings.usable:
         after = after._replace(thrashing=after.thrashing.insert(page_id, turn))
-    return _tallied(after, "refaults")
+    return _count_names(after, "refaults")
 
 
-def _remembered(paging: Paging, page_id: str, past: Past) -> Pasts:
-    """The history with this page in it; half of it goes when it is full."""
+def _remember_past(paging: Paging, page_id: str, past: Past) -> Pasts:
+    """Put the page into the history; half of a full history is dropped first."""
     history = paging.history
     if page_id not in history and len(history) >= HISTORY_PAGES:
-        # Half at once: finding the oldest one by one would cost a scan each time.
-        order = sorted((past.last_turn, name) for name, past in listed(history))
+        # Half at once: finding the oldest page each time would cost a scan per page.
+        order = sorted((past.last_turn, name) for name, past in list_items(history))
         for _, name in order[: HISTORY_PAGES // 2]:
             history = history.remove(name)
     return history.insert(page_id, past)
 
 
-def _tallied(paging: Paging, *names: str) -> Paging:
-    return paging._replace(counts=counted(paging.counts, names))
+def _count_names(paging: Paging, *names: str) -> Paging:
+    return paging._replace(counts=add_counts(paging.counts, names))

@@ -1,6 +1,6 @@
-"""Tiers: how a page comes into the working set, stays there, and becomes hot. Pure.
+"""Tiers: how a page enters the working set, stays there, and becomes hot. Pure.
 
-Each function gives the paging that there is then; none of them knows of events.
+Each function returns the changed paging; no function here knows of events.
 """
 
 from __future__ import annotations
@@ -10,43 +10,43 @@ from typing import TypeVar
 from rpds import HashTrieMap
 
 from memoryhub.kernel.paging import weights
-from memoryhub.kernel.state.pages import Entry
+from memoryhub.kernel.state.pages import PageEntry
 from memoryhub.kernel.state.paging import Frame, Hot, PagePart, Paging, Past
 from memoryhub.kernel.state.state import ThreadState
 
 Value = TypeVar("Value")
-#: Why a slot is mapped that stands where it was said.
+#: Causes by which a slot is mapped in the place where it was said.
 _AS_APPENDED = ("append", "turn")
 
 
-def returns(paging: Paging, entry: Entry, cause: str) -> bool:
-    """Return whether a page that is mapped for this cause comes out of memory.
+def is_recalled(paging: Paging, entry: PageEntry, cause: str) -> bool:
+    """Return whether a page mapped for this cause comes out of memory.
 
-    Then it is no message any more, but what a call has brought.
+    Such a page is no message any more, but the result of a call.
     """
     if entry.page_id in paging.frames:
         return False
     return entry.slot is not None and cause not in _AS_APPENDED
 
 
-def framed(
+def insert_frame(
     state: ThreadState,
     paging: Paging,
-    entry: Entry,
+    entry: PageEntry,
     level: int,
     *,
     recalled: bool = False,
     parts: tuple[PagePart, ...] = (),
     moves: bool = False,
 ) -> Paging:
-    """Map the page at that level; one that is mapped keeps its place.
+    """Map the page at that level; a mapped page keeps its place.
 
-    Unless it `moves` to the call that has fetched it.
+    With `moves`, the page moves to the call that has fetched it.
     """
     before, moves = paging.frames.get(entry.page_id), moves and recalled
     recalled = recalled or bool(before and before.recalled)
-    weight = weights.weight(entry, level, recalled=recalled)
-    frame = _frame(state, entry, before or paging.hot.get(entry.page_id))
+    weight = weights.weigh_page(entry, level, recalled=recalled)
+    frame = _build_frame(state, entry, before or paging.hot.get(entry.page_id))
     if before is not None and not moves:
         at, joined = before.mapped_seq, before.joined_seq
         frame = frame._replace(mapped_seq=at, joined_seq=joined)
@@ -55,13 +55,15 @@ def framed(
     return paging._replace(
         frames=paging.frames.insert(entry.page_id, frame),
         used=paging.used + tokens - (before.tokens if before else 0),
-        hot=without(paging.hot, entry.page_id),
-        history=paging.history if before else _back(paging, entry.page_id),
+        hot=remove_page(paging.hot, entry.page_id),
+        history=paging.history if before else _mark_back(paging, entry.page_id),
     )
 
 
-def _frame(state: ThreadState, entry: Entry, been: Frame | Hot | None) -> Frame:
-    """A frame at FULL that begins now, of a page that was there before or not."""
+def _build_frame(
+    state: ThreadState, entry: PageEntry, been: Frame | Hot | None
+) -> Frame:
+    """Build a frame at FULL that begins now, of a new or a known page."""
     clock = state.clock + 1
     return Frame(
         entry=entry,
@@ -76,26 +78,26 @@ def _frame(state: ThreadState, entry: Entry, been: Frame | Hot | None) -> Frame:
     )
 
 
-def _back(paging: Paging, page_id: str) -> HashTrieMap[str, Past]:
-    """The history with the page mapped again, if it went before."""
+def _mark_back(paging: Paging, page_id: str) -> HashTrieMap[str, Past]:
+    """Return the history with the page marked as mapped again, if it had left."""
     past = paging.history.get(page_id)
     if past is None:
         return paging.history
     return paging.history.insert(page_id, past._replace(back=True))
 
 
-def heated(
+def insert_hot(
     state: ThreadState,
     paging: Paging,
-    entry: Entry,
+    entry: PageEntry,
     displaced: str | None,
     *,
     was: Frame | None = None,
 ) -> Paging:
-    """Put the page on the hot list, in the place of the one it pushed out."""
+    """Put the page on the hot list, in the place of the page it displaced."""
     before = paging.hot.get(entry.page_id)
     kept = was or before
-    hot = without(paging.hot, displaced) if displaced else paging.hot
+    hot = remove_page(paging.hot, displaced) if displaced else paging.hot
     page = Hot(
         entry=entry,
         referenced_seq=kept.referenced_seq if kept else state.clock + 1,
@@ -106,14 +108,14 @@ def heated(
     return paging._replace(hot=hot.insert(entry.page_id, page))
 
 
-def rewritten(paging: Paging, entry: Entry, clock: int) -> Paging:
+def replace_entry(paging: Paging, entry: PageEntry, clock: int) -> Paging:
     """Put the entry in the page's frame or hot place; a new version is at FULL."""
     if (frame := paging.frames.get(entry.page_id)) is not None:
         renewed = frame.entry.version != entry.version
         level = 0 if renewed else frame.level
         tokens = frame.tokens
         if renewed:
-            tokens = weights.weight(entry, level, recalled=frame.recalled)
+            tokens = weights.weigh_page(entry, level, recalled=frame.recalled)
         after = frame._replace(
             entry=entry,
             level=level,
@@ -132,7 +134,7 @@ def rewritten(paging: Paging, entry: Entry, clock: int) -> Paging:
     return paging
 
 
-def touched(state: ThreadState, paging: Paging, page_id: str) -> Paging:
+def note_reference(state: ThreadState, paging: Paging, page_id: str) -> Paging:
     """Note a reference to the page, if it is mapped or hot."""
     clock, turn = state.clock + 1, state.turn_count
     if (frame := paging.frames.get(page_id)) is not None:
@@ -148,5 +150,7 @@ def touched(state: ThreadState, paging: Paging, page_id: str) -> Paging:
     return paging
 
 
-def without(pages: HashTrieMap[str, Value], page_id: str) -> HashTrieMap[str, Value]:
+def remove_page(
+    pages: HashTrieMap[str, Value], page_id: str
+) -> HashTrieMap[str, Value]:
     return pages.remove(page_id) if page_id in pages else pages

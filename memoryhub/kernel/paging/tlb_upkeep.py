@@ -1,21 +1,23 @@
-"""Dropping TLB entries on request: to see that everything is found again. Pure."""
+"""Removal of TLB entries on request, to check that every page is found again. Pure."""
 
 from __future__ import annotations
 
 from memoryhub.kernel.decision import Decision, PageTable
 from memoryhub.kernel.paging import residency
 from memoryhub.kernel.paging.page_commands import FlushTlb, InvalidateTlb
-from memoryhub.kernel.parts import Part
+from memoryhub.kernel.parts import KernelPart
 from memoryhub.kernel.state.page_events import TlbFlushed, TlbInvalidated
 
 
-def invalidate(decision: Decision, command: InvalidateTlb, pages: PageTable) -> None:
-    """Drop the entry of one page or those of one tier. Emits tlb.invalidated."""
+def decide_invalidate_tlb(
+    decision: Decision, command: InvalidateTlb, pages: PageTable
+) -> None:
+    """Drop the entry of one page or the entries of one tier. Emits tlb.invalidated."""
     paging = decision.paging
     if command.page_id is not None:
         dropped = int(paging.tlb.find(command.page_id) is not None)
     else:
-        dropped = len(residency.in_tier(paging, command.tier or ""))
+        dropped = len(residency.list_in_tier(paging, command.tier or ""))
     decision.emit(
         TlbInvalidated(
             turn=decision.turn,
@@ -27,16 +29,16 @@ def invalidate(decision: Decision, command: InvalidateTlb, pages: PageTable) -> 
     )
 
 
-def flush(decision: Decision, command: FlushTlb, pages: PageTable) -> None:
+def decide_flush_tlb(decision: Decision, command: FlushTlb, pages: PageTable) -> None:
     """Drop all entries. Emits tlb.flushed."""
     dropped = len(decision.paging.tlb.held)
     decision.emit(TlbFlushed(turn=decision.turn, by=command.by, dropped=dropped))
 
 
-PART = Part(
-    commands={InvalidateTlb: invalidate, FlushTlb: flush},
+PART = KernelPart(
+    commands={InvalidateTlb: decide_invalidate_tlb, FlushTlb: decide_flush_tlb},
     events={
-        TlbInvalidated: residency.tlb_invalidated,
-        TlbFlushed: residency.tlb_flushed,
+        TlbInvalidated: residency.apply_tlb_invalidated,
+        TlbFlushed: residency.apply_tlb_flushed,
     },
 )

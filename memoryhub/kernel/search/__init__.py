@@ -1,5 +1,5 @@
 """Search without a store of its own: terms, queries, segments, ranking, excerpts. Pure.
 
-What may be found follows from the events: each says by `searched` which members of its
-payload hold texts, and of which kind its record is.
+Events determine the records: `searched` of an event names the members of its payload
+that hold texts, and the kind of its record.
 """

@@ -1,6 +1,7 @@
-"""numpy, imported when an array is first needed. Pure.
+"""Lazy numpy, imported when an array is first needed. Pure.
 
-A server answers before anybody searches; numpy takes a seventh of the start and 20 MB.
+A server answers before anybody searches. The import of numpy takes a seventh of the
+start and 20 MB.
 """
 
 from __future__ import annotations
@@ -11,7 +12,7 @@ __all__ = ["Numbers", "Records", "np"]
 
 
 class _LazyNumpy:
-    """numpy's names; after the first of them as cheap as numpy's own."""
+    """Namespace of numpy; after its first use as cheap as numpy itself."""
 
     def __getattr__(self, name: str) -> Any:
         import numpy as loaded  # noqa: ICN001, PLC0415 # at the first use, see above

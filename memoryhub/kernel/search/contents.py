@@ -1,4 +1,4 @@
-"""Contents: what of an event is found, as text, by what the event declares. Pure."""
+"""Contents: the searchable text of an event, as the event declares it. Pure."""
 
 from __future__ import annotations
 
@@ -6,39 +6,40 @@ from collections.abc import Iterator, Mapping
 from typing import Any, Final
 
 from memoryhub.kernel.levels import own_calls
-from memoryhub.kernel.levels.opened import slot_modality
+from memoryhub.kernel.levels.opened import get_slot_modality
 from memoryhub.kernel.messages import reading
-from memoryhub.kernel.messages.words import words
-from memoryhub.kernel.state.bodies import Event
+from memoryhub.kernel.messages.words import render_words
+from memoryhub.kernel.state.bodies import EventBody
 from memoryhub.kernel.state.events import SlotAppended
 from memoryhub.kernel.state.page_events import PageCreated, PageUpdated
 from memoryhub.kernel.state.pages import BLOCK
 
-#: What stands for other messages.
+#: Kind of records that stand for other messages.
 OBSERVATION: Final = "observation"
-#: Of a page's content or meta what is no text of anybody.
+#: Members of a page's content or meta that are no text of anybody.
 _MIME = ("url", "mime_type")
 
 
-def text_of(event: Event, payload: Mapping[str, Any]) -> str | None:
+def build_text(event: EventBody, payload: Mapping[str, Any]) -> str | None:
     """Return the text by which an event's record is found; None for no record.
 
-    What carries a fetched page, asks for one or tells what was found is none.
+    A slot that carries a fetched page, asks for one or holds search results has no
+    record.
     """
     if event.searched is None:
         return None
     if isinstance(event, SlotAppended):
-        return _of_slot(event, payload.get("content"))
+        return _build_slot_text(event, payload.get("content"))
     members = event.searched.members or tuple(payload)
     found = [payload[name] for name in members if name in payload]
     if isinstance(event, PageCreated | PageUpdated):
-        found = [_of_page(content) for content in found]
-    lines = [line for value in found for line in _lines(value)]
+        found = [_select_page_content(content) for content in found]
+    lines = [line for value in found for line in _iter_lines(value)]
     between = " " if event.searched.sentence else "\n"
     return between.join(lines) if found else None
 
 
-def kind_of(event: Event) -> str:
+def get_kind(event: EventBody) -> str:
     """Return the kind of an event's record: blocks and observations are pages."""
     if isinstance(event, PageCreated | PageUpdated) and event.type == BLOCK:
         return BLOCK
@@ -48,24 +49,24 @@ def kind_of(event: Event) -> str:
     return event.searched.kind
 
 
-def page_of(event: Event) -> str:
+def get_page_id(event: EventBody) -> str:
     """Return the page that an event's record is a version of; empty for none."""
     return event.page_id if isinstance(event, PageCreated | PageUpdated) else ""
 
 
-def _of_slot(event: SlotAppended, content: Any) -> str | None:
+def _build_slot_text(event: SlotAppended, content: Any) -> str | None:
     if event.carries is not None:
         return None
     message = reading.read(content, role=event.role)
-    if own_calls.brings(message) or own_calls.searches(message):
+    if own_calls.has_own_result(message) or own_calls.is_own_search(message):
         return None
-    if slot_modality(content) != "text":
-        return "\n".join(_lines(content))
-    return words(message)
+    if get_slot_modality(content) != "text":
+        return "\n".join(_iter_lines(content))
+    return render_words(message)
 
 
-def _of_page(content: Any) -> Any:
-    """A page's content by modality; of media only what is said about them."""
+def _select_page_content(content: Any) -> Any:
+    """Return a page's content by modality; of media, only the text about the media."""
     if not isinstance(content, dict):
         return content
     for member in ("text", "data"):
@@ -74,14 +75,14 @@ def _of_page(content: Any) -> Any:
     return {name: value for name, value in content.items() if name not in _MIME}
 
 
-def _lines(value: Any, name: str = "") -> Iterator[str]:
-    """Lines of a JSON value: texts as they are, others as `name: value`."""
+def _iter_lines(value: Any, name: str = "") -> Iterator[str]:
+    """Yield lines of a JSON value: texts as they are, others as `name: value`."""
     if isinstance(value, Mapping):
         for key, each in value.items():
-            yield from _lines(each, str(key))
+            yield from _iter_lines(each, str(key))
     elif isinstance(value, list | tuple):
         for each in value:
-            yield from _lines(each, name)
+            yield from _iter_lines(each, name)
     elif value is not None:
         text = value if isinstance(value, str) else str(value)
         yield f"{name}: {text}" if name else text

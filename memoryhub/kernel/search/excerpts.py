@@ -1,4 +1,4 @@
-"""Excerpts: the part of a text that says most of what was looked for. Pure."""
+"""Excerpts: the part of a text that best matches a query. Pure."""
 
 from __future__ import annotations
 
@@ -7,18 +7,18 @@ from dataclasses import dataclass
 from typing import Final
 
 from memoryhub.kernel.search import terms
-from memoryhub.kernel.search.terms import Run, Stem
+from memoryhub.kernel.search.terms import Stem, WordRun
 
 LONGEST: Final = 240
-#: Characters of a text that are looked at.
+#: Characters of a text that are read.
 READ: Final = 200_000
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Excerpt:
-    """A piece of a text, and where matches stand in it, as [start, end) of characters.
+    """A piece of a text, and its matches, each as [start, end) of characters.
 
-    `before` and `after` tell whether there is more of the text on that side.
+    `before` and `after` tell whether the text goes on at that side.
     """
 
     text: str
@@ -27,14 +27,14 @@ class Excerpt:
     after: bool
 
 
-def excerpt(text: str, wanted: Collection[str], stem: Stem) -> Excerpt:
+def build_excerpt(text: str, wanted: Collection[str], stem: Stem) -> Excerpt:
     """Return the window of at most 240 characters around most different words.
 
-    `wanted` are the terms that were looked for. Where none stands in the
-    text, it is its beginning. `stem` is what stems them, and words of the text. Linear.
+    `wanted` are the terms of the query. Without a match the window is the beginning of
+    the text. `stem` stems the terms and the words of the text. Linear.
     """
-    found = _found(text[:READ], wanted, stem)
-    start, end = _window(found, len(text))
+    found = _list_matches(text[:READ], wanted, stem)
+    start, end = _choose_window(found, len(text))
     piece = text[start:end]
     matches = list[tuple[int, int]]()
     for first, last, _ in found:
@@ -48,8 +48,8 @@ def excerpt(text: str, wanted: Collection[str], stem: Stem) -> Excerpt:
     )
 
 
-def holds_phrase(words: Sequence[str], phrase: Sequence[str]) -> bool:
-    """Return whether the words of a phrase stand side by side among these."""
+def has_phrase(words: Sequence[str], phrase: Sequence[str]) -> bool:
+    """Return whether the words of a phrase stand side by side in `words`."""
     first, size = phrase[0], len(phrase)
     wanted = [*phrase]
     return any(
@@ -58,28 +58,30 @@ def holds_phrase(words: Sequence[str], phrase: Sequence[str]) -> bool:
     )
 
 
-def shared(question: str, text: str) -> list[str]:
+def list_shared_words(question: str, text: str) -> list[str]:
     """Return the words of a question that stand in a text in any form, once each."""
-    stem = terms.stemmer()
-    stems = {stem(term) for term in spoken(text[:READ])}
-    words = dict.fromkeys(word for word in spoken(question) if word not in terms.STOP)
+    stem = terms.build_stemmer()
+    stems = {stem(term) for term in split_words(text[:READ])}
+    words = dict.fromkeys(
+        word for word in split_words(question) if word not in terms.STOP
+    )
     return [word for word in words if stem(word) in stems]
 
 
-def spoken(text: str) -> list[str]:
-    """Return the words of a text one by one: identifiers in their parts."""
-    return [term for run in terms.runs(text) for term in run.word.spoken]
+def split_words(text: str) -> list[str]:
+    """Return the words of a text one by one, identifiers split into their parts."""
+    return [term for run in terms.iter_runs(text) for term in run.word.spoken]
 
 
-def _found(
+def _list_matches(
     text: str, wanted: Collection[str], stem: Stem
 ) -> list[tuple[int, int, str]]:
-    """Places of matches, and the term that each is one of."""
+    """List the places of matches, each with the term that it matches."""
     stemmed = {stem(term): term for term in wanted}
     # A stem begins as its word does.
     initials = {each[0] for each in (*wanted, *stemmed) if each}
     found = list[tuple[int, int, str]]()
-    for run in terms.runs(text, initials):
+    for run in terms.iter_runs(text, initials):
         matches = {
             part: term
             for part in run.word.terms
@@ -96,8 +98,8 @@ def _found(
     return found
 
 
-def _iter_inside(text: str, run: Run, part: str) -> Iterator[tuple[int, int]]:
-    """Yield where a part stands in a run that is no word as a whole."""
+def _iter_inside(text: str, run: WordRun, part: str) -> Iterator[tuple[int, int]]:
+    """Yield the places of a part inside a run that is no word as a whole."""
     folded = [terms.fold(letter) for letter in text[run.start : run.end]]
     places = [at for at, each in enumerate(folded, run.start) for _ in each]
     letters = "".join(folded)
@@ -107,11 +109,11 @@ def _iter_inside(text: str, run: Run, part: str) -> Iterator[tuple[int, int]]:
         at = letters.find(part, at + 1)
 
 
-def _window(found: Sequence[tuple[int, int, str]], size: int) -> tuple[int, int]:
-    """Where the best window begins and ends.
+def _choose_window(found: Sequence[tuple[int, int, str]], size: int) -> tuple[int, int]:
+    """Return the beginning and end of the best window.
 
-    Around the shortest piece with most different terms, of equal ones the earliest:
-    what answers a question stands beside its words.
+    The window lies around the shortest piece with most different terms, the earliest of
+    equal pieces: an answer stands beside the words of its question.
     """
     best, window = (0, 0), (0, min(size, LONGEST))
     for at, (start, _, _) in enumerate(found):

@@ -1,6 +1,6 @@
-"""An index: segments of many threads, joined so that a search is a few passes. Pure.
+"""Index: segments of many threads, joined so that a search is a few passes. Pure.
 
-Never changed: what comes later makes another one of it.
+An index never changes: adding segments builds another index.
 """
 
 from __future__ import annotations
@@ -13,8 +13,8 @@ from memoryhub.kernel.search import segments
 from memoryhub.kernel.search.arrays import Numbers, Records, np
 from memoryhub.kernel.search.segments import (
     RECORD,
+    IndexSegment,
     Postings,
-    Segment,
 )
 
 #: The first and last seq of a run of a thread.
@@ -26,62 +26,62 @@ class Index:
     """Records of a subject, with postings in parts that halve in size."""
 
     threads: tuple[UUID, ...] = ()
-    #: By thread, from which seqs to which all that can be found is here.
+    #: Spans of seqs by thread, in which every record is in the index.
     covered: Mapping[UUID, tuple[Span, ...]] = field(default_factory=dict)
     records: Records = field(default_factory=lambda: np.empty(0, RECORD))
-    names: tuple[str, ...] = tuple(segments.named())
+    names: tuple[str, ...] = tuple(segments.number_names())
     parts: tuple[Postings, ...] = ()
 
     @property
     def size(self) -> int:
-        """Bytes that it takes, nearly."""
+        """Approximate size in bytes."""
         return self.records.nbytes + sum(part.size for part in self.parts)
 
-    def plus(
+    def add_segments(
         self,
-        found: Sequence[tuple[UUID, Segment]],
+        found: Sequence[tuple[UUID, IndexSegment]],
         covered: Mapping[UUID, tuple[Span, ...]],
     ) -> Index:
-        """Return the index with more segments, and what of these threads is covered.
+        """Return the index with more segments, and with these threads' covered spans.
 
         Linear in the records; postings are joined once for each doubling.
         """
         threads = {thread: at for at, thread in enumerate(self.threads)}
-        names = segments.named(self.names)
+        names = segments.number_names(self.names)
         records, parts = [self.records], list[Postings]()
         count = len(self.records)
         for thread, segment in found:
-            added = segments.renamed(segment, names)
+            added = segments.renumber_names(segment, names)
             added["thread"] = threads.setdefault(thread, len(threads))
             records.append(added)
-            parts.append(segment.postings.moved(count))
+            parts.append(segment.postings.shift_records(count))
             count += len(added)
         return Index(
             threads=tuple(threads),
             covered={**self.covered, **covered},
             records=np.concatenate(records),
             names=tuple(names),
-            parts=_balanced([*self.parts, *_joined(parts)]),
+            parts=_balance_parts([*self.parts, *_join_parts(parts)]),
         )
 
-    def caps(self, up_to: Mapping[UUID, int]) -> Numbers:
-        """Return by thread's place up to which seq it is seen; -1 for not at all."""
+    def build_caps(self, up_to: Mapping[UUID, int]) -> Numbers:
+        """Return the last visible seq by the thread's place; -1 for a hidden thread."""
         return np.array([up_to.get(each, -1) for each in self.threads], np.int64)
 
 
-def _joined(parts: list[Postings]) -> list[Postings]:
-    return [segments.merged(parts)] if parts else []
+def _join_parts(parts: list[Postings]) -> list[Postings]:
+    return [segments.merge_postings(parts)] if parts else []
 
 
-def _balanced(parts: list[Postings]) -> tuple[Postings, ...]:
-    """Join the last ones until each has twice the records of the one after it."""
+def _balance_parts(parts: list[Postings]) -> tuple[Postings, ...]:
+    """Join the last parts until each has twice the records of the part after it."""
     while len(parts) > 1 and len(parts[-2].records) < 2 * len(parts[-1].records):
-        parts[-2:] = [segments.merged(parts[-2:])]
+        parts[-2:] = [segments.merge_postings(parts[-2:])]
     return tuple(parts)
 
 
-def missing(covered: Sequence[Span], last: int) -> list[Span]:
-    """Return the spans from the first seq to the last that none of these covers."""
+def list_missing_spans(covered: Sequence[Span], last: int) -> list[Span]:
+    """List the spans between seq 1 and `last` that `covered` leaves out."""
     found, first = list[Span](), 1
     for start, end in covered:
         if first < start:
@@ -90,8 +90,8 @@ def missing(covered: Sequence[Span], last: int) -> list[Span]:
     return [*found, (first, last)] if first <= last else found
 
 
-def united(spans: Sequence[Span]) -> tuple[Span, ...]:
-    """Return spans in order, those that meet joined."""
+def unite_spans(spans: Sequence[Span]) -> tuple[Span, ...]:
+    """Return the spans in order, adjacent and overlapping spans joined."""
     found = list[Span]()
     for start, end in sorted(spans):
         if found and start <= found[-1][1] + 1:

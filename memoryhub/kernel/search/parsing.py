@@ -1,6 +1,6 @@
-"""Parsing: what a query asks for. Pure. What is no filter is ordinary text.
+"""Parsing of search queries. Pure. Text that is no filter is ordinary text.
 
-No minus is a filter: `rm -rf` and `--no-verify-ssl` are looked for as they stand.
+A minus is never a filter: `rm -rf` and `--no-verify-ssl` are searched for as they are.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from typing import Any, Final
 from memoryhub.errors import InvalidError
 from memoryhub.kernel.search import terms
 from memoryhub.kernel.search.segments import ROLES
-from memoryhub.kernel.search.terms import Word
+from memoryhub.kernel.search.terms import SearchWord
 from memoryhub.kernel.text import names
 
 MOST_CHARACTERS: Final = 1_000
@@ -27,7 +27,7 @@ _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Filters:
-    """What a record must be; nothing given lets all by. Times in microseconds."""
+    """Conditions on a record; without any, all records pass. Times in microseconds."""
 
     roles: frozenset[str] = frozenset()
     types: frozenset[str] = frozenset()
@@ -35,14 +35,14 @@ class Filters:
     #: Names of threads.
     threads: frozenset[str] = frozenset()
     since: int | None = None
-    #: It is before this.
+    #: Exclusive end: the record's time is before it.
     until: int | None = None
     turns: tuple[int, int] | None = None
-    #: Words that it must not have.
-    without: frozenset[Word] = frozenset()
+    #: Words that the record must not contain.
+    without: frozenset[SearchWord] = frozenset()
 
-    def narrowed(self, by: Filters) -> Filters:
-        """Return what lets by only what both do; of words those of `by`, if any."""
+    def narrow(self, by: Filters) -> Filters:
+        """Return tighter times of both, and roles, types, kinds of `by` if any."""
         since = [each for each in (self.since, by.since) if each is not None]
         until = [each for each in (self.until, by.until) if each is not None]
         return replace(
@@ -57,21 +57,21 @@ class Filters:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SearchQuery:
-    """A query: words, phrases as their words in order, and what narrows them down."""
+    """A query: words, phrases as their words in order, and filters."""
 
-    words: tuple[Word, ...] = ()
+    words: tuple[SearchWord, ...] = ()
     phrases: tuple[tuple[str, ...], ...] = ()
     filters: Filters = field(default_factory=Filters)
 
     @property
-    def wanted(self) -> tuple[Word, ...]:
-        """Return all that is looked for, once each, words of phrases included."""
-        in_phrases = (Word(term) for phrase in self.phrases for term in phrase)
+    def wanted(self) -> tuple[SearchWord, ...]:
+        """Return all words of the query, once each, words of phrases included."""
+        in_phrases = (SearchWord(term) for phrase in self.phrases for term in phrase)
         return tuple(dict.fromkeys((*self.words, *in_phrases)))
 
     @property
     def term_count(self) -> int:
-        """Count what is typed: of a script without spaces, a run is one term."""
+        """Count the typed terms: in a script without spaces, a run is one term."""
         words = (*self.words, *self.filters.without)
         spoken = sum(len(word.spoken) if word.whole else 1 for word in words)
         return spoken + sum(map(len, self.phrases))
@@ -80,10 +80,10 @@ class SearchQuery:
 def parse(
     text: str, *, kinds: Collection[str], can_exclude: bool = False
 ) -> SearchQuery:
-    """Parse a query; `kinds` are those that there are.
+    """Parse a query; `kinds` are the kinds that exist.
 
     `not:word` excludes for a person who `can_exclude`; elsewhere it is ordinary text.
-    Raises InvalidError when it is too long, or from is after to.
+    Raises InvalidError when the query is too long, or from is after to.
     """
     if len(text) > MOST_CHARACTERS:
         allowed = f"at most {MOST_CHARACTERS:,} characters"
@@ -92,9 +92,9 @@ def parse(
     for phrase, piece in _PIECE.findall(text):
         unknown = piece.startswith("kind:") and piece[5:] not in kinds
         if unknown or (piece.startswith("not:") and not can_exclude):
-            query = _plus(query, "words", _words(piece))
+            query = _add_found(query, "words", _split_words(piece))
         else:
-            query = _with_piece(query, phrase, piece)
+            query = _add_piece(query, phrase, piece)
     if query.term_count > MOST_TERMS:
         raise InvalidError(loc="query", allowed=f"at most {MOST_TERMS} terms")
     since, until = query.filters.since, query.filters.until
@@ -104,47 +104,49 @@ def parse(
     return query
 
 
-def microseconds(time: datetime) -> int:
-    """Return a time as records have it."""
+def to_microseconds(time: datetime) -> int:
+    """Convert a time to the microseconds of records."""
     since = time - _EPOCH
     return (since.days * 86_400 + since.seconds) * 1_000_000 + since.microseconds
 
 
-def _with_piece(query: SearchQuery, phrase: str, piece: str) -> SearchQuery:
+def _add_piece(query: SearchQuery, phrase: str, piece: str) -> SearchQuery:
     if not piece:
-        found = _words(phrase)
+        found = _split_words(phrase)
         spoken = tuple(term for word in found for term in word.spoken)
-        # One word in quotes is that word, whole if it is an identifier.
+        # One word in quotes stays one word, whole if it is an identifier.
         if len(spoken) < 2 or (len(found) == 1 and found[0].whole):
-            return _plus(query, "words", found)
-        return _plus(query, "phrases", (spoken,))
+            return _add_found(query, "words", found)
+        return _add_found(query, "phrases", (spoken,))
     key, colon, value = piece.partition(":")
     if colon and value and key in _FILTERS:
         filters = _FILTERS[key](query.filters, value)
         if filters is not None:
             return replace(query, filters=filters)
-    return _plus(query, "words", _words(piece))
+    return _add_found(query, "words", _split_words(piece))
 
 
-def _plus(query: SearchQuery, name: str, found: tuple[Any, ...]) -> SearchQuery:
+def _add_found(query: SearchQuery, name: str, found: tuple[Any, ...]) -> SearchQuery:
     before: tuple[Any, ...] = getattr(query, name)
     new = tuple(each for each in dict.fromkeys(found) if each not in before)
     changed: Mapping[str, Any] = {name: before + new}
     return replace(query, **changed)
 
 
-def words_of(text: str) -> tuple[Word, ...]:
-    """Return the words of a text in which nothing is a filter, once each."""
-    return tuple(dict.fromkeys(_words(text)))
+def list_words(text: str) -> tuple[SearchWord, ...]:
+    """Return the words of a text without filters, once each."""
+    return tuple(dict.fromkeys(_split_words(text)))
 
 
-def _words(text: str) -> tuple[Word, ...]:
-    return tuple(run.word for run in terms.runs(text))
+def _split_words(text: str) -> tuple[SearchWord, ...]:
+    return tuple(run.word for run in terms.iter_runs(text))
 
 
-def _one_of(name: str, words: tuple[str, ...]) -> Callable[..., Filters | None]:
+def _build_choice_reader(
+    name: str, words: tuple[str, ...]
+) -> Callable[..., Filters | None]:
     def read(filters: Filters, value: str) -> Filters | None:
-        if not value or (value not in words if words else not names.valid(value)):
+        if not value or (value not in words if words else not names.is_valid(value)):
             return None
         added: Mapping[str, Any] = {name: getattr(filters, name) | {value}}
         return replace(filters, **added)
@@ -152,20 +154,20 @@ def _one_of(name: str, words: tuple[str, ...]) -> Callable[..., Filters | None]:
     return read
 
 
-def _time(name: str) -> Callable[..., Filters | None]:
+def _build_time_reader(name: str) -> Callable[..., Filters | None]:
     def read(filters: Filters, value: str) -> Filters | None:
         try:
             time = datetime.fromisoformat(value)
         except ValueError:
             return None
         time = time if time.tzinfo else time.replace(tzinfo=UTC)
-        bound: Mapping[str, Any] = {name: microseconds(time)}
+        bound: Mapping[str, Any] = {name: to_microseconds(time)}
         return replace(filters, **bound)
 
     return read
 
 
-def _turns(filters: Filters, value: str) -> Filters | None:
+def _parse_turns(filters: Filters, value: str) -> Filters | None:
     found = _TURN.fullmatch(value)
     if found is None or value == "..":
         return None
@@ -176,17 +178,17 @@ def _turns(filters: Filters, value: str) -> Filters | None:
 
 
 def _exclude_words(filters: Filters, value: str) -> Filters | None:
-    words = filters.without.union(_words(value))
+    words = filters.without.union(_split_words(value))
     return replace(filters, without=words) if words else None
 
 
 _FILTERS: dict[str, Callable[..., Filters | None]] = {
-    "role": _one_of("roles", ROLES[1:]),
-    "type": _one_of("types", ()),
-    "kind": _one_of("kinds", ()),
-    "in": _one_of("threads", ()),
-    "from": _time("since"),
-    "to": _time("until"),
-    "turn": _turns,
+    "role": _build_choice_reader("roles", ROLES[1:]),
+    "type": _build_choice_reader("types", ()),
+    "kind": _build_choice_reader("kinds", ()),
+    "in": _build_choice_reader("threads", ()),
+    "from": _build_time_reader("since"),
+    "to": _build_time_reader("until"),
+    "turn": _parse_turns,
     "not": _exclude_words,
 }

@@ -1,10 +1,10 @@
-"""Ranking: which records a query finds, and in what order. Pure.
+"""Ranking: the records that a query finds, and their order. Pure.
 
 BM25 (Robertson and Zaragoza, The Probabilistic Relevance Framework, 2009) with the N,
-df and mean length of what the search ranges over. A word counts once in each
-neighbourhood: for a message by the most of what it scores there and of a share of what
-it scores in those next to it, since people answer without repeating what they mean.
-Linear in the records for each word.
+df and mean length of the searched records. A word counts once in each neighbourhood.
+For a message, a word scores the most of its own score and a share of its scores in the
+messages next to it, since people answer without repeating what they mean. Linear in the
+records for each word.
 """
 
 from __future__ import annotations
@@ -24,46 +24,46 @@ from memoryhub.kernel.search.segments import (
     MESSAGE,
     ROLES,
     Postings,
-    named,
+    number_names,
 )
-from memoryhub.kernel.search.terms import Word
+from memoryhub.kernel.search.terms import SearchWord
 
 Order = Literal["best", "first", "newest"]
 ORDERS: Final[tuple[Order, ...]] = get_args(Order)
-#: Why nothing was found, and why a word did not count.
+#: Why a search found nothing, and why a word did not count.
 Reason = Literal["no_match", "no_terms", "erased"]
 Cut = Literal["stop", "absent"]
 
 K1, B = 1.2, 0.75
-#: How much another form of a word counts, beside the exact one.
+#: Weight of another form of a word, compared with the exact form.
 STEM_WEIGHT = 0.8
-#: Of what a word scores in a message, the share in those 1, 2 and 3 away.
+#: Share of a word's score in a message for the messages 1, 2 and 3 away.
 NEAR = (0.6, 0.4, 0.2)
-#: Microseconds of silence that end a sitting: beyond, nothing is near.
+#: Microseconds of silence that end a sitting: no message beyond is a neighbour.
 SITTING = 3_600_000_000
-#: Records that are put in order, unless more are asked for.
+#: Records that are put in order, unless the caller asks for more.
 MOST = 5_000
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Scope:
-    """What a search ranges over."""
+class SearchScope:
+    """Threads and versions that a search covers."""
 
-    #: Up to which seq each thread is seen.
+    #: Last visible seq of each thread.
     up_to: Mapping[UUID, int]
-    #: They are a fork and what it goes on from, eldest first: one history.
+    #: Whether the threads are a fork and its ancestors, eldest first: one history.
     lineage: bool = False
-    #: Old versions of pages as well.
+    #: Whether old versions of pages are searched as well.
     versions: bool = False
-    #: By thread, spans of seqs that are not seen.
+    #: Spans of seqs that are not visible, by thread.
     gone: Mapping[UUID, Sequence[tuple[int, int]]] = field(default_factory=dict)
 
 
-class Matched(NamedTuple):
+class MatchedTerm(NamedTuple):
     """A term of a query in one record."""
 
     term: str
-    #: How often; other forms of the word count less.
+    #: Frequency in the record; other forms of the word count less.
     tf: float
     idf: float
     exact: bool
@@ -77,33 +77,33 @@ class CutTerm(NamedTuple):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Term:
-    """A term of a query over all records: how often it stands in each."""
+    """A term of a query with its frequency in each record."""
 
     term: str
-    #: By record, other forms weighed less; 0 where it is not, or out of range.
+    #: Frequency by record, other forms weighed less; 0 if absent or out of range.
     weighed: Numbers
     exact: Numbers
     records: int
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Ranked:
-    """Places of the records that were found, in order, and what their scores are of."""
+class Ranking:
+    """Places of the found records in order, and the terms behind their scores."""
 
     places: Numbers
     scores: Numbers
-    #: How many there are, of which `places` are the first.
+    #: Number of found records, of which `places` are the first.
     total: int
-    #: Records that the search ranged over.
+    #: Number of records that the search covered.
     ranged: int
     counted: tuple[tuple[Term, float], ...] = ()
     cut: tuple[CutTerm, ...] = ()
     reason: Reason | None = None
 
-    def why(self, place: int) -> tuple[Matched, ...]:
-        """Return the terms of a record that counted, with what they counted by."""
+    def list_matches(self, place: int) -> tuple[MatchedTerm, ...]:
+        """Return the counted terms of a record, with their frequency and idf."""
         return tuple(
-            Matched(
+            MatchedTerm(
                 term.term,
                 float(term.weighed[place]),
                 idf,
@@ -115,32 +115,34 @@ class Ranked:
 
 
 def rank(
-    index: Index, query: SearchQuery, scope: Scope, order: Order, most: int = MOST
-) -> Ranked:
-    """Find what a query asks for, and put the first `most` in order.
+    index: Index, query: SearchQuery, scope: SearchScope, order: Order, most: int = MOST
+) -> Ranking:
+    """Find the records of a query, and put the first `most` in order.
 
-    `best` takes records with any of the words, the heaviest first; of equal ones that
-    with more of its own, then the newer. The others take records with all words, by
-    time. Phrases are only told to have all their words somewhere: who opens the texts
-    checks them.
+    `best` takes records with any of the words, the highest score first; of equal
+    records the one with the higher score of its own words, then the newer. The other
+    orders take records with all words, by time. A phrase is only known to have all its
+    words somewhere in the record: whoever opens the texts must check phrases.
     """
-    seen = _seen(index, scope)
-    ranged = seen & _let_by(index, query.filters)
+    seen = _select_seen(index, scope)
+    ranged = seen & _select_filtered(index, query.filters)
     if not query.wanted:
-        return _none(ranged, reason="no_terms")
-    stem = terms.stemmer()
-    chosen = _chosen(index, query, ranged)
-    found = _spelled([_term(index, each, ranged, stem) for each in chosen], query)
-    found += _dates(index, chosen, ranged)
-    counted, cut = _counted(found, total=int(ranged.sum()))
-    own, scores = _scores(index, counted, ranged, seen)
-    let = _required(index, query, ranged)
-    candidates = own > 0 if order == "best" else _having(found, own > 0)
+        return _build_empty(ranged, reason="no_terms")
+    stem = terms.build_stemmer()
+    chosen = _choose_terms(index, query, ranged)
+    found = _restrict_pairs(
+        [_count_term(index, each, ranged, stem) for each in chosen], query
+    )
+    found += _count_dates(index, chosen, ranged)
+    counted, cut = _split_counted(found, total=int(ranged.sum()))
+    own, scores = _compute_scores(index, counted, ranged, seen)
+    let = _select_required(index, query, ranged)
+    candidates = own > 0 if order == "best" else _select_having_all(found, own > 0)
     places = np.flatnonzero(candidates & let)
     if not len(places):
-        return _none(ranged, cut=tuple(cut), reason="no_match")
-    ordered = _ordered(index, places, scores, own, order, most=most)
-    return Ranked(
+        return _build_empty(ranged, cut=tuple(cut), reason="no_match")
+    ordered = _sort_places(index, places, scores, own, order, most=most)
+    return Ranking(
         places=ordered,
         scores=scores[ordered],
         total=len(places),
@@ -150,21 +152,23 @@ def rank(
     )
 
 
-def rarest(index: Index, words: Sequence[Word], most: int) -> tuple[Word, ...]:
-    """Return of a long text the words that stand in the fewest records, in its order.
+def select_rarest(
+    index: Index, words: Sequence[SearchWord], most: int
+) -> tuple[SearchWord, ...]:
+    """Return the words of a long text that stand in the fewest records, in text order.
 
-    As it is written each stands in some; of few words all are returned.
+    Each returned word stands in some record; of few words all are returned.
     """
     if len(words) <= most:
         return tuple(words)
-    often = {word: _often(index, word) for word in words}
+    often = {word: _count_records(index, word) for word in words}
     there = sorted((word for word in words if often[word]), key=often.__getitem__)
     kept = {*there[:most]}
     return tuple(word for word in words if word in kept)
 
 
-def _often(index: Index, word: Word) -> int:
-    """In how many records a word stands, or the commonest of its parts."""
+def _count_records(index: Index, word: SearchWord) -> int:
+    """Count the records with a word, or with the commonest of its parts."""
     return max(
         sum(
             int(postings.starts[at + 1] - postings.starts[at])
@@ -175,8 +179,8 @@ def _often(index: Index, word: Word) -> int:
     )
 
 
-def _having(needed: Sequence[Term], candidates: Numbers) -> Numbers:
-    """Which of these records have all of the terms."""
+def _select_having_all(needed: Sequence[Term], candidates: Numbers) -> Numbers:
+    """Select the candidate records that have all of the terms."""
     words = dict[str, Numbers]()
     for term in needed:
         words[term.term] = words.get(term.term, False) | (term.weighed > 0)
@@ -186,37 +190,39 @@ def _having(needed: Sequence[Term], candidates: Numbers) -> Numbers:
     return candidates
 
 
-def _required(index: Index, query: SearchQuery, ranged: Numbers) -> Numbers:
-    """Which records have all words of the phrases, and none that keeps out."""
+def _select_required(index: Index, query: SearchQuery, ranged: Numbers) -> Numbers:
+    """Select the records with all words of the phrases, and without excluded words."""
     let = ranged.copy()
     for phrase in query.phrases:
         for word in phrase:
-            let &= _term(index, word, ranged, None).exact
+            let &= _count_term(index, word, ranged, None).exact
     for unwanted in query.filters.without:
         without = ranged.copy()
         for term in [unwanted.whole] if unwanted.whole else unwanted.parts:
-            without &= _term(index, term, ranged, None).exact
+            without &= _count_term(index, term, ranged, None).exact
         let &= ~without
     return let
 
 
-def _none(ranged: Numbers, *, reason: Reason, cut: tuple[CutTerm, ...] = ()) -> Ranked:
+def _build_empty(
+    ranged: Numbers, *, reason: Reason, cut: tuple[CutTerm, ...] = ()
+) -> Ranking:
     empty = np.empty(0, np.int64)
     total = int(ranged.sum())
-    return Ranked(
+    return Ranking(
         places=empty, scores=empty, total=0, ranged=total, cut=cut, reason=reason
     )
 
 
-def _seen(index: Index, scope: Scope) -> Numbers:
-    """Which records are there for this search, by what it ranges over."""
+def _select_seen(index: Index, scope: SearchScope) -> Numbers:
+    """Select the records that are visible in the search scope."""
     records = index.records
     threads = records["thread"]
-    caps = index.caps(scope.up_to)
+    caps = index.build_caps(scope.up_to)
     seen: Numbers = records["seq"] <= (caps[threads] if len(caps) else 0)
     pages = np.flatnonzero(seen & (records["page"] > 0))
     if len(pages):
-        old = _superseded(index, pages, scope)
+        old = _find_superseded(index, pages, scope)
         seen[[] if scope.versions else old] = False
     seen &= records["kind"] > ENDED
     for at, thread in enumerate(index.threads):
@@ -226,12 +232,12 @@ def _seen(index: Index, scope: Scope) -> Numbers:
     return seen
 
 
-def _superseded(index: Index, pages: Numbers, scope: Scope) -> Numbers:
-    """Of versions of pages and their ends those that another one follows."""
+def _find_superseded(index: Index, pages: Numbers, scope: SearchScope) -> Numbers:
+    """Find the versions and ends of pages that a later record of the page follows."""
     rows = index.records[pages]
     at = {thread: n for n, thread in enumerate(scope.up_to)}
     depths = np.array([at.get(each, 0) for each in index.threads])[rows["thread"]]
-    # Along a lineage a page goes on in its forks; elsewhere each thread has its own.
+    # Along a lineage a page goes on in its forks; else each thread has its own page.
     owners = np.zeros_like(depths) if scope.lineage else depths
     order = np.lexsort((rows["seq"], depths, rows["page"], owners))
     same = rows["page"][order][1:] == rows["page"][order][:-1]
@@ -240,13 +246,13 @@ def _superseded(index: Index, pages: Numbers, scope: Scope) -> Numbers:
     return old
 
 
-def _let_by(index: Index, filters: Filters) -> Numbers:
+def _select_filtered(index: Index, filters: Filters) -> Numbers:
     records = index.records
     let: Numbers = np.ones(len(records), bool)
     if filters.roles:
         codes = [ROLES.index(each) for each in sorted(filters.roles)]
         let &= np.isin(records["role"], codes)
-    names = named(index.names)
+    names = number_names(index.names)
     for column, wanted in (("kind", filters.kinds), ("type", filters.types)):
         if wanted:
             codes = [names.get(each, len(names)) for each in sorted(wanted)]
@@ -261,46 +267,50 @@ def _let_by(index: Index, filters: Filters) -> Numbers:
     return let
 
 
-def _chosen(index: Index, query: SearchQuery, ranged: Numbers) -> list[str]:
-    """The terms that count, of many the rarest.
+def _choose_terms(index: Index, query: SearchQuery, ranged: Numbers) -> list[str]:
+    """Choose the terms that count; of many terms, the rarest.
 
-    An identifier counts as a whole, or in parts if it is nowhere.
+    An identifier counts as a whole, or in parts if the whole stands in no record.
     """
     chosen = list[str]()
     for word in query.wanted:
         whole = word.whole
-        if word.parts and not (whole and _term(index, whole, ranged, None).records):
+        if word.parts and not (
+            whole and _count_term(index, whole, ranged, None).records
+        ):
             chosen += word.parts
         else:
             chosen.append(whole)
-    different = [Word(term) for term in dict.fromkeys(chosen)]
-    return [word.whole for word in rarest(index, different, MOST_TERMS)]
+    different = [SearchWord(term) for term in dict.fromkeys(chosen)]
+    return [word.whole for word in select_rarest(index, different, MOST_TERMS)]
 
 
-def _term(index: Index, term: str, ranged: Numbers, stem: terms.Stem | None) -> Term:
-    """How often a term stands in each record; with `stem` its other forms as well."""
+def _count_term(
+    index: Index, term: str, ranged: Numbers, stem: terms.Stem | None
+) -> Term:
+    """Count a term in each record; with `stem` also its other forms."""
     exact, stemmed = np.zeros(len(ranged), np.float32), ""
     for postings in index.parts:
         if (place := postings.find(term)) is not None:
-            _add(exact, postings, place, 1)
+            _add_counts(exact, postings, place, 1)
             stemmed = postings.stems[place]
     weighed = exact
     if stem is not None and term.isalpha():
-        # To make one takes longer than all else that is done for a word.
+        # Making a stem takes longer than all other work for a word.
         weighed, stemmed = exact.copy(), stemmed or stem(term)
         for postings in index.parts:
-            for word in _forms(postings, stemmed):
+            for word in _iter_forms(postings, stemmed):
                 if postings.words[word] != term:
-                    _add(weighed, postings, word, STEM_WEIGHT)
+                    _add_counts(weighed, postings, word, STEM_WEIGHT)
     weighed = np.where(ranged, weighed, 0)
     records = int(np.count_nonzero(weighed))
     return Term(term=term, weighed=weighed, exact=exact > 0, records=records)
 
 
-def _spelled(found: Sequence[Term], query: SearchQuery) -> list[Term]:
-    """The same, pairs of letters only where all of a word stand, if they do anywhere.
+def _restrict_pairs(found: Sequence[Term], query: SearchQuery) -> list[Term]:
+    """Count pairs of letters only where a whole spelled word stands, if any does.
 
-    A pair that is of no such word counts wherever it stands.
+    A pair that belongs to no such word counts wherever it stands.
     """
     weighed = {each.term: each.weighed for each in found}
     kept = dict[str, Numbers]()
@@ -310,29 +320,30 @@ def _spelled(found: Sequence[Term], query: SearchQuery) -> list[Term]:
         for part in parts if np.any(every) else ():
             kept[part] = kept.get(part, False) | every
     return [
-        _only(each, kept[each.term]) if each.term in kept else each for each in found
+        _restrict_term(each, kept[each.term]) if each.term in kept else each
+        for each in found
     ]
 
 
-def _only(term: Term, let: Numbers) -> Term:
+def _restrict_term(term: Term, let: Numbers) -> Term:
     weighed = np.where(let, term.weighed, 0)
     return replace(term, weighed=weighed, records=int(np.count_nonzero(weighed)))
 
 
-def _dates(index: Index, words: Sequence[str], ranged: Numbers) -> list[Term]:
-    """Those of the words that are of a record's day, each beside that of the texts."""
+def _count_dates(index: Index, words: Sequence[str], ranged: Numbers) -> list[Term]:
+    """Build a further term for each word that stands in the date of records."""
     found = list[Term]()
-    for word in filter(terms.names_date, words):
-        of_date = _term(index, terms.date_term(word), ranged, None)
+    for word in filter(terms.is_date_word, words):
+        of_date = _count_term(index, terms.build_date_term(word), ranged, None)
         if of_date.records:
             found.append(replace(of_date, term=word))
     return found
 
 
-def _forms(postings: Postings, stemmed: str) -> Iterator[int]:
-    """Words of a stem: they begin as it does, but for the last letters of short ones.
+def _iter_forms(postings: Postings, stemmed: str) -> Iterator[int]:
+    """Yield words of a stem: their first letters are those of the stem.
 
-    The words are sorted, so only those that begin like it are looked at.
+    The words are sorted, so only words with the stem's first 2 to 4 letters are read.
     """
     beginning = stemmed[: max(2, min(len(stemmed) - 1, 4))]
     first = bisect_left(postings.words, beginning)
@@ -343,18 +354,18 @@ def _forms(postings: Postings, stemmed: str) -> Iterator[int]:
             yield at
 
 
-def _add(into: Numbers, postings: Postings, word: int, weight: float) -> None:
+def _add_counts(into: Numbers, postings: Postings, word: int, weight: float) -> None:
     start, end = postings.starts[word], postings.starts[word + 1]
     into[postings.records[start:end]] += postings.counts[start:end] * weight
 
 
-def _counted(
+def _split_counted(
     found: Sequence[Term], *, total: int
 ) -> tuple[list[tuple[Term, float]], list[CutTerm]]:
-    """The terms that count, with their idf; and those that are cut."""
+    """Return the terms that count, with their idf, and the terms that do not."""
     there = [term for term in found if term.records]
     telling = [term for term in there if term.term not in terms.STOP] or there
-    counted = [(term, _idf(term.records, total)) for term in telling]
+    counted = [(term, _compute_idf(term.records, total)) for term in telling]
     words = {term.term for term in telling}
     cut = [
         CutTerm(term.term, "stop" if term.records else "absent", term.records)
@@ -364,22 +375,22 @@ def _counted(
     return counted, cut
 
 
-def _idf(records: int, total: int) -> float:
+def _compute_idf(records: int, total: int) -> float:
     return float(np.log1p((total - records + 0.5) / (records + 0.5)))
 
 
-def _scores(
+def _compute_scores(
     index: Index,
     counted: Sequence[tuple[Term, float]],
     ranged: Numbers,
     seen: Numbers,
 ) -> tuple[Numbers, Numbers]:
-    """Return by record what its own words score, and that with its neighbourhood's."""
+    """Return each record's score of its own words, and that with its neighbours."""
     lengths = index.records["length"].astype(np.float64)
     ranging = lengths[ranged]
     mean = float(ranging.mean()) if len(ranging) else 1.0
     norm = K1 * (1 - B + B * lengths / (mean or 1.0))
-    messages, shares = _neighbours(index, seen)
+    messages, shares = _list_neighbours(index, seen)
     alone, around = np.zeros(len(ranged)), np.zeros(len(messages))
     for term, idf in counted:
         own = np.zeros(len(ranged))
@@ -398,9 +409,9 @@ def _scores(
     return alone, np.where(ranged, scores, 0)
 
 
-def _neighbours(index: Index, seen: Numbers) -> tuple[Numbers, list[Numbers]]:
-    """Return the messages in their order, and what those 1, 2, 3 further on share."""
-    records, kinds = index.records, named(index.names)
+def _list_neighbours(index: Index, seen: Numbers) -> tuple[Numbers, list[Numbers]]:
+    """Return the messages in order, and the shares of messages 1, 2 and 3 away."""
+    records, kinds = index.records, number_names(index.names)
     there = np.flatnonzero(seen & (records["kind"] == kinds.get(MESSAGE, ENDED)))
     place = records["thread"][there].astype(np.int64) << 40 | records["seq"][there]
     messages = there[np.argsort(place, kind="stable")]
@@ -415,7 +426,7 @@ def _neighbours(index: Index, seen: Numbers) -> tuple[Numbers, list[Numbers]]:
     return messages, shares
 
 
-def _ordered(
+def _sort_places(
     index: Index,
     places: Numbers,
     scores: Numbers,
@@ -424,7 +435,7 @@ def _ordered(
     *,
     most: int,
 ) -> Numbers:
-    """The first `most` of these in order."""
+    """Return the first `most` places in order."""
     records = index.records
     time, seq = records["time"][places], records["seq"][places]
     key = {"best": -scores[places], "first": time, "newest": -time}[order]

@@ -1,7 +1,7 @@
-"""Segments: the terms of records, as arrays that are stored, joined and searched. Pure.
+"""Segments: terms of records as arrays that are stored, joined and searched. Pure.
 
-A record is a row of `RECORD`. Postings say by word, sorted, in which records it stands
-and how often; a word comes with its stem, so that none has to be made when searching.
+A record is a row of `RECORD`. Postings list, by sorted word, the records with the word
+and its frequency. Each word comes with its stem, so that a search makes no stems.
 """
 
 from __future__ import annotations
@@ -17,14 +17,14 @@ from typing import Any, Final, NamedTuple
 from memoryhub.kernel.search import terms
 from memoryhub.kernel.search.arrays import Numbers, Records, np
 
-#: Kinds of what is found by nobody, and only ends what was said before: a page that was
-#: deleted, records that a fork has erased of what it inherits.
+#: Kinds of records that nobody finds, and that only end earlier records: a deleted
+#: page, and inherited records that a fork has erased.
 DELETED, ERASED = "~deleted", "~erased"
-#: Names that each segment has, in its first places.
+#: Names of each segment, in its first places.
 _NAMES: Final = ("", DELETED, ERASED)
-#: Of kinds up to here nothing is found.
+#: Last of the kinds that no search finds.
 ENDED: Final = len(_NAMES) - 1
-#: The kind of what was said.
+#: Kind of the messages of a thread.
 MESSAGE: Final = "message"
 ROLES: Final = ("", "user", "assistant", "tool", "system")
 
@@ -34,7 +34,7 @@ RECORD: Final = [
     #: Microseconds since 1970.
     ("time", "<i8"),
     ("turn", "<i4"),
-    #: Words in it; an identifier has as many as it has parts.
+    #: Number of words; an identifier counts as many words as it has parts.
     ("length", "<u4"),
     #: Places in the names.
     ("kind", "<u4"),
@@ -48,8 +48,8 @@ _HEAD = struct.Struct("<I")
 _MOST_OFTEN = 255
 
 
-class Record(NamedTuple):
-    """What is to be found, with its text."""
+class SearchRecord(NamedTuple):
+    """A searchable record with its text."""
 
     seq: int
     #: Microseconds since 1970.
@@ -60,37 +60,37 @@ class Record(NamedTuple):
     type: str
     page: str
     text: str
-    #: Who sent it, by the name in its thread.
+    #: Sender of the message, by its name in the thread.
     sender: str = ""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Postings:
-    """By word: the records that it stands in, ascending, and how often."""
+    """The records of each word, ascending, with the word's frequency."""
 
-    #: Sorted.
+    #: Sorted words.
     words: tuple[str, ...]
-    #: Of each word.
+    #: Stem of each word.
     stems: tuple[str, ...]
-    #: Of word n: from starts[n] to starts[n + 1].
+    #: Start of each word: word n has the entries from starts[n] to starts[n + 1].
     starts: Numbers
     records: Numbers
     counts: Numbers
 
     @property
     def size(self) -> int:
-        """Bytes that it takes, nearly."""
+        """Approximate size in bytes."""
         words = sum(map(len, self.words)) + 120 * len(self.words)
         arrays = (self.starts, self.records, self.counts)
         return words + sum(each.nbytes for each in arrays)
 
     def find(self, word: str) -> int | None:
-        """Return the number of a word; None if it is none of these."""
+        """Return the number of a word; None if the postings do not hold the word."""
         at = bisect_left(self.words, word)
         return at if at < len(self.words) and self.words[at] == word else None
 
-    def moved(self, by: int) -> Postings:
-        """With all records so many places further on, and arrays of its own."""
+    def shift_records(self, by: int) -> Postings:
+        """Return a copy with all record numbers raised by `by`."""
         return Postings(
             words=self.words,
             stems=self.stems,
@@ -101,63 +101,65 @@ class Postings:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Segment:
+class IndexSegment:
     """Records of a run of a thread, and their postings."""
 
     records: Records
-    #: Of kinds, types and pages; the first is empty.
+    #: Names of kinds, types and pages; the first is empty.
     names: tuple[str, ...]
     postings: Postings
 
 
-def build(found: Iterable[Record], stem: terms.Stem | None = None) -> Segment:
-    """Make a segment of records in the order of their seqs. Linear in their texts.
+def build(
+    found: Iterable[SearchRecord], stem: terms.Stem | None = None
+) -> IndexSegment:
+    """Build a segment of records in the order of their seqs. Linear in their texts.
 
-    Words are stemmed by what is given, or all of them anew.
+    `stem` stems the words; without it a new stemmer does.
     """
-    rows, names = list[tuple[Any, ...]](), named()
+    rows, names = list[tuple[Any, ...]](), number_names()
     places: dict[str, list[int]] = {}
     often: dict[str, list[int]] = {}
     for at, record in enumerate(found):
-        words, dates = terms.terms_of(record.text), list[str]()
+        words, dates = terms.list_terms(record.text), list[str]()
         if record.text:
-            words += terms.terms_of(record.sender)
-            dates = terms.date_terms(record.time)
+            words += terms.list_terms(record.sender)
+            dates = terms.build_date_terms(record.time)
         for word, count in Counter([*words, *dates]).items():
             places.setdefault(word, []).append(at)
             often.setdefault(word, []).append(min(count, _MOST_OFTEN))
-        length = sum(not terms.joins(word) for word in words) + len(dates)
+        length = sum(not terms.has_joined_parts(word) for word in words) + len(dates)
         called = (record.kind, record.type, record.page)
         at_names = [names.setdefault(name, len(names)) for name in called]
         role = ROLES.index(record.role)
         rows.append((record.seq, record.time, record.turn, length, *at_names, 0, role))
-    words, stem = sorted(places), stem or terms.stemmer()
+    words, stem = sorted(places), stem or terms.build_stemmer()
     lengths = [len(places[word]) for word in words]
-    return Segment(
+    return IndexSegment(
         records=np.array(rows, RECORD),
         names=tuple(names),
         postings=Postings(
             words=tuple(words),
             stems=tuple(map(stem, words)),
-            starts=_starts(np.array(lengths, "<u4")),
+            starts=_build_starts(np.array(lengths, "<u4")),
             records=np.array([n for word in words for n in places[word]], "<u4"),
             counts=np.array([n for word in words for n in often[word]], "u1"),
         ),
     )
 
 
-def merged(parts: Sequence[Postings]) -> Postings:
-    """Join postings whose records follow those of the part before. Linear."""
+def merge_postings(parts: Sequence[Postings]) -> Postings:
+    """Join postings; a part's records follow the records of the part before. Linear."""
     if len(parts) == 1:
         return parts[0]
-    stems = dict(_stemmed(parts))
+    stems = dict(_iter_stems(parts))
     words = tuple(sorted(stems))
     at = {word: n for n, word in enumerate(words)}
     places = [np.array([at[w] for w in part.words], np.int64) for part in parts]
     lengths = np.zeros(len(words), np.int64)
     for part, ids in zip(parts, places, strict=True):
         lengths[ids] += np.diff(part.starts)
-    starts = _starts(lengths)
+    starts = _build_starts(lengths)
     records = np.empty(int(starts[-1]), "<u4")
     counts = np.empty(len(records), "u1")
     free = starts[:-1].astype(np.int64)
@@ -176,29 +178,32 @@ def merged(parts: Sequence[Postings]) -> Postings:
     )
 
 
-def _stemmed(parts: Sequence[Postings]) -> Iterator[tuple[str, str]]:
+def _iter_stems(parts: Sequence[Postings]) -> Iterator[tuple[str, str]]:
     for part in parts:
         yield from zip(part.words, part.stems, strict=True)
 
 
-def joined(parts: Sequence[Segment]) -> Segment:
+def join_segments(parts: Sequence[IndexSegment]) -> IndexSegment:
     """Join segments of one thread, oldest first."""
-    names = named()
-    records = np.concatenate([renamed(part, names) for part in parts])
+    names = number_names()
+    records = np.concatenate([renumber_names(part, names) for part in parts])
     before = np.cumsum([0, *(len(part.records) for part in parts)])
     moved = [
-        part.postings.moved(int(n)) for part, n in zip(parts, before, strict=False)
+        part.postings.shift_records(int(n))
+        for part, n in zip(parts, before, strict=False)
     ]
-    return Segment(records=records, names=tuple(names), postings=merged(moved))
+    return IndexSegment(
+        records=records, names=tuple(names), postings=merge_postings(moved)
+    )
 
 
-def named(names: Sequence[str] = _NAMES) -> dict[str, int]:
+def number_names(names: Sequence[str] = _NAMES) -> dict[str, int]:
     """Return the places of names."""
     return {name: at for at, name in enumerate(names)}
 
 
-def renamed(part: Segment, names: dict[str, int]) -> Records:
-    """Return its records with names of these, to which it adds its own."""
+def renumber_names(part: IndexSegment, names: dict[str, int]) -> Records:
+    """Return a segment's records with places in `names`; missing names are added."""
     places = [names.setdefault(name, len(names)) for name in part.names]
     lookup, records = np.array(places, "<u4"), part.records.copy()
     for column in ("kind", "type", "page"):
@@ -206,8 +211,8 @@ def renamed(part: Segment, names: dict[str, int]) -> Records:
     return records
 
 
-def to_bytes(segment: Segment) -> bytes:
-    """Return the form in which a segment is sealed."""
+def to_bytes(segment: IndexSegment) -> bytes:
+    """Convert a segment to the bytes that are sealed."""
     postings = segment.postings
     lengths = np.diff(postings.starts).astype("<u4")
     pairs = zip(postings.words, postings.stems, strict=True)
@@ -226,8 +231,8 @@ def to_bytes(segment: Segment) -> bytes:
     return b"".join((_HEAD.pack(len(head)), head, *(each.tobytes() for each in parts)))
 
 
-def from_bytes(plain: bytes) -> Segment | None:
-    """Read what `to_bytes` made; None for one of other terms."""
+def from_bytes(plain: bytes) -> IndexSegment | None:
+    """Convert bytes of `to_bytes` to a segment; None for another version of terms."""
     (size,) = _HEAD.unpack_from(plain)
     at = _HEAD.size + size
     head = json.loads(plain[_HEAD.size : at])
@@ -237,10 +242,10 @@ def from_bytes(plain: bytes) -> Segment | None:
     records = np.frombuffer(plain, RECORD, head["records"], at)
     at += records.nbytes
     lengths = np.frombuffer(plain, "<u4", len(words), at)
-    starts = _starts(lengths)
+    starts = _build_starts(lengths)
     found = np.frombuffer(plain, "<u4", int(starts[-1]), at + lengths.nbytes)
     at += lengths.nbytes + found.nbytes
-    return Segment(
+    return IndexSegment(
         records=records,
         names=tuple(head["names"]),
         postings=Postings(
@@ -253,5 +258,5 @@ def from_bytes(plain: bytes) -> Segment | None:
     )
 
 
-def _starts(lengths: Numbers) -> Numbers:
+def _build_starts(lengths: Numbers) -> Numbers:
     return np.concatenate([[0], np.cumsum(lengths)]).astype("<u4")

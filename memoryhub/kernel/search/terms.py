@@ -1,7 +1,7 @@
-"""Terms: what texts and queries are compared by. Pure, linear.
+"""Terms: the units by which texts and queries are compared. Pure, linear.
 
 Runs of letters and digits, folded (NFKC, casefold, no accents); an identifier whole and
-in its parts; of scripts without spaces overlapping pairs of characters.
+in its parts; in scripts without spaces overlapping pairs of characters.
 """
 
 from __future__ import annotations
@@ -14,10 +14,11 @@ from typing import NamedTuple
 
 import Stemmer
 
-#: Bumped when the same record would have other terms or numbers. Segments of before are
-#: no longer read; a migration deletes them, so that the worker writes them anew.
+#: Raised when the same record would get other terms or numbers. Segments of older
+#: versions are no longer read; a migration deletes them, so that the worker writes new
+#: ones.
 VERSION = 5
-#: What is longer is no word that anybody types.
+#: Most characters of a term: nobody types a longer word.
 LONGEST = 128
 
 #: Letters and digits, with the marks that some scripts write between them.
@@ -40,11 +41,11 @@ _PAIRED = re.compile(
 )
 _UNSPACED_LETTER = re.compile(f"[{_UNSPACED}]")
 _ACCENT = re.compile(f"[{_ACCENTS}]+")
-#: Letters whose accent is part of them.
+#: Letters with an inseparable accent.
 _PLAIN = str.maketrans(
     {"æ": "ae", "œ": "oe", "ø": "o", "ł": "l", "đ": "d", "ħ": "h", "ı": "i"}
 )
-#: English words that say nothing by themselves, and what an apostrophe leaves of them.
+#: English words without meaning of their own, and the rests after an apostrophe.
 _STOP = """a an and are as at be been but by can could did do does for from had has have
 he her his how i if in into is it its me my no not of on or our she should so than that
 the their them then there these they this to us was we were what when where which who
@@ -59,10 +60,10 @@ STOP = frozenset(re.findall("[a-z]+", _STOP))
 Stem = Callable[[str], str]
 
 
-class Word(NamedTuple):
+class SearchWord(NamedTuple):
     """A run of letters and digits: as a whole, and its parts if it has any.
 
-    What has no spaces between its words has parts only.
+    A run of a script without spaces has parts only.
     """
 
     whole: str
@@ -74,73 +75,75 @@ class Word(NamedTuple):
 
     @property
     def spoken(self) -> tuple[str, ...]:
-        """Return it word by word."""
+        """Return the parts, or the whole if there are none."""
         return self.parts or (self.whole,)
 
     @property
     def is_spelled(self) -> bool:
-        """Tell whether pairs of letters spell it, which say little one by one."""
+        """Return whether the word is only pairs of letters, which say little alone."""
         return not self.whole and any(map(_UNSPACED_LETTER.match, self.parts))
 
 
-class Run(NamedTuple):
-    """A word, and where it stands in its text."""
+class WordRun(NamedTuple):
+    """A word, and its place in its text."""
 
     start: int
     end: int
-    word: Word
+    word: SearchWord
 
 
-def terms_of(text: str) -> list[str]:
+def list_terms(text: str) -> list[str]:
     """Return the terms of a text in order, repeats included."""
     if not text.isascii():
-        return [term for run in runs(text) for term in run.word.terms]
+        return [term for run in iter_runs(text) for term in run.word.terms]
     found = list[str]()
     for whole in _ASCII_RUN.findall(text.lower()):
         if len(whole) <= LONGEST:
             found.append(whole)
         if not whole.isalnum():
-            found += (part for part in _ASCII_PARTS.findall(whole) if _fits(part))
+            found += (
+                part for part in _ASCII_PARTS.findall(whole) if _is_short_enough(part)
+            )
     return found
 
 
-def date_terms(time: int) -> list[str]:
+def build_date_terms(time: int) -> list[str]:
     """Return the terms of a day, of microseconds since 1970: `monday 8 may 2023`.
 
-    They are none of a text's: a number that every record has as its day says as much
-    as before where a text has it.
+    Date terms differ from the terms of texts. So a number in a text keeps its rarity,
+    though every record has such a number as its day.
     """
     day = _EPOCH + timedelta(microseconds=time)
     words = _DAYS[day.weekday()], str(day.day), _MONTHS[day.month - 1], str(day.year)
-    return [*map(date_term, words)]
+    return [*map(build_date_term, words)]
 
 
-def date_term(word: str) -> str:
-    """Return a word as a term of dates. No word begins so."""
+def build_date_term(word: str) -> str:
+    """Return a word as a term of dates, with a prefix that no word has."""
     return "@" + word
 
 
-def names_date(word: str) -> bool:
+def is_date_word(word: str) -> bool:
     """Return whether a word can be of a date."""
     return word.isdecimal() or word in _DAYS or word in _MONTHS
 
 
-def runs(text: str, initials: Collection[str] = ()) -> Iterator[Run]:
-    """Yield the runs of a text that have terms, with their places in it.
+def iter_runs(text: str, initials: Collection[str] = ()) -> Iterator[WordRun]:
+    """Yield the runs of a text that have terms, with their places.
 
-    With `initials` words that begin otherwise may be left out.
+    With `initials`, words with another first letter may be left out.
     """
     if text.isascii():
         yield from _iter_ascii_runs(text.lower(), initials)
         return
     for found in _RUN.finditer(text):
-        word = _word(found.group())
+        word = _build_word(found.group())
         if word.whole or word.parts:
-            yield Run(found.start(), found.end(), word)
+            yield WordRun(found.start(), found.end(), word)
 
 
 def fold(text: str) -> str:
-    """Return a text without what tells its letters' case, width or accents."""
+    """Return a text without differences of case, width or accents."""
     if text.isascii():
         return text.lower()
     text = unicodedata.normalize("NFKC", text).casefold()
@@ -148,54 +151,61 @@ def fold(text: str) -> str:
     return unicodedata.normalize("NFC", text.translate(_PLAIN))
 
 
-def joins(term: str) -> bool:
+def has_joined_parts(term: str) -> bool:
     """Return whether a term is an identifier that has parts."""
     return _JOINED.search(term) is not None
 
 
-def stemmer() -> Stem:
-    """Return what stems English words; one for each thread that does.
+def build_stemmer() -> Stem:
+    """Return a stemmer of English words; each thread of the process needs its own.
 
-    It keeps no cache: words of subjects must not outlive what they were read for.
+    The stemmer keeps no cache: words of subjects must not outlive their use.
     """
     stem: Stem = Stemmer.Stemmer("english", 0).stemWord
 
-    def stemmed(word: str) -> str:
+    def stem_word(word: str) -> str:
         return stem(word) if word.isascii() and word.isalpha() else word
 
-    return stemmed
+    return stem_word
 
 
-def _iter_ascii_runs(text: str, initials: Collection[str]) -> Iterator[Run]:
-    """Yield the runs of a folded text in half the time that others take."""
+def _iter_ascii_runs(text: str, initials: Collection[str]) -> Iterator[WordRun]:
+    """Yield the runs of a folded ASCII text in half the time of other texts."""
     for found in _ASCII_RUN.finditer(text):
         whole = found.group()
         if initials and whole[0] not in initials and whole.isalnum():
             continue
         parts: tuple[str, ...] = ()
         if not whole.isalnum():
-            parts = tuple(part for part in _ASCII_PARTS.findall(whole) if _fits(part))
-        if _fits(whole) or parts:
-            word = Word(whole if _fits(whole) else "", parts)
-            yield Run(found.start(), found.end(), word)
+            parts = tuple(
+                part for part in _ASCII_PARTS.findall(whole) if _is_short_enough(part)
+            )
+        if _is_short_enough(whole) or parts:
+            word = SearchWord(whole if _is_short_enough(whole) else "", parts)
+            yield WordRun(found.start(), found.end(), word)
 
 
-def _word(run: str) -> Word:
+def _build_word(run: str) -> SearchWord:
     whole = fold(run)
     split = _PARTS.findall(whole)
     paired = _PAIRED.search(whole) is not None
-    parts = tuple(part for each in split for part in _of_part(each) if _fits(part))
-    if paired or not _fits(whole):
-        return Word("", parts)
-    return Word(whole) if split == [whole] else Word(whole, parts)
+    parts = tuple(
+        part
+        for each in split
+        for part in _iter_part_terms(each)
+        if _is_short_enough(part)
+    )
+    if paired or not _is_short_enough(whole):
+        return SearchWord("", parts)
+    return SearchWord(whole) if split == [whole] else SearchWord(whole, parts)
 
 
-def _fits(term: str) -> bool:
+def _is_short_enough(term: str) -> bool:
     return len(term) <= LONGEST
 
 
-def _of_part(part: str) -> Iterator[str]:
-    """A word as it is; what has no spaces between words in pairs."""
+def _iter_part_terms(part: str) -> Iterator[str]:
+    """Yield a word as it is; a text without spaces in pairs of characters."""
     end = 0
     for found in _PAIRED.finditer(part):
         if end < found.start():

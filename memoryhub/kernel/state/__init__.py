@@ -1,1 +1,1 @@
-"""What events are and what they fold to."""
+"""Events, and the state of a thread that they fold to."""

@@ -1,8 +1,8 @@
-"""What all event bodies are made of: pydantic, frozen, strict.
+"""Base class and field types of event bodies: pydantic, frozen, strict.
 
-A body stands in the clear. Each of its fields says by its type what may stand there: a
-name, a closed word, an id, what is `Ours`, or what a client chose within bounds that
-tell nothing of a person. A test looks through all of them.
+A body is stored unencrypted. The type of each field says what the field may hold: a
+name, a closed word, an id, a `ServerMade` value, or a value that a client chose within
+bounds that tell nothing of a person. A test looks through all event bodies.
 """
 
 from __future__ import annotations
@@ -12,49 +12,49 @@ from typing import Annotated, Any, ClassVar, NamedTuple
 
 from pydantic import AfterValidator, BaseModel, ConfigDict, Field
 
-from memoryhub.kernel.text.padding import padded
+from memoryhub.kernel.text.padding import pad_size
 
-#: Numbers that a client chooses have seven digits, or are ten million.
-MOST = 10_000_000
+#: Largest number that a client may choose; at most seven digits, or ten million.
+MAX_NUMBER = 10_000_000
 _MIB = 1_048_576
 
 
-class Ours:
-    """Marks what we made, counted or took from our clock."""
+class ServerMade:
+    """Mark of a field whose value the server made, counted or took from its clock."""
 
 
-class Chosen:
-    """Marks what a client chose, within its bounds."""
+class ClientChosen:
+    """Mark of a field whose value a client chose within the field's bounds."""
 
 
-def whole_mib(number: int) -> int:
+def check_whole_mib(number: int) -> int:
     """Check that a number is small, or of whole MiB. Raises ValueError."""
-    if number > MOST and number % _MIB:
+    if number > MAX_NUMBER and number % _MIB:
         raise ValueError("beyond ten million only whole MiB")
     return number
 
 
-Count = Annotated[int, Ours()]
-#: Bytes of what is sealed: as many as its step has, whoever forgot to round.
-Size = Annotated[int, AfterValidator(padded), Ours()]
-Figure = Annotated[float, Ours()]
-Flag = Annotated[bool, Ours()]
-Instant = Annotated[datetime, Ours()]
-#: A digest, a version, a word of ours.
-Token = Annotated[str, Ours()]
-#: Places and parts of them, in lists that differ in kind.
-Parts = Annotated[list[Any], Ours()]
+Count = Annotated[int, ServerMade()]
+#: Bytes of a sealed content, padded to the step of its size.
+Size = Annotated[int, AfterValidator(pad_size), ServerMade()]
+Figure = Annotated[float, ServerMade()]
+Flag = Annotated[bool, ServerMade()]
+Instant = Annotated[datetime, ServerMade()]
+#: A digest, a version, or a word of the server's vocabulary.
+Token = Annotated[str, ServerMade()]
+#: Places and parts of texts, in lists of mixed element types.
+Parts = Annotated[list[Any], ServerMade()]
 
-Number = Annotated[int, Field(ge=-MOST, le=MOST), Chosen()]
-#: Above ten million in whole MiB.
-Bytes = Annotated[int, AfterValidator(whole_mib), Chosen()]
+Number = Annotated[int, Field(ge=-MAX_NUMBER, le=MAX_NUMBER), ClientChosen()]
+#: Number of bytes that a client chooses; above ten million in whole MiB.
+Bytes = Annotated[int, AfterValidator(check_whole_mib), ClientChosen()]
 #: A time to live; a year at most.
-Seconds = Annotated[int, Field(ge=0, le=31_536_000), Chosen()]
+Seconds = Annotated[int, Field(ge=0, le=31_536_000), ClientChosen()]
 #: A share of four decimals; an importance has two.
-Share = Annotated[float, Chosen()]
-Switch = Annotated[bool, Chosen()]
-#: A whole second, by which values are swept.
-Until = Annotated[datetime, Chosen()]
+Share = Annotated[float, ClientChosen()]
+Switch = Annotated[bool, ClientChosen()]
+#: Instant in whole seconds after which a value is swept.
+Until = Annotated[datetime, ClientChosen()]
 
 
 class Body(BaseModel):
@@ -63,34 +63,34 @@ class Body(BaseModel):
     )
 
 
-class Searched(NamedTuple):
-    """What of an event's payload is searched, and as records of which kind."""
+class SearchSpec(NamedTuple):
+    """Members of a payload that are searched, and the kind of their records."""
 
     kind: str
     #: Members of the payload, in order; None: all of it.
     members: tuple[str, ...] | None = None
-    #: They make one line.
+    #: The members make one line.
     sentence: bool = False
 
 
-class Event(Body):
-    """Base of all events; `sealed` ones carry a payload."""
+class EventBody(Body):
+    """Base of all events; an event that is `sealed` carries a payload."""
 
     event_type: ClassVar[str]
     sealed: ClassVar[bool] = False
-    #: What is sealed comes again lawfully, though it was erased before: it is said anew
-    #: each time, or we made it of what is there.
+    #: Sealed content may lawfully return after its erasure: somebody says the content
+    #: anew each time, or the server made the content from texts that are there.
     recurs: ClassVar[bool] = False
-    #: An agent sends it over and over, whatever was erased: erasing it keeps nothing
-    #: out, but what was erased elsewhere does not come back in it.
+    #: An agent sends the content over and over. Its erasure blocks no later copy, but
+    #: a value that was erased elsewhere does not come back in the content.
     resent: ClassVar[bool] = False
-    #: None: nobody finds it by its words.
-    searched: ClassVar[Searched | None] = None
-    #: Members of what is sealed that make one value, which stays out once it is erased,
-    #: however short; each alone may come again.
+    #: None: a search does not look at the payload.
+    searched: ClassVar[SearchSpec | None] = None
+    #: Payload members that make one value. Once erased, the value as a whole may not
+    #: come back, however short; each member alone may.
     together: ClassVar[tuple[str, ...]] = ()
 
     @property
-    def recurring(self) -> bool:
-        """Whether what this one has sealed recurs, whatever others of its type do."""
+    def is_recurring(self) -> bool:
+        """Whether the sealed content of this event recurs, its type aside."""
         return self.recurs

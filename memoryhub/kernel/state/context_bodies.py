@@ -1,4 +1,4 @@
-"""Bodies of what a request was made of. Pydantic, frozen, strict."""
+"""Event bodies of the parts of a packed request. Pydantic, frozen, strict."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ class SectionBody(Body):
     name: Token
     bytes: Size
     tokens: Count
-    #: As `contexts.Ref` has them, but how much of a text is shown: that is sealed.
+    #: As in `contexts.Ref`, except how much of a text is shown, which is sealed.
     refs: list[Parts]
 
 
@@ -29,7 +29,7 @@ class OfferedBody(Body):
 
 
 class MarkBody(Body):
-    """What of a text no longer holds: `contexts.Mark`."""
+    """Claims of a text that no longer hold: `contexts.Mark`."""
 
     #: The subject's home thread.
     thread: Token
@@ -39,31 +39,31 @@ class MarkBody(Body):
 
 
 class LogMarksBody(Body):
-    """Marks of a slot that the log tells of: `contexts.SlotMarks`."""
+    """Marks of a slot that the log covers: `contexts.SlotMarks`."""
 
     slot: Count
     marks: list[MarkBody]
 
 
 class RecalledBody(Body):
-    """A text that a turn brought along: how it was found, and its page."""
+    """A text that a turn recalled: how the text was found, and its page."""
 
     source: Token
-    #: In the thread's own history; None of another thread's.
+    #: Page in the thread's own history; None for a text of another thread.
     page_id: Name | None = None
-    #: None: all of it holds, as far as is known.
+    #: None: the whole text holds, as far as is known.
     marks: list[MarkBody] | None = None
 
 
 class RecallBody(Body):
-    """What a turn brought along: `contexts.Recall`."""
+    """Texts that a turn recalled: `contexts.Recall`."""
 
     turn: Count
     texts: list[RecalledBody]
 
 
 class ManifestBody(Body):
-    """What the manifest said: `contexts.Manifest`, but for the thread's name."""
+    """Contents of the manifest: `contexts.Manifest`, but for the thread's name."""
 
     turn: Count
     mapped: Count
@@ -71,5 +71,5 @@ class ManifestBody(Body):
     policies: list[Flag | Count]
     rows: list[OfferedBody]
     omitted: Count
-    #: Hints have words that tell a page from others.
+    #: Whether hints have words that tell a page from others.
     telling: Flag = False

@@ -1,6 +1,6 @@
-"""Event bodies of erasing: what was forgotten, by whose order, in place of what it was.
+"""Event bodies of erasing: tombstones that name the erasure and its records.
 
-Written by the eraser alone. Neither has a payload, so no key is needed for them.
+Only the eraser writes these events. No tombstone has a payload, so none needs a key.
 """
 
 from __future__ import annotations
@@ -8,7 +8,7 @@ from __future__ import annotations
 from typing import Literal, get_args
 from uuid import UUID
 
-from memoryhub.kernel.state.bodies import Body, Count, Event
+from memoryhub.kernel.state.bodies import Body, Count, EventBody
 from memoryhub.kernel.state.page_events import EntryBody
 from memoryhub.kernel.text.names import Name
 
@@ -31,33 +31,33 @@ Range = tuple[UUID, Count, Count]
 
 
 class ErasedPage(Body):
-    """A live page some text of which is erased; FULL among them: the page goes."""
+    """A live page that loses a text; the page goes if it loses FULL."""
 
     page_id: Name
-    #: As it stays, without what was erased; of a page that goes, as it was.
+    #: Remaining entry, without erased texts; of a page that goes, the former entry.
     entry: EntryBody
 
 
-class ThreadErased(Event):
-    """All of the thread is erased. Its last event."""
+class ThreadErased(EventBody):
+    """The whole thread is erased. The last event of a thread."""
 
     event_type = "thread.erased"
 
     erasure: UUID
     reason: Reason
-    #: Events that stand before it.
+    #: Number of events before this event.
     records: Count
 
 
-class RecordsErased(Event):
-    """Records of the thread, or of what it inherits, are erased."""
+class RecordsErased(EventBody):
+    """Records of the thread, or inherited records, are erased."""
 
     event_type = "records.erased"
 
     erasure: UUID
     reason: Reason
-    #: Of its own and of its ancestors, no further than it inherits them.
+    #: Ranges of the thread and of its ancestors, as far as the thread inherits them.
     ranges: list[Range]
-    #: How many the ranges name.
+    #: Number of records in the ranges.
     records: Count
     pages: list[ErasedPage]

@@ -1,4 +1,4 @@
-"""Erased places: which records some ranges name, as one thread sees them. Pure."""
+"""Erased places: the records that ranges name, as one thread sees them. Pure."""
 
 from __future__ import annotations
 
@@ -8,63 +8,64 @@ from typing import NamedTuple
 from uuid import UUID
 
 from memoryhub.kernel.state.erase_events import Range
-from memoryhub.kernel.state.pages import Entry, LevelEntry
+from memoryhub.kernel.state.pages import LevelEntry, PageEntry
 from memoryhub.kernel.state.state import ThreadState
 
 Spans = tuple[tuple[int, int], ...]
 _START = 1
 
 
-class Erased(NamedTuple):
-    """Asked by place, or by the thread's clock."""
+class ErasedPlaces(NamedTuple):
+    """Erased records, looked up by place or by the thread's clock."""
 
     spans: dict[UUID, Spans]
     clocks: Spans
 
-    def holds(self, thread: UUID, seq: int) -> bool:
-        return _within(self.spans.get(thread, ()), seq)
+    def has_place(self, thread: UUID, seq: int) -> bool:
+        """Return whether the event (thread, seq) is erased."""
+        return _is_within(self.spans.get(thread, ()), seq)
 
-    def at(self, clock: int | None) -> bool:
-        """Return whether the event of that clock is erased; None is no event."""
-        return clock is not None and _within(self.clocks, clock)
+    def has_clock(self, clock: int | None) -> bool:
+        """Return whether the event at a clock is erased; None is no event."""
+        return clock is not None and _is_within(self.clocks, clock)
 
 
-def erased(state: ThreadState, ranges: Iterable[Range]) -> Erased:
-    """Resolve ranges of a thread and of what it inherits."""
-    gone = named(clipped(state, ranges))
+def resolve_ranges(state: ThreadState, ranges: Iterable[Range]) -> ErasedPlaces:
+    """Resolve ranges of a thread and of its ancestors, by place and by clock."""
+    gone = resolve_places(clip_ranges(state, ranges))
     clocks, began = [], 0
-    for thread, up_to in _journals(state):
+    for thread, up_to in _iter_journals(state):
         spans = gone.spans.get(thread, ())
         clocks += [(began + first, began + last) for first, last in spans]
         began += up_to
     return gone._replace(clocks=tuple(clocks))
 
 
-def named(ranges: Iterable[Range]) -> Erased:
-    """Resolve ranges by place alone, whichever thread asks."""
+def resolve_places(ranges: Iterable[Range]) -> ErasedPlaces:
+    """Resolve ranges by place alone, independent of a thread."""
     ordered: dict[UUID, list[tuple[int, int]]] = {}
     for thread, first, last in ranges:
         ordered.setdefault(thread, []).append((first, last))
-    spans = {thread: tuple(joined(each)) for thread, each in ordered.items()}
-    return Erased(spans=spans, clocks=())
+    spans = {thread: tuple(join_spans(each)) for thread, each in ordered.items()}
+    return ErasedPlaces(spans=spans, clocks=())
 
 
-def clipped(state: ThreadState, ranges: Iterable[Range]) -> list[Range]:
-    """Clip the ranges to what the thread holds or inherits.
+def clip_ranges(state: ThreadState, ranges: Iterable[Range]) -> list[Range]:
+    """Clip ranges to the records that the thread holds or inherits.
 
-    Sorted as its clock goes, those that meet joined.
+    The result is sorted by the thread's clock; ranges that meet are joined.
     """
-    gone = named(ranges)
+    gone = resolve_places(ranges)
     found: list[Range] = []
-    for thread, up_to in _journals(state):
+    for thread, up_to in _iter_journals(state):
         wanted = gone.spans.get(thread, ())
         spans = ((max(_START, first), min(last, up_to)) for first, last in wanted)
-        found += [(thread, *span) for span in joined(spans)]
+        found += [(thread, *span) for span in join_spans(spans)]
     return found
 
 
-def joined(spans: Iterable[tuple[int, int]]) -> list[tuple[int, int]]:
-    """Sort spans and join those that touch; empty ones are left out."""
+def join_spans(spans: Iterable[tuple[int, int]]) -> list[tuple[int, int]]:
+    """Sort spans, join spans that touch, and drop empty spans."""
     merged: list[tuple[int, int]] = []
     for first, last in sorted(spans):
         if first > last:
@@ -76,40 +77,42 @@ def joined(spans: Iterable[tuple[int, int]]) -> list[tuple[int, int]]:
     return merged
 
 
-def count(ranges: Iterable[Range]) -> int:
+def count_records(ranges: Iterable[Range]) -> int:
     """Count the records that the ranges name."""
     return sum(last - first + 1 for _, first, last in ranges)
 
 
-def stripped(entry: Entry, gone: Erased) -> Entry | None:
-    """Return the entry without erased texts; None when its FULL is erased."""
-    if _lies_in(entry.full, gone):
+def strip_entry(entry: PageEntry, gone: ErasedPlaces) -> PageEntry | None:
+    """Return a page entry without erased texts; None when its FULL is erased."""
+    if _is_erased(entry.full, gone):
         return None
     hint = entry.hint
-    if hint is not None and gone.holds(hint.thread, hint.seq):
+    if hint is not None and gone.has_place(hint.thread, hint.seq):
         entry = entry._replace(hint=None)
-    if any(_lies_in(level, gone) for level in entry.levels):
-        kept = (None if _lies_in(each, gone) else each for each in entry.levels)
+    if any(_is_erased(level, gone) for level in entry.levels):
+        kept = (None if _is_erased(each, gone) else each for each in entry.levels)
         full, reduced, abstract, reference = kept
         entry = entry._replace(levels=(full, reduced, abstract, reference))
     return entry
 
 
-def _lies_in(level: LevelEntry | None, gone: Erased) -> bool:
-    return level is not None and gone.holds(level.location.thread, level.location.seq)
+def _is_erased(level: LevelEntry | None, gone: ErasedPlaces) -> bool:
+    return level is not None and gone.has_place(
+        level.location.thread, level.location.seq
+    )
 
 
-def _journals(state: ThreadState) -> Iterator[tuple[UUID, int]]:
-    """The journals that the state comes of, oldest first, and how far each counts."""
+def _iter_journals(state: ThreadState) -> Iterator[tuple[UUID, int]]:
+    """Yield (thread, last seq that counts) of the state's journals, oldest first."""
     for part in state.lineage:
         yield part.thread, part.up_to_seq
     yield state.id, state.seq
 
 
-def _within(spans: Spans, number: int) -> bool:
-    place = bisect_right(spans, number, key=_first) - 1
+def _is_within(spans: Spans, number: int) -> bool:
+    place = bisect_right(spans, number, key=_get_first) - 1
     return place >= 0 and number <= spans[place][1]
 
 
-def _first(span: tuple[int, int]) -> int:
+def _get_first(span: tuple[int, int]) -> int:
     return span[0]

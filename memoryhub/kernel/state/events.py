@@ -1,7 +1,7 @@
-"""Event bodies: what the journal says happened. Pydantic, frozen, strict.
+"""Event bodies of threads, slots and imports. Pydantic, frozen, strict.
 
 A body holds ids, names, numbers and closed words, never content; an event that is
-`sealed` has content beside it. Names carry the mark `Name`.
+`sealed` has a payload with its content. Names carry the mark `Name`.
 """
 
 from __future__ import annotations
@@ -15,10 +15,10 @@ from memoryhub.kernel.state.bodies import (
     Body,
     Bytes,
     Count,
-    Event,
+    EventBody,
     Flag,
     Number,
-    Searched,
+    SearchSpec,
     Seconds,
     Size,
     Token,
@@ -27,13 +27,14 @@ from memoryhub.kernel.state.page_events import PlaceBody, SlotPage
 from memoryhub.kernel.state.paging_config import PagingConfig
 from memoryhub.kernel.text.names import Name, NameMark
 
-#: Bumped when kernel code would fold an old event otherwise; the old evolver stays.
+#: Version of the folding. Raise it when code would fold an old event differently, and
+#: keep the old evolver.
 REPLAY_FORMAT = 1
 
 Role = Literal["user", "assistant", "tool", "system"]
 CloseReason = Literal["completed", "failed", "cancelled", "archived"]
 LabelValue = bool | int | float | Name
-#: Whose file a recorded run is from.
+#: Format of the file that a recorded run comes from.
 RunFormat = Literal[
     "runs", "chat", "tuning", "chatgpt", "claude", "claude-code", "codex"
 ]
@@ -41,12 +42,12 @@ RunFormat = Literal[
 
 class Label(Body):
     name: Name
-    #: Blanked as a name is, whatever its type.
+    #: Erasure blanks the value like a name, whatever its type.
     value: Annotated[LabelValue, NameMark()]
 
 
-class Limits(PagingConfig):
-    """What a thread is configured with; absent means the default."""
+class ThreadConfig(PagingConfig):
+    """Configuration of a thread; an absent field means the default."""
 
     max_slots: Number | None = None
     #: Absent: the project's policy holds.
@@ -58,7 +59,7 @@ class Limits(PagingConfig):
     default_ttl_seconds: Seconds | None = None
 
 
-class Scoped(Event):
+class Scoped(EventBody):
     agent_type: Name | None = None
     agent_instance: Name | None = None
     session: Name | None = None
@@ -71,9 +72,9 @@ class ThreadCreated(Scoped):
     event_type = "thread.created"
 
     subject: UUID
-    config: Limits
+    config: ThreadConfig
     replay_format: Count
-    #: It holds what is known of the subject beyond one thread; absent: it does not.
+    #: The thread is the subject's home, which holds blocks and facts; absent: no.
     home: Flag | None = None
 
 
@@ -88,11 +89,11 @@ class ThreadForked(Scoped):
     #: Hex of the parent's chain at `parent_seq`: ties the two histories together.
     parent_chain: Token
     depth: Count
-    config: Limits
+    config: ThreadConfig
     replay_format: Count
 
 
-class ThreadDescribed(Event):
+class ThreadDescribed(EventBody):
     """Scope levels were filled, or the labels replaced as a whole."""
 
     event_type = "thread.described"
@@ -104,15 +105,15 @@ class ThreadDescribed(Event):
     labels: list[Label] | None = None
 
 
-class ThreadConfigured(Event):
+class ThreadConfigured(EventBody):
     """Limits of the thread changed; a field that is absent stays."""
 
     event_type = "thread.configured"
 
-    config: Limits
+    config: ThreadConfig
 
 
-class ThreadClosed(Event):
+class ThreadClosed(EventBody):
     """Agent writes are refused from here on."""
 
     event_type = "thread.closed"
@@ -120,13 +121,13 @@ class ThreadClosed(Event):
     reason: CloseReason
 
 
-class ThreadReopened(Event):
+class ThreadReopened(EventBody):
     """Agent writes are taken again."""
 
     event_type = "thread.reopened"
 
 
-class ThreadRetired(Event):
+class ThreadRetired(EventBody):
     """The retention policy ended the thread; erasing it follows."""
 
     event_type = "thread.retired"
@@ -136,37 +137,37 @@ class ThreadRetired(Event):
     last_active_seq: Count
 
 
-class SlotAppended(Event):
-    """A message entered the thread. Payload: content, fields that its agent added."""
+class SlotAppended(EventBody):
+    """A message entered the thread. Payload: content, fields that the agent added."""
 
     event_type = "slot.appended"
     sealed = True
     recurs = True
-    searched = Searched("message", ("content",))
+    searched = SearchSpec("message", ("content",))
 
-    #: Dense from 0 in commit order; the slot's address for ever.
+    #: Dense from 0 in commit order; the permanent address of the slot.
     index: Count
     from_name: Name = Field(alias="from")
     to_name: Name = Field(alias="to")
     type: Name
     role: Role | None = None
     own_name: Name | None = None
-    #: By the thread's tokenizer, est/1 unless the agent sent its own count.
+    #: Counted by the thread's tokenizer, est/1 unless the agent sent its own count.
     tokens: Count
     #: Canonical UTF-8 size of the content, padded.
     bytes: Size
-    #: Its page. None for a call of our own tools and for what answers one: the page
-    #: that was fetched is shown instead; and in journals from before paging.
+    #: Page of the slot. None for a call of the server's tools and for its answer, where
+    #: the fetched page is shown instead, and in journals from before paging.
     page: SlotPage | None = None
-    #: The page whose text it carries, and where that lies.
+    #: Page whose text the slot carries, and the place of that text.
     carries: Name | None = None
     source: PlaceBody | None = None
-    #: Of tools that it calls, keyed digests of their names; where something may be
-    #: learnt of what is read before them.
+    #: Keyed digests of the names of the tools that the slot calls; only where the hub
+    #: learns which pages are read before a tool call.
     tools: list[Token] | None = None
 
 
-class RunRecorded(Event):
+class RunRecorded(EventBody):
     """The thread holds a recorded run. Payload: trial, reward and info of the run."""
 
     event_type = "run.recorded"
@@ -176,8 +177,8 @@ class RunRecorded(Event):
     messages: Count
 
 
-class ImportAdvanced(Event):
-    """A batch of a recorded run is in; where a repeated import goes on."""
+class ImportAdvanced(EventBody):
+    """A batch of a recorded run was imported; a repeated import goes on after it."""
 
     event_type = "import.advanced"
 

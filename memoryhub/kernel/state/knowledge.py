@@ -1,6 +1,6 @@
-"""Knowledge: which assertions a subject's home thread has, by the seqs of their events.
+"""Knowledge: the assertions of a subject's home thread, by the seqs of their events.
 
-What they say is sealed, and stands in rows for as long as it is. Home threads are no
+The content of an assertion is sealed in a payload and in rows. Home threads are no
 forks, so a seq is a clock.
 """
 
@@ -12,54 +12,56 @@ from typing import Any, Literal, NamedTuple
 
 from rpds import HashTrieMap
 
-from memoryhub.kernel.state.paging import listed
+from memoryhub.kernel.state.paging import list_items
 
 Origin = Literal["agent", "model", "operator", "import"]
 Cardinality = Literal["single", "multi"]
 
 
-class Asserted(NamedTuple):
-    """An assertion."""
+class AssertionState(NamedTuple):
+    """State of one assertion: its origin, and its retraction if there is one."""
 
     origin: Origin
     retracted_seq: int | None = None
-    #: It was retracted as wrong.
+    #: Whether the assertion was retracted as wrong.
     wrong: bool = False
 
 
 class FailedExchange(NamedTuple):
-    """An exchange of which nothing was learnt yet."""
+    """An exchange whose consolidation has failed so far."""
 
     begin: int
     end: int
     attempts: int
-    #: When it is due again; None: it was given up.
+    #: Instant of the next attempt; None: the exchange was given up.
     retry_at: datetime | None
 
 
-class Consolidated(NamedTuple):
-    """Exchanges of a thread that were consolidated; the newest come first."""
+class ConsolidationState(NamedTuple):
+    """Consolidated exchanges of a thread; the worker takes the newest first."""
 
-    #: All that begin before this slot were.
+    #: Slot before whose index all exchanges were consolidated, two exceptions aside.
     to: int = 0
-    #: But for these, in the order of their begin.
+    #: First exception: failed exchanges, ordered by begin.
     failed: tuple[FailedExchange, ...] = ()
-    #: Nor were those that begin in [first, end): newer ones came before them.
+    #: Second exception: exchanges that begin in [first, end), passed over for newer.
     skipped: tuple[tuple[int, int], ...] = ()
 
-    def find(self, begin: int) -> FailedExchange | None:
-        """Return the failed exchange that begins there."""
+    def find_failed(self, begin: int) -> FailedExchange | None:
+        """Return the failed exchange that begins at slot `begin`, or None."""
         return next((each for each in self.failed if each.begin == begin), None)
 
-    def was_asked(self, begin: int) -> bool:
-        """Return whether the model was asked about the exchange that begins there."""
+    def has_asked(self, begin: int) -> bool:
+        """Return whether the model was asked about the exchange at slot `begin`."""
         skipped = any(first <= begin < end for first, end in self.skipped)
         return begin < self.to and not skipped
 
-    def with_asked(self, begin: int, to: int, skipped_from: int | None) -> Consolidated:
-        """Return it once the exchange [begin, to) was asked about.
+    def mark_asked(
+        self, begin: int, to: int, skipped_from: int | None
+    ) -> ConsolidationState:
+        """Return a copy in which the model was asked about the exchange [begin, to).
 
-        With `skipped_from` those that begin from there on were passed over.
+        Exchanges from slot `skipped_from` up to `begin` count as passed over.
         """
         skipped = list[tuple[int, int]]()
         for first, end in self.skipped:
@@ -78,7 +80,7 @@ class Consolidated(NamedTuple):
         return [self.to, failed, skipped] if skipped else [self.to, failed]
 
     @classmethod
-    def from_json(cls, plain: list[Any]) -> Consolidated:
+    def from_json(cls, plain: list[Any]) -> ConsolidationState:
         to, failed, *skipped = plain
         return cls(
             to,
@@ -91,13 +93,13 @@ class Consolidated(NamedTuple):
 
 
 class Knowledge(NamedTuple):
-    """All assertions, retracted ones too, and what operators said of timelines."""
+    """All assertions, retracted too, and the cardinalities that operators set."""
 
-    assertions: HashTrieMap[int, Asserted] = HashTrieMap()
+    assertions: HashTrieMap[int, AssertionState] = HashTrieMap()
     configured: HashTrieMap[int, Cardinality | None] = HashTrieMap()
-    #: By the id of a thread of the subject.
-    consolidated: HashTrieMap[str, Consolidated] = HashTrieMap()
-    #: Of the models that were given exchanges, sorted.
+    #: Consolidation state by the id of a thread of the subject.
+    consolidated: HashTrieMap[str, ConsolidationState] = HashTrieMap()
+    #: Sorted hosts of the models that received exchanges.
     hosts: tuple[str, ...] = ()
 
     def __bool__(self) -> bool:
@@ -107,8 +109,8 @@ class Knowledge(NamedTuple):
     def size(self) -> int:
         return len(self.assertions) + len(self.configured) + len(self.consolidated)
 
-    def without(self, gone: Callable[[int], bool]) -> Knowledge:
-        """Return what is left once records are erased."""
+    def remove_erased(self, gone: Callable[[int], bool]) -> Knowledge:
+        """Return a copy without the assertions and settings whose seqs are `gone`."""
         assertions, configured = self.assertions, self.configured
         for seq in [seq for seq in assertions if gone(seq)]:
             assertions = assertions.remove(seq)
@@ -119,13 +121,15 @@ class Knowledge(NamedTuple):
     def to_json(self) -> dict[str, Any]:
         """Return the canonical form: plain JSON values, sorted."""
         plain: dict[str, Any] = {
-            "assertions": [[s, *each] for s, each in sorted(listed(self.assertions))],
-            "configured": [[*each] for each in sorted(listed(self.configured))],
+            "assertions": [
+                [s, *each] for s, each in sorted(list_items(self.assertions))
+            ],
+            "configured": [[*each] for each in sorted(list_items(self.configured))],
         }
         if self.consolidated:
             plain["consolidated"] = {
                 thread: each.to_json()
-                for thread, each in sorted(listed(self.consolidated))
+                for thread, each in sorted(list_items(self.consolidated))
             }
         if self.hosts:
             plain["hosts"] = [*self.hosts]
@@ -133,14 +137,14 @@ class Knowledge(NamedTuple):
 
     @classmethod
     def from_json(cls, plain: Mapping[str, Any]) -> Knowledge:
-        """Return the knowledge whose `to_json` this is."""
+        """Build knowledge from the result of `to_json`."""
         rows = plain.get("assertions", ())
         return cls(
-            HashTrieMap({seq: Asserted(*each) for seq, *each in rows}),
+            HashTrieMap({seq: AssertionState(*each) for seq, *each in rows}),
             HashTrieMap(dict(plain.get("configured", ()))),
             HashTrieMap(
                 {
-                    thread: Consolidated.from_json(each)
+                    thread: ConsolidationState.from_json(each)
                     for thread, each in plain.get("consolidated", {}).items()
                 }
             ),

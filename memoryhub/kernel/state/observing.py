@@ -1,4 +1,4 @@
-"""Observing: which slots of a thread observations stand for in requests. Pure.
+"""Observing: the slots that observations replace in requests. Pure.
 
 Positions are slot indexes, ranges half-open, clocks the thread's.
 """
@@ -10,22 +10,22 @@ from datetime import datetime
 from itertools import chain
 from typing import Any, Literal, NamedTuple
 
-#: What is asked of a model: of messages, or of observations.
+#: Task of the model: observe messages, or reflect on observations.
 ObserverRole = Literal["observer", "reflector"]
 
 
 class Observation(NamedTuple):
-    """A page that stands for a range of slots; a reflection, for other observations."""
+    """A page that replaces a range of slots; a reflection replaces observations."""
 
     page_id: str
     begin: int
     end: int
-    #: Of its text as it stands in requests; and of the slots as they were said.
+    #: Tokens of the text as requests show it, and of the original slots.
     tokens: int
     raw: int
-    #: Of the event that made it, where its text lies.
+    #: Clock of the event that made the observation and holds its text.
     clock: int
-    #: What a reflection was made of, in order.
+    #: Observations that a reflection was made of, in order.
     covers: tuple[Observation, ...] = ()
 
     def to_json(self) -> list[Any]:
@@ -38,18 +38,18 @@ class Observation(NamedTuple):
         return cls(page_id, begin, end, tokens, raw, clock, inner)
 
 
-class Failing(NamedTuple):
-    """How often in a row one who is asked has failed, and when it is due again."""
+class FailureStreak(NamedTuple):
+    """Consecutive failures of the observer or reflector, and when to retry."""
 
     times: int = 0
     retry_at: datetime | None = None
-    #: Of those, how often there was an answer that was of no use.
+    #: Failures in which the model answered, but uselessly.
     useless: int = 0
-    #: How long the log was then.
+    #: Tokens of the log at the last failure.
     log_tokens: int = 0
 
-    def waits(self, now: datetime) -> bool:
-        """Return whether it is not asked yet after a failure."""
+    def is_waiting(self, now: datetime) -> bool:
+        """Return whether the next attempt after a failure is not due yet."""
         return self.retry_at is not None and now < self.retry_at
 
     def to_json(self) -> list[Any]:
@@ -57,32 +57,32 @@ class Failing(NamedTuple):
         return [times, at and at.isoformat(), *rest]
 
     @classmethod
-    def from_json(cls, plain: list[Any]) -> Failing:
+    def from_json(cls, plain: list[Any]) -> FailureStreak:
         times, at, *rest = plain
         return cls(times, at and datetime.fromisoformat(at), *rest)
 
 
 class Observing(NamedTuple):
-    """What is observed of a thread."""
+    """Observations of a thread, and the progress of its observer and reflector."""
 
-    #: All slots before it are covered by the log, all before the watermark by chunks
-    #: as well, but for gaps: what stood for those was erased.
+    #: The log covers all slots before the cursor, and chunks cover those up to the
+    #: watermark, except for gaps, whose observations were erased.
     cursor: int = 0
     watermark: int = 0
-    #: Observations that wait; and those that stand in requests, of which only the first
-    #: can be a reflection.
+    #: Observations that wait (`chunks`), and those shown in requests (`log`). Only the
+    #: first of the log can be a reflection.
     chunks: tuple[Observation, ...] = ()
     log: tuple[Observation, ...] = ()
     #: A reflection that waits until the log is long enough.
     ahead: Observation | None = None
-    #: Reflections that came into the log.
+    #: Number of reflections that entered the log.
     generation: int = 0
-    #: What was begun in an earlier one is refused.
+    #: Work that was begun in an earlier epoch is refused.
     epoch: int = 0
     paused: bool = False
-    observer: Failing = Failing()
-    reflector: Failing = Failing()
-    #: Of the models that were given messages, sorted.
+    observer: FailureStreak = FailureStreak()
+    reflector: FailureStreak = FailureStreak()
+    #: Sorted hosts of the models that received messages.
     hosts: tuple[str, ...] = ()
 
     def __bool__(self) -> bool:
@@ -94,65 +94,65 @@ class Observing(NamedTuple):
 
     @property
     def covered_tokens(self) -> int:
-        """Raw tokens of the slots that the log stands for."""
+        """Raw tokens of the slots that the log covers."""
         return sum(each.raw for each in self.log)
 
     @property
     def observed_tokens(self) -> int:
-        """Raw tokens of all slots that observations stand for."""
+        """Raw tokens of all slots that observations cover."""
         return self.covered_tokens + sum(each.raw for each in self.chunks)
 
     @property
     def covered_slots(self) -> int:
         return sum(each.end - each.begin for each in self.log)
 
-    def gaps(self) -> list[tuple[int, int]]:
-        """Return the ranges before the watermark that nothing stands for any more.
+    def list_gaps(self) -> list[tuple[int, int]]:
+        """List the ranges of slots before the watermark that no observation covers.
 
-        None reaches over the cursor: what fills it is of the log, or waits.
+        No gap spans the cursor, so a new observation goes either to log or to chunks.
         """
-        logged = _between(0, self.log, self.cursor)
-        return [*logged, *_between(self.cursor, self.chunks, self.watermark)]
+        logged = _iter_gaps(0, self.log, self.cursor)
+        return [*logged, *_iter_gaps(self.cursor, self.chunks, self.watermark)]
 
-    def uncovered(self, slots: int) -> list[tuple[int, int]]:
-        """Return the ranges of so many slots that requests show as they were said."""
+    def list_uncovered(self, slots: int) -> list[tuple[int, int]]:
+        """List the ranges, of the first `slots` slots, that requests show verbatim."""
         behind = [(self.cursor, slots)] if self.cursor < slots else []
-        return [*_between(0, self.log, self.cursor), *behind]
+        return [*_iter_gaps(0, self.log, self.cursor), *behind]
 
-    def range_from(self, begin: int, slots: int) -> int | None:
-        """Return how far an observation may reach that begins there.
+    def find_range_end(self, begin: int, slots: int) -> int | None:
+        """Find the greatest end of an observation that begins at slot `begin`.
 
-        None where one may not begin: only at a gap, or at the watermark, does one.
+        None unless `begin` is the start of a gap or the watermark.
         """
-        ends = dict(self.gaps())
+        ends = dict(self.list_gaps())
         return ends.get(begin, slots if begin == self.watermark else None)
 
-    def observed(self, made: Observation) -> Observing:
-        """Return the same with an observation: of a gap, or of what comes next."""
+    def add_observation(self, made: Observation) -> Observing:
+        """Return a copy with an observation, of a gap or of the slots that follow."""
         after = self._replace(
-            watermark=max(self.watermark, made.end), observer=Failing()
+            watermark=max(self.watermark, made.end), observer=FailureStreak()
         )
         if made.begin >= self.cursor:
-            return after._replace(chunks=_in_order((*self.chunks, made)))
+            return after._replace(chunks=_sort_observations((*self.chunks, made)))
         kept = self.ahead
         if kept is not None and made.begin < kept.end:
-            # It no longer stands for the begin of the log.
+            # The waiting reflection no longer covers the beginning of the log.
             kept = None
-        return after._replace(log=_in_order((*self.log, made)), ahead=kept)
+        return after._replace(log=_sort_observations((*self.log, made)), ahead=kept)
 
-    def activated(self, to: int) -> Observing:
-        """Return the same with the chunks before that slot in the log."""
+    def activate_until(self, to: int) -> Observing:
+        """Return a copy with the chunks that end by slot `to` moved to the log."""
         come = tuple(each for each in self.chunks if each.end <= to)
         return self._replace(
             cursor=to, chunks=self.chunks[len(come) :], log=(*self.log, *come)
         )
 
-    def reflected(self, made: Observation) -> Observing:
-        """Return the same with a reflection that waits."""
-        return self._replace(ahead=made, reflector=Failing())
+    def add_reflection(self, made: Observation) -> Observing:
+        """Return a copy with a reflection that waits."""
+        return self._replace(ahead=made, reflector=FailureStreak())
 
-    def replaced(self) -> Observing:
-        """Return the same with the reflection that waits in the log."""
+    def replace_reflected(self) -> Observing:
+        """Return a copy whose waiting reflection has replaced its part of the log."""
         made = self.ahead
         assert made is not None
         left = self.log[len(made.covers) :]
@@ -160,28 +160,30 @@ class Observing(NamedTuple):
             log=(made, *left), ahead=None, generation=self.generation + 1
         )
 
-    def given_to(self, host: str | None) -> Observing:
-        """Return the same with a model's host that was given messages."""
+    def add_host(self, host: str | None) -> Observing:
+        """Return a copy that lists the host of a model that received messages."""
         if host is None or host in self.hosts:
             return self
         return self._replace(hosts=tuple(sorted((*self.hosts, host))))
 
-    def failed(self, role: ObserverRole, failing: Failing) -> Observing:
+    def set_failing(self, role: ObserverRole, failing: FailureStreak) -> Observing:
+        """Return a copy with the failures of the observer or the reflector."""
         if role == "observer":
             return self._replace(observer=failing)
         return self._replace(reflector=failing)
 
-    def without(self, gone: Callable[[int], bool]) -> Observing:
-        """Return what is left once records are erased; what was begun is void.
+    def remove_erased(self, gone: Callable[[int], bool]) -> Observing:
+        """Return a copy without erased observations; work under way becomes void.
 
-        What stood for erased slots leaves a gap, an erased reflection what it covered.
+        An erased observation leaves a gap, an erased reflection the observations that
+        the reflection covered.
         """
         ahead = self.ahead
-        if ahead is not None and any(gone(each.clock) for each in _all((ahead,))):
+        if ahead is not None and any(gone(each.clock) for each in _iter_all((ahead,))):
             ahead = None
         return self._replace(
-            chunks=tuple(_left(self.chunks, gone)),
-            log=tuple(_left(self.log, gone)),
+            chunks=tuple(_iter_remaining(self.chunks, gone)),
+            log=tuple(_iter_remaining(self.log, gone)),
             ahead=ahead,
             epoch=self.epoch + 1,
         )
@@ -199,21 +201,21 @@ class Observing(NamedTuple):
 
     @classmethod
     def from_json(cls, plain: Mapping[str, Any]) -> Observing:
-        """Return the state whose `to_json` this is."""
+        """Build the state from the result of `to_json`."""
         fields = dict(plain)
         for name in ("chunks", "log"):
             fields[name] = tuple(map(Observation.from_json, plain[name]))
         fields["hosts"] = tuple(plain["hosts"])
         fields["ahead"] = plain["ahead"] and Observation.from_json(plain["ahead"])
         for name in ("observer", "reflector"):
-            fields[name] = Failing.from_json(plain[name])
+            fields[name] = FailureStreak.from_json(plain[name])
         return cls(**fields)
 
 
-def _between(
+def _iter_gaps(
     at: int, found: Iterable[Observation], end: int
 ) -> Iterator[tuple[int, int]]:
-    """The ranges from `at` to `end` that these, in their order, leave."""
+    """Yield the ranges from `at` to `end` that sorted observations leave uncovered."""
     for each in found:
         if at < each.begin:
             yield at, each.begin
@@ -222,20 +224,20 @@ def _between(
         yield at, end
 
 
-def _in_order(found: Iterable[Observation]) -> tuple[Observation, ...]:
+def _sort_observations(found: Iterable[Observation]) -> tuple[Observation, ...]:
     return tuple(sorted(found, key=lambda each: each.begin))
 
 
-def _all(found: Iterable[Observation]) -> Iterable[Observation]:
-    """These and all that they stand for."""
-    return chain.from_iterable((each, *_all(each.covers)) for each in found)
+def _iter_all(found: Iterable[Observation]) -> Iterable[Observation]:
+    """Yield observations and, recursively, the observations that they cover."""
+    return chain.from_iterable((each, *_iter_all(each.covers)) for each in found)
 
 
-def _left(
+def _iter_remaining(
     found: Iterable[Observation], gone: Callable[[int], bool]
 ) -> Iterable[Observation]:
     for each in found:
         if not gone(each.clock):
             yield each
         else:
-            yield from _left(each.covers, gone)
+            yield from _iter_remaining(each.covers, gone)

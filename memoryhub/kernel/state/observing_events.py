@@ -4,29 +4,29 @@ from __future__ import annotations
 
 from typing import Literal
 
-from memoryhub.kernel.state.bodies import Count, Event, Figure, Flag, Instant, Token
+from memoryhub.kernel.state.bodies import Count, EventBody, Figure, Flag, Instant, Token
 from memoryhub.kernel.state.observing import ObserverRole
 
-#: Why nothing came of asking: no model answered, its answer was no JSON, had no lines,
-#: repeated itself, was no smaller than what it stands for, or lost what is critical.
+#: Why a model call failed: no model answered, or its answer was no JSON, had no lines,
+#: repeated itself, was no smaller than its source, or lost critical lines.
 Failure = Literal["no_model", "no_json", "empty", "degenerate", "too_large", "lossy"]
 
 
-class ObservationsActivated(Event):
-    """Observations that waited stand in requests, in the place of their messages."""
+class ObservationsActivated(EventBody):
+    """Waiting observations replace their messages in requests from here on."""
 
     event_type = "observations.activated"
 
     turn: Count
-    #: All slots before it are covered from here on.
+    #: The log covers all slots before this index from here on.
     to: Count
     count: Count
-    #: Of all that stands in the log now.
+    #: Tokens of the whole log now.
     log_tokens: Count
 
 
-class LogReflected(Event):
-    """A reflection stands in the log, in the place of what it was made of."""
+class LogReflected(EventBody):
+    """A reflection replaces, in the log, the observations that it was made of."""
 
     event_type = "log.reflected"
 
@@ -37,36 +37,36 @@ class LogReflected(Event):
     log_tokens: Count
 
 
-class ObserverFailed(Event):
-    """A model was asked to observe or reflect, and nothing came of it."""
+class ObserverFailed(EventBody):
+    """A model was asked to observe or reflect, and gave nothing of use."""
 
     event_type = "observer.failed"
 
     role: ObserverRole
-    #: Of the range of slots that it was about.
+    #: Range of slots of the request: begin and end.
     begin: Count
     end: Count
     failure: Failure
-    #: In a row, this one included.
+    #: Consecutive failures, including this failure.
     failures: Count
     retry_at: Instant
     tokens_in: Count
     tokens_out: Count
     cost: Figure | None = None
-    #: Of the model, which was given the messages.
+    #: Host of the model that received the messages.
     host: Token | None = None
 
 
-class ObserverPaused(Event):
-    """Nothing is begun from here on; what was begun comes to nothing."""
+class ObserverPaused(EventBody):
+    """The observer starts nothing from here on; work under way is discarded."""
 
     event_type = "observer.paused"
 
-    #: Somebody ended it by hand; else an agent observes for itself.
+    #: An operator paused the observer; otherwise an agent observes for itself.
     by_hand: Flag
 
 
-class ObserverResumed(Event):
-    """Observing goes on."""
+class ObserverResumed(EventBody):
+    """The observer works again."""
 
     event_type = "observer.resumed"

@@ -10,11 +10,11 @@ from pydantic import Field
 from memoryhub.kernel.state.bodies import (
     Body,
     Count,
-    Event,
+    EventBody,
     Figure,
     Flag,
     Parts,
-    Searched,
+    SearchSpec,
     Share,
     Size,
     Token,
@@ -44,7 +44,7 @@ Cause = Literal[
     "observed",
     "restore",
 ]
-#: On whose account it happened.
+#: Actor on whose account a step of paging happened.
 By = Literal["user", "model", "tool", "system"]
 Lookup = Literal["hit", "miss"]
 Reason = Literal[
@@ -61,25 +61,25 @@ Refused = Literal[
 
 
 class LevelBody(Body):
-    """Where a level lies, and what it weighs."""
+    """Place and size of a level of a page."""
 
     seq: Count
     tokens: Count
-    #: Of its line in the context.
+    #: Tokens of the level's line in the context.
     cost: Count
-    #: Only when it is an ancestor's.
+    #: Thread that holds the text; only when an ancestor does.
     thread: Token | None = None
 
 
 class PlaceBody(Body):
-    """Where a text lies that is no level."""
+    """Place of a text that is no level of a page."""
 
     seq: Count
     thread: Token | None = None
 
 
 class EntryBody(Body):
-    """A page-table entry that a miss has read, so that the fold needs no row."""
+    """A page-table entry that a TLB miss read, so that the fold needs no row."""
 
     version: Count
     type: PageType
@@ -91,12 +91,12 @@ class EntryBody(Body):
     slot: Count | None = None
     home: Tier = "L2"
     hint: PlaceBody | None = None
-    #: By level, FULL first; None where there is none.
+    #: One item per level, FULL first; None where the page has no such level.
     levels: list[LevelBody | None]
 
 
-class PageEvent(Event):
-    """What every step of paging tells."""
+class PageEvent(EventBody):
+    """Base of the events of paging: the turn, the cause and the actor."""
 
     turn: Count
     cause: Cause = "command"
@@ -104,48 +104,49 @@ class PageEvent(Event):
 
 
 class LookUp(PageEvent):
-    """A step that named one page, which was looked up."""
+    """Base of the events that looked one page up in the page table."""
 
     page_id: Name
     lookup: Lookup | None = None
-    #: With a miss that found something, and where a page comes from home unasked.
+    #: Entry that a miss has found, or of a page that leaves its home tier unasked.
     entry: EntryBody | None = None
 
 
 class SlotPage(Body):
-    """The page that a slot makes by being appended."""
+    """The page that is made with an appended slot."""
 
     type: PageType
     modality: Modality
     importance: Share
-    #: Of its line in the context.
+    #: Tokens of the page's line in the context.
     cost: Count
     mapped: Flag
-    #: The page that the hot list pushed out for it.
+    #: Page that the hot list pushed out for this page.
     displaced: Name | None = None
-    #: First slot of the exchange that ends with this one: what of it is mapped joins
-    #: the context here. Journals from before do without.
+    #: First slot of the exchange that ends with this slot; the exchange's mapped pages
+    #: join the context here. Absent in older journals.
     ends: Count | None = None
-    #: It only calls tools of ours, which brought nothing: it leaves with its exchange.
+    #: The slot only calls tools of the hub, which brought nothing; the page leaves the
+    #: working set with its exchange.
     asks: Flag = False
 
 
 class ObservedBody(Body):
-    """The slots that an observation stands for, and what it took to make it."""
+    """The slots that an observation covers, and the cost of making it."""
 
     begin: Count = Field(alias="from")
     end: Count = Field(alias="to")
-    #: Tokens of the slots as they were said.
+    #: Tokens of the original slots.
     raw: Count
-    #: Of its text as it stands in requests.
+    #: Tokens of the observation's text as requests show it.
     shown: Count
     method: Literal["model", "extractive", "agent"]
-    #: Of a reflection: the observations that it stands for, in order.
+    #: Observations that a reflection covers, in order.
     covers: list[Token] | None = None
     tokens_in: Count = 0
     tokens_out: Count = 0
     cost: Figure | None = None
-    #: Of the model, which was given the messages.
+    #: Host of the model that received the messages.
     host: Token | None = None
     prompt: Token | None = None
 
@@ -155,7 +156,7 @@ class PageCreated(PageEvent):
 
     event_type = "page.created"
     sealed = True
-    searched = Searched("page", ("content",))
+    searched = SearchSpec("page", ("content",))
 
     page_id: Name
     type: PageType
@@ -167,18 +168,18 @@ class PageCreated(PageEvent):
     role: Name | None = None
     provenance: list[Name] = Field(default_factory=list)
     derived_from: list[Name] = Field(default_factory=list)
-    #: Where the texts lie that it was made of.
+    #: Places of the texts that the page was made from.
     sources: list[PlaceBody] | None = None
     #: The payload has a hint.
     hinted: Flag = False
     mapped: Flag
     displaced: Name | None = None
-    #: It is an observation, or a reflection.
+    #: Set if the page is an observation or a reflection.
     observed: ObservedBody | None = None
 
     @property
-    def recurring(self) -> bool:
-        """Whether we made it of messages that are there, or had it made by a model."""
+    def is_recurring(self) -> bool:
+        """Whether the hub or its model made the page from messages that exist."""
         return self.observed is not None and self.observed.method != "agent"
 
 
@@ -187,23 +188,23 @@ class PageUpdated(LookUp):
 
     event_type = "page.updated"
     sealed = True
-    searched = Searched("page", ("content",))
+    searched = SearchSpec("page", ("content",))
 
-    #: The version from here on; one more only when the content changed.
+    #: Version from here on; greater by one only when the content changed.
     version: Count
     type: PageType
     modality: Modality
-    #: None while the content stays.
+    #: None if the content did not change.
     tokens: Count | None = None
     cost: Count | None = None
     bytes: Size | None = None
     importance: Share
     #: The payload has another hint.
     hinted: Flag = False
-    #: What the page was made of from here on; None while it is as was said before.
+    #: Sources of the page from here on; None if they did not change.
     provenance: list[Name] | None = None
     derived_from: list[Name] | None = None
-    #: Where the texts lie that this one was made of: a hint is made of the page's own.
+    #: Places of the texts that this version was made from; those of a hint: the page's.
     sources: list[PlaceBody] | None = None
 
 
@@ -214,7 +215,7 @@ class LevelMade(Body):
 
 
 class PageCompressed(PageEvent):
-    """A producer made levels of a version. Payload: the levels."""
+    """A producer made lower levels of a page version. Payload: the levels."""
 
     event_type = "page.compressed"
     sealed = True
@@ -227,15 +228,15 @@ class PageCompressed(PageEvent):
     role: Name | None = None
     slot: Count | None = None
     producer: Token
-    #: Of the payload, all levels together.
+    #: Size of the payload, all levels together.
     bytes: Size
     levels: list[LevelMade]
-    #: Where FULL lies, which they were made of.
+    #: Place of FULL, which the levels were made from.
     source: PlaceBody | None = None
 
 
 class PageMapped(LookUp):
-    """A page entered the working set, or stands there at another level."""
+    """A page entered the working set, or changed its level there."""
 
     event_type = "page.mapped"
 
@@ -245,39 +246,39 @@ class PageMapped(LookUp):
 
 
 class PageFaulted(LookUp):
-    """A page was fetched back for the model."""
+    """A page fault: a page was fetched back for the model."""
 
     event_type = "page.faulted"
 
     level: Level
-    #: Of its frame; None when it was not mapped.
+    #: Level of the page's frame; None when the page was not mapped.
     level_before: Level | None = None
-    #: Charged: those of the text that was served.
+    #: Charged tokens: those of the text that was served.
     tokens: Count
     cost: Count
     reason: Reason
     tier_before: Tier
     tier_after: Tier
-    #: It stands in the working set at this level now.
+    #: Whether the page stands in the working set at this level now.
     promoted: Flag
-    #: The parts of it that stand there now: first token, the one behind the last or
-    #: None at the end, cost, turn. Characters would tell what the text is like, and
-    #: follow from it. None: all of the level.
+    #: Parts of the page in the working set now: first token, end token (exclusive; None
+    #: at the end of the text), cost, turn. Not in characters, which would reveal the
+    #: text's shape. None: the whole level.
     parts: list[Parts] | None = None
-    #: Keyed digest of the id of the model's call.
+    #: Keyed digest of the id of the model's tool call.
     call: Token | None = None
     displaced: Name | None = None
 
 
 class FaultRefused(PageEvent):
-    """A fault was refused. Payload: the id that was asked for, if it is unknown."""
+    """A page fault was refused. Payload: the requested id, if it is unknown."""
 
     event_type = "fault.refused"
     sealed = True
 
     refusal: Refused
     level: Level
-    #: None when there never was such a page.
+    #: None when no such page ever existed.
     page_id: Name | None = None
     reason: Reason
     lookup: Lookup | None = None
@@ -285,11 +286,11 @@ class FaultRefused(PageEvent):
 
 
 class PagesSearched(PageEvent):
-    """The model has searched the thread, for words that stand nowhere."""
+    """The model searched the thread; the words it searched for are not stored."""
 
     event_type = "pages.searched"
 
-    #: Pages that it was told of.
+    #: Number of pages in the answer.
     results: Count
 
 
@@ -308,7 +309,7 @@ class PageEvicted(PageEvent):
 
     page_id: Name
     tokens: Count
-    #: The keep score it lost by; None where someone asked for it.
+    #: Keep score by which the page was chosen; None if someone asked for the eviction.
     score: Figure | None = None
     policy: Policy
     tier_before: Tier
@@ -318,7 +319,7 @@ class PageEvicted(PageEvent):
     displaced: Name | None = None
 
     def can_join(self, last: PageEvicted) -> bool:
-        """Whether one event may tell of the page that left before it, and of this."""
+        """Return whether one event can hold this eviction and the one before."""
         return (
             (self.turn, self.cause, self.by, self.policy, self.tier_before)
             == (last.turn, last.cause, last.by, last.policy, last.tier_before)
@@ -326,7 +327,7 @@ class PageEvicted(PageEvent):
             and self.lookup is None
             and last.lookup is None
             and (self.score is None) == (last.score is None)
-            # Once the hot list is full, each that comes pushes one out.
+            # Once the hot list is full, each new hot page displaces another.
             and (last.displaced is None or self.displaced is not None)
         )
 
@@ -334,23 +335,23 @@ class PageEvicted(PageEvent):
 class PagesEvicted(PageEvent):
     """Pages left the working set one after the other, for the same reason.
 
-    Events of before are one `page.evicted` each; a page that leaves alone is one still.
+    Older journals have one `page.evicted` each; so has a page that leaves alone.
     """
 
     event_type = "pages.evicted"
 
     page_ids: list[Name]
-    #: Of each page.
+    #: Tokens of each page.
     tokens: list[Count]
-    #: The keep score that each lost by; None where they were not compared.
+    #: Keep score by which each page was chosen; None where pages were not compared.
     scores: list[Figure] | None = None
     policy: Policy
-    #: The pages that the hot list pushed out for the last of these, one for each.
+    #: Pages that the hot list displaced, one for each of the last evicted pages.
     displaced: list[Name] = Field(default_factory=list)
 
     @classmethod
     def join(cls, pages: Sequence[PageEvicted]) -> PagesEvicted:
-        """Join evictions, of which each `can_join` the one before it."""
+        """Join evictions into one event; each `can_join` the eviction before."""
         first = pages[0]
         scores = [page.score for page in pages if page.score is not None]
         return cls(
@@ -365,7 +366,7 @@ class PagesEvicted(PageEvent):
         )
 
     def split(self) -> Iterator[PageEvicted]:
-        """Yield the evictions that it joins."""
+        """Yield the single evictions that this event joins."""
         number = len(self.page_ids)
         scores: Sequence[float | None] = self.scores or [None] * number
         displaced = [*[None] * (number - len(self.displaced)), *self.displaced]
@@ -385,20 +386,20 @@ class PagesEvicted(PageEvent):
             )
 
 
-def list_evictions(event: Event) -> Iterable[PageEvicted]:
-    """List the evictions that an event tells of: none, itself, or those it joins."""
+def list_evictions(event: EventBody) -> Iterable[PageEvicted]:
+    """List the evictions of an event: none, the event itself, or the joined ones."""
     if isinstance(event, PagesEvicted):
         return event.split()
     return [event] if isinstance(event, PageEvicted) else []
 
 
-def split_event(event: Event) -> Sequence[Event]:
+def split_event(event: EventBody) -> Sequence[EventBody]:
     """Return the evictions that an event joins, or the event itself."""
     return [*event.split()] if isinstance(event, PagesEvicted) else [event]
 
 
 class PageLowered(PageEvent):
-    """A frame was replaced by a less faithful level, in place."""
+    """A frame was replaced, in place, by a less faithful level of its page."""
 
     event_type = "page.lowered"
 
@@ -428,43 +429,43 @@ class PageUnpinned(LookUp):
 
 
 class PageDeleted(LookUp):
-    """A page is gone from the table, and its payloads are purged."""
+    """A page left the page table, and its payloads are purged."""
 
     event_type = "page.deleted"
 
     tier_before: Tier
 
 
-class TurnBegan(Event):
+class TurnBegan(EventBody):
     """One model call of the agent begins."""
 
     event_type = "turn.began"
 
     n: Count
     mode: Mode | None = None
-    #: It goes on with the exchange of the turn before, and with its fault budget.
+    #: The turn continues the exchange of the turn before, and its fault budget.
     continues: Flag = False
-    #: Which exchange it is of, from 1. Journals from before do without.
+    #: Number of the turn's exchange, from 1. Absent in older journals.
     exchange: Count | None = None
-    #: Not everything that has to be shown could be mapped.
+    #: Not every page that has to be shown could be mapped.
     over_budget: Flag = False
-    #: Begun by an import, to look at paging on recorded traffic.
+    #: An import began the turn, to simulate paging on recorded traffic.
     simulated: Flag = False
-    #: Tokens of the blocks in requests from here on; None: as before.
+    #: Tokens of the blocks in requests from here on; None: unchanged.
     blocks: Count | None = None
-    #: Tokens kept free for recall from here on; None: as before.
+    #: Tokens kept free for recall from here on; None: unchanged.
     promised: Count | None = None
 
 
-class TurnPacked(Event):
-    """What a turn's request was made of. Payload: its SHA-256, and where it is cut."""
+class TurnPacked(EventBody):
+    """The parts of a turn's request. Payload: SHA-256 of the request, and its cuts."""
 
     event_type = "turn.packed"
     sealed = True
     recurs = True
 
     turn: Count
-    #: The state that was packed.
+    #: Seq of the state that was packed.
     as_of_seq: Count
     packer: Token
     rules: Token | None = None
@@ -474,23 +475,23 @@ class TurnPacked(Event):
     sections: list[SectionBody]
     manifest: ManifestBody | None = None
     recall: RecallBody | None = None
-    #: Tokens for it that the thread asks for; None where it says nothing of them.
+    #: Recall tokens that the thread asks for; None where its config says nothing.
     recall_asked: Count | None = None
-    #: What no longer holds of what the log tells; None: all of it does.
+    #: Claims of the log that no longer hold; None: the whole log holds.
     log_marks: list[LogMarksBody] | None = None
     tokens: Count
     bytes: Size
-    #: Who counted all tokens of it; None: est/1.
+    #: Tokenizer that counted the whole request; None: est/1.
     tokenizer: Token | None = None
-    #: In common with the request of the turn before, from its first byte on.
+    #: Tokens of the prefix shared with the request of the turn before.
     prefix_tokens: Count | None = None
-    #: Of the agent's own tools.
+    #: Place of the definitions of the agent's own tools.
     own_tools: PlaceBody | None = None
     simulated: Flag = False
 
 
 class TlbInvalidated(PageEvent):
-    """Entries of one page or of one tier were dropped."""
+    """TLB entries of one page or of one tier were dropped."""
 
     event_type = "tlb.invalidated"
 
@@ -500,7 +501,7 @@ class TlbInvalidated(PageEvent):
 
 
 class TlbFlushed(PageEvent):
-    """All entries were dropped."""
+    """All TLB entries were dropped."""
 
     event_type = "tlb.flushed"
 

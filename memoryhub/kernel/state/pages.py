@@ -5,11 +5,11 @@ from __future__ import annotations
 from typing import Any, Literal, NamedTuple, get_args
 from uuid import UUID
 
-#: What agents make; messages are of the first two.
+#: Page types that agents make; messages are of the first two.
 AgentPageType = Literal[
     "transcript", "artifact", "summary", "claim", "index", "procedure"
 ]
-#: Blocks are the home threads' alone.
+#: All page types; only home threads hold blocks.
 PageType = Literal[AgentPageType, "block"]
 Modality = Literal["text", "image", "audio", "video", "structured"]
 Level = Literal[0, 1, 2, 3]
@@ -18,11 +18,11 @@ Tier = Literal["L0", "L1", "L2", "L3", "L4"]
 PAGE_TYPES: tuple[str, ...] = get_args(PageType)
 MODALITIES: tuple[str, ...] = get_args(Modality)
 FULL, REDUCED, ABSTRACT, REFERENCE = 0, 1, 2, 3
-#: In a location, in the place of a level: the page's hint, which its agent wrote.
+#: Level number, in a location, of the page's hint, which the agent wrote.
 HINT = -1
 LEVEL_NAMES = ("full", "reduced", "abstract", "reference")
 
-#: How gladly a type leaves the working set: 1 goes first.
+#: Readiness of a page type to leave the working set; 1 leaves first.
 PRIORITY: dict[str, float] = {
     "block": 0.1,
     "claim": 0.1,
@@ -32,28 +32,28 @@ PRIORITY: dict[str, float] = {
     "artifact": 0.6,
     "transcript": 0.7,
 }
-#: Types that pressure never replaces by a lower level: what they say is exact.
+#: Page types that pressure never lowers, since their text is exact.
 NEVER_LOWERED = frozenset({"claim", "index", "summary"})
 DEFAULT_IMPORTANCE = 0.5
-#: The type of blocks, and bytes of the text of one.
+#: Page type of blocks, and most bytes of a block's text.
 BLOCK: PageType = "block"
 MAX_BLOCK_BYTES = 65_536
-#: The page that is written by its own route and stands first in each request.
+#: Id of the system prompt, written by its own route and first in each request.
 SYSTEM_PROMPT = "system-prompt"
-#: What ids of pages begin with that come about by other routes.
+#: Prefixes of page ids that only other routes assign.
 _OBSERVATION_IDS = ("obs-", "ref-")
 _RESERVED_IDS = ("slot-", *_OBSERVATION_IDS)
 
 
 class Location(NamedTuple):
-    """Where a text lies: in the payload of event (thread, seq)."""
+    """Place of a text: the payload of event (thread, seq), and the level in it."""
 
     thread: UUID
     seq: int
     level: int
 
-    def elsewhere(self, own: UUID) -> UUID | None:
-        """Return the owning thread unless it is `own`, which is not stored."""
+    def find_home(self, own: UUID) -> UUID | None:
+        """Return the text's thread, or None if that is `own`, which is not stored."""
         thread = self.thread
         return None if thread is own or thread == own else thread
 
@@ -62,36 +62,36 @@ class LevelEntry(NamedTuple):
     """One level of a page."""
 
     location: Location
-    #: Of the text itself.
+    #: Tokens of the text itself.
     tokens: int
-    #: Of its line in the context, framing and escapes included.
+    #: Tokens of the text's line in the context, framing and escapes included.
     cost: int
 
 
-#: By level, FULL first; None where there is none. FULL is always there.
+#: One item per level, FULL first; None where the level does not exist. FULL does.
 Levels = tuple[
     LevelEntry | None, LevelEntry | None, LevelEntry | None, LevelEntry | None
 ]
 
 
-class Entry(NamedTuple):
-    """What the page table says of a live page; residency is no part of it."""
+class PageEntry(NamedTuple):
+    """Page-table entry of a live page, without its residency."""
 
     page_id: str
     version: int
     type: PageType
     modality: Modality
     importance: float
-    #: The thread's clock and turn at the event that made the page.
+    #: Clock and turn of the thread at the event that made the page.
     created_seq: int
     created_turn: int
     levels: Levels
-    #: Of a slot's page, or of the system prompt.
+    #: Role of a slot's page, or of the system prompt.
     role: str | None = None
-    #: Index of the slot whose page it is.
+    #: Index of the page's slot.
     slot: int | None = None
     home: str = "L2"
-    #: Of the hint its agent wrote, if there is one.
+    #: Place of the hint that the agent wrote, if any.
     hint: Location | None = None
 
     @property
@@ -102,68 +102,68 @@ class Entry(NamedTuple):
 
     @property
     def turn(self) -> int:
-        """Return the turn that made the page; of a message its `request_turn`."""
+        """Turn that made the page; for a message the turn of its request."""
         if self.slot is None:
             return self.created_turn
-        return request_turn(self.created_turn, self.role)
+        return compute_request_turn(self.created_turn, self.role)
 
-    def at_most(self, level: int) -> int:
-        """Return the greatest existing level that is no less faithful than `level`."""
+    def pick_level(self, level: int) -> int:
+        """Return the existing level closest to `level` that is no less faithful."""
         return max(each for each in range(level + 1) if self.levels[each] is not None)
 
-    def at(self, level: int) -> LevelEntry:
-        """Return the level's entry, which must exist."""
+    def require_level(self, level: int) -> LevelEntry:
+        """Return the entry of a level, which must exist."""
         entry = self.levels[level]
         assert entry is not None
         return entry
 
 
-#: What events, rows and snapshots have of an entry under the same names.
+#: Entry fields that events, rows and snapshots have under the same names.
 _SAME = (
     *("version", "type", "modality", "importance", "created_seq", "created_turn"),
     *("role", "slot", "home"),
 )
 
 
-def entry_fields(holder: Any) -> dict[str, Any]:
-    """Return the page's fields from an entry, or an event or row that stands for one.
+def copy_entry_fields(holder: Any) -> dict[str, Any]:
+    """Copy a page's fields from an entry, or from an event or row that holds one.
 
-    Where its texts lie is told by each in its own way.
+    Not the places of texts, which each of the three stores in its own way.
     """
     return {name: getattr(holder, name) for name in _SAME}
 
 
-def request_turn(turns: int, role: str | None) -> int:
-    """Return the turn whose request a message answers, or the first that could hold it.
+def compute_request_turn(turns: int, role: str | None) -> int:
+    """Return the turn whose request a message answers, or first could be part of.
 
-    So many `turns` had begun when it was appended.
+    `turns` is the number of turns begun when the message was appended.
     """
     return turns if role == "assistant" else turns + 1
 
 
-def slot_page_id(index: int) -> str:
+def build_slot_page_id(index: int) -> str:
     return f"slot-{index}"
 
 
 def is_reserved_id(page_id: str) -> bool:
-    """Tell whether pages of such ids come about by other routes."""
+    """Return whether only other routes make pages with this id."""
     return page_id == SYSTEM_PROMPT or page_id.startswith(_RESERVED_IDS)
 
 
 def is_observation(page_id: str) -> bool:
-    """Tell whether a page is an observation or a reflection."""
+    """Return whether a page id is that of an observation or a reflection."""
     return page_id.startswith(_OBSERVATION_IDS)
 
 
-def system_prompt(entry: Entry) -> bool:
-    """Return whether the page is of the system prompt: a system slot or its own."""
+def is_system_prompt(entry: PageEntry) -> bool:
+    """Return whether a page is a system slot or the system prompt page."""
     return entry.role == "system" or entry.page_id == SYSTEM_PROMPT
 
 
-def slot_type(role: str | None) -> PageType:
-    """Return the page type of a slot: what tools gave back are artifacts."""
+def choose_slot_type(role: str | None) -> PageType:
+    """Return the page type of a slot: `artifact` for tool results."""
     return "artifact" if role == "tool" else "transcript"
 
 
-def slot_importance(role: str | None) -> float:
+def choose_slot_importance(role: str | None) -> float:
     return {"user": 0.6, "tool": 0.4}.get(role or "", DEFAULT_IMPORTANCE)

@@ -12,10 +12,10 @@ from typing import NamedTuple, TypeVar
 
 from rpds import HashTrieMap
 
-from memoryhub.kernel.state.pages import Entry, Location
-from memoryhub.kernel.state.paging_config import Settings
+from memoryhub.kernel.state.pages import Location, PageEntry
+from memoryhub.kernel.state.paging_config import PagingSettings
 from memoryhub.kernel.state.tlb import Tlb
-from memoryhub.kernel.state.tuples import with_quick_replace
+from memoryhub.kernel.state.tuples import add_quick_replace
 
 #: Turns and pages after which the anti-thrash history forgets.
 HISTORY_TURNS = 20
@@ -36,39 +36,40 @@ Value = TypeVar("Value")
 
 
 class PagePart(NamedTuple):
-    """A part of a page that is in the working set."""
+    """A part of a page in the working set."""
 
-    #: In tokens; None at the end of the text.
+    #: Begin and end in tokens; an end of None is the end of the text.
     offset: int
     end: int | None
     cost: int
-    #: In which it was fetched.
+    #: Turn in which the part was fetched.
     turn: int
-    #: At which it was fetched.
+    #: Seq at which the part was fetched.
     seq: int = 0
 
 
-@with_quick_replace
+@add_quick_replace
 class Frame(NamedTuple):
     """A page's place in the working set."""
 
-    entry: Entry
+    entry: PageEntry
     level: int
-    #: Of its line at that level.
+    #: Tokens of the page's line at that level.
     tokens: int
-    #: Since when it is mapped; its place in the context, unless it joins that later.
+    #: Seq since which the page is mapped: its place in the context, unless the page
+    #: joins the context later.
     mapped_seq: int
     referenced_seq: int
     referenced_turn: int
     references: int
-    #: It was fetched back, and is shown so.
+    #: Whether the page was fetched back, and is shown as recalled.
     recalled: bool
-    #: Seq of the event that put it where it is.
+    #: Seq of the event that put the page into this frame.
     cause_seq: int
-    #: Seq at which the exchange was over that it is a message of; 0 for what stands in
-    #: the context since it was mapped.
+    #: Seq at which the message's exchange ended; 0 for a page that entered the context
+    #: when it was mapped.
     joined_seq: int = 0
-    #: Those that are shown instead of all of FULL; in the order of the text.
+    #: Parts shown instead of all of FULL, in the order of the text.
     parts: tuple[PagePart, ...] = ()
 
     @property
@@ -77,21 +78,21 @@ class Frame(NamedTuple):
 
     @property
     def place(self) -> tuple[int, int]:
-        """Sorts frames as they stand in the context; never moves once it is there.
+        """Sort key of a frame in the context; fixed once the frame is there.
 
-        Messages of one exchange join it together, in the order they were said.
+        Messages of one exchange join the context together, in order of slots.
         """
         return self.joined_seq or self.mapped_seq, self.entry.slot or 0
 
 
 class Hot(NamedTuple):
-    """A page that just left the working set, or found no room in it."""
+    """A page of the hot list: just evicted, or without room in the working set."""
 
-    entry: Entry
+    entry: PageEntry
     referenced_seq: int
     referenced_turn: int
     references: int
-    #: Seq of the event that made it hot.
+    #: Seq of the event that made the page hot.
     since_seq: int
 
     @property
@@ -99,15 +100,15 @@ class Hot(NamedTuple):
         return self.entry.page_id
 
 
-@with_quick_replace
+@add_quick_replace
 class Past(NamedTuple):
-    """When a page last came and went; what anti-thrash goes by."""
+    """Turns of a page's last fault and eviction, used against thrashing."""
 
     faulted_turn: int | None = None
     evicted_turn: int | None = None
-    #: Tokens the thread had evicted in all when this page went.
+    #: Tokens the thread had evicted in total when this page left.
     evicted_tokens: int = 0
-    #: It was mapped again since it went.
+    #: Whether the page was mapped again since its eviction.
     back: bool = False
 
     @property
@@ -116,14 +117,14 @@ class Past(NamedTuple):
 
 
 class UserSlot(NamedTuple):
-    """A message of the user: where an exchange begins."""
+    """A message of the user, which begins an exchange."""
 
     slot: int
     seq: int
 
 
-class Spent(NamedTuple):
-    """What faults of this exchange have cost so far."""
+class FaultSpend(NamedTuple):
+    """Cost of the page faults of the current exchange so far."""
 
     faults: int = 0
     tokens: int = 0
@@ -131,142 +132,142 @@ class Spent(NamedTuple):
 
 
 class Exchanges(NamedTuple):
-    """Of how many exchanges the model fetched nothing: all it needed was resident."""
+    """Counts of exchanges with and without page faults."""
 
     begun: int = 0
-    #: In which a page was fetched.
+    #: Exchanges in which a page was fetched.
     faulted: int = 0
-    #: Of the last `EXCHANGES_KEPT`, oldest first: whether nothing was fetched.
+    #: Whether nothing was fetched, for the last `EXCHANGES_KEPT`, oldest first.
     last: tuple[bool, ...] = ()
 
     @property
     def faulted_lately(self) -> int:
-        """In how many of the last a page was fetched."""
+        """Number of the last exchanges in which a page was fetched."""
         return self.last.count(False)
 
     @property
     def rate(self) -> float | None:
-        """Over the last of them; None before the first."""
-        return resident_rate(len(self.last), self.faulted_lately)
+        """Share of the last exchanges without a fault; None before the first."""
+        return compute_resident_rate(len(self.last), self.faulted_lately)
 
     @property
     def rate_in_all(self) -> float | None:
-        return resident_rate(self.begun, self.faulted)
+        return compute_resident_rate(self.begun, self.faulted)
 
     def begin(self, number: int) -> Exchanges:
-        """Note a turn of that exchange."""
+        """Return a copy after a turn of exchange `number` began."""
         if number <= self.begun:
             return self
         return Exchanges(number, self.faulted, (*self.last, True)[-EXCHANGES_KEPT:])
 
     def fault(self) -> Exchanges:
-        """Note that a page was fetched in the exchange that goes on, if one does."""
+        """Return a copy after a page was fetched in the current exchange, if any."""
         if not self.last or not self.last[-1]:
             return self
         return Exchanges(self.begun, self.faulted + 1, (*self.last[:-1], False))
 
 
 class OwnTools(NamedTuple):
-    """The definitions of an agent's own tools: where they lie, and what they take."""
+    """Place and size of the definitions of an agent's own tools."""
 
     place: Location
-    #: Keyed; of their text.
+    #: Keyed digest of the definitions' text.
     digest: str
     tokens: int
 
 
-class Brought(NamedTuple):
-    """A page that a turn brought along unasked, of which its use is awaited."""
+class RecalledPage(NamedTuple):
+    """A page that a turn recalled unasked and that the model may still use."""
 
     page_id: str
-    #: How it was found: a word of `levels.recalls.SOURCES`.
+    #: Way the page was found: a word of `levels.recalls.SOURCES`.
     source: str
     turn: int
     used: bool = False
 
 
-class ToolUse(NamedTuple):
-    """A tool of the agent's, and how often each page was read before it was called."""
+class ToolReads(NamedTuple):
+    """A tool of the agent, and how often each page was read before a call of it."""
 
-    #: Keyed; of its name.
+    #: Keyed digest of the tool's name.
     digest: str
-    #: The most often first.
+    #: Pairs (page id, reads), most frequent first.
     pages: tuple[tuple[str, int], ...] = ()
 
 
-@with_quick_replace
+@add_quick_replace
 class Paging(NamedTuple):
-    """Residency of pages, and the counters of paging. Everything persistent.
+    """Residency of pages, and the counters of paging, in persistent collections.
 
-    A tuple, for every event replaces it: a dataclass takes five times as long to.
+    A tuple, since every event replaces the whole: a dataclass takes five times as long.
     """
 
-    #: Of the thread's config; derived, so no part of the canonical form.
-    settings: Settings = Settings()
+    #: Derived from the thread's config, so no part of the canonical form.
+    settings: PagingSettings = PagingSettings()
     frames: HashTrieMap[str, Frame] = HashTrieMap()
     #: Sum of the frames' tokens.
     used: int = 0
     hot: HashTrieMap[str, Hot] = HashTrieMap()
-    #: Ids of the pages that were pinned by a command.
+    #: Ids of the pages that a command pinned.
     pins: HashTrieMap[str, bool] = HashTrieMap()
     tlb: Tlb = Tlb()
     history: HashTrieMap[str, Past] = HashTrieMap()
-    spent: Spent = Spent()
+    spent: FaultSpend = FaultSpend()
     exchanges: Exchanges = Exchanges()
     own_tools: OwnTools | None = None
-    #: By the keyed digest of a call's id: the page that it has fetched, and where from.
+    #: Pages fetched by tool calls: (keyed digest of call id, (page id, place)).
     calls: tuple[tuple[str, tuple[str, Location]], ...] = ()
-    #: Slots of this exchange that only called tools of ours, which brought nothing.
+    #: Slots of this exchange that only called tools of the hub, without a result.
     asking: tuple[int, ...] = ()
-    #: The newest user slot, and how many came since the last turn.
+    #: Newest user slot, and the number of user slots since the last turn.
     last_user: UserSlot | None = None
     users_since_turn: int = 0
     #: Turns whose requests were recorded last, newest last.
     packed: tuple[int, ...] = ()
-    #: What turns brought along of late; and pages that the newest request shows so.
-    brought: tuple[Brought, ...] = ()
+    #: Pages that recent turns recalled, and those that the newest request shows.
+    brought: tuple[RecalledPage, ...] = ()
     in_recall: tuple[str, ...] = ()
-    #: Tools as they were called, the last one last; and pages read since.
-    tools: tuple[ToolUse, ...] = ()
+    #: Tools in the order of their calls, newest last, and pages read since.
+    tools: tuple[ToolReads, ...] = ()
     read_since: tuple[str, ...] = ()
-    #: What is read before tools is noted: since its first request of a packer that
-    #: brings it along, so that journals from before fold as they did.
+    #: Whether reads before tool calls are noted: from the first request of a packer
+    #: that recalls by these reads, so that older journals fold unchanged.
     learns: bool = False
     #: Live pages, slots included.
     pages: int = 0
-    #: Tokens evicted from the working set in all.
+    #: Tokens evicted from the working set in total.
     evicted_tokens: int = 0
     #: (turn, refaults) of the turns that `REFAULT_TURNS` reaches back to.
     refaults: tuple[tuple[int, int], ...] = ()
-    #: By page: the turn in which it last came back too soon.
+    #: By page: turn in which the page last returned too soon.
     thrashing: HashTrieMap[str, int] = HashTrieMap()
     #: Cumulative, by closed words such as `fault.reason.speculative`.
     counts: HashTrieMap[str, int] = HashTrieMap()
-    #: As they were when this turn began.
+    #: The counts when this turn began.
     turn_counts: HashTrieMap[str, int] = HashTrieMap()
     #: Hits and misses when this turn began.
     turn_lookups: tuple[int, int] = (0, 0)
 
     @property
     def resident(self) -> int:
-        """Count the pages at hand: of the working set, and of the hot list."""
+        """Number of pages in the working set and in the hot list."""
         return len(self.frames) + len(self.hot)
 
-    def having(self, own: OwnTools | None) -> Paging:
-        """Return the same with these tools, or none."""
+    def set_own_tools(self, own: OwnTools | None) -> Paging:
+        """Return a copy with the agent's own tools, or with none."""
         settings = replace(self.settings, tools_tokens=own.tokens if own else 0)
         return self._replace(own_tools=own, settings=settings)
 
-    def carrying(self, tokens: int) -> Paging:
-        """Return the same with requests that carry so many tokens of blocks."""
+    def set_blocks_tokens(self, tokens: int) -> Paging:
+        """Return a copy whose requests carry so many tokens of blocks."""
         return self._replace(settings=replace(self.settings, blocks_tokens=tokens))
 
-    def promising(self, tokens: int) -> Paging:
-        """Return the same with so many tokens kept free for recall."""
+    def set_promised_tokens(self, tokens: int) -> Paging:
+        """Return a copy that keeps so many tokens free for recall."""
         return self._replace(settings=replace(self.settings, promised_tokens=tokens))
 
-    def logging(self, tokens: int) -> Paging:
-        """Return the same with requests that carry a log of so many tokens."""
+    def set_log_tokens(self, tokens: int) -> Paging:
+        """Return a copy whose requests carry a log of so many tokens."""
         return self._replace(settings=replace(self.settings, log_tokens=tokens))
 
     @property
@@ -274,64 +275,65 @@ class Paging(NamedTuple):
         return self.used / self.settings.usable
 
     @property
-    def crowded(self) -> bool:
-        """Whether there is as much in the working set as an eviction run leaves."""
+    def is_crowded(self) -> bool:
+        """Whether the working set is at least as full as after an eviction run."""
         return self.utilization >= self.settings.evict_to
 
-    def in_order(self) -> list[Frame]:
-        """Return the frames as they stand in the context."""
-        return sorted(values(self.frames), key=attrgetter("place"))
+    def list_in_context_order(self) -> list[Frame]:
+        """List the frames in the order of the context."""
+        return sorted(list_values(self.frames), key=attrgetter("place"))
 
-    def oldest_first(self) -> list[Frame]:
-        """Return the frames as they were mapped."""
-        return sorted(values(self.frames), key=attrgetter("mapped_seq"))
+    def list_oldest_first(self) -> list[Frame]:
+        """List the frames in the order of their mapping, oldest first."""
+        return sorted(list_values(self.frames), key=attrgetter("mapped_seq"))
 
-    def exchange(self, slots: int) -> int | None:
-        """Return where the exchange begins: at the last user slot, else the newest."""
+    def find_exchange_begin(self, slots: int) -> int | None:
+        """Find the slot that begins the exchange: last user slot, else the newest."""
         if self.last_user is not None:
             return self.last_user.slot
         return slots - 1 if slots else None
 
-    def tier(self, page_id: str) -> str | None:
-        """Return `L0` or `L1`; None for a page that is at home."""
+    def find_tier(self, page_id: str) -> str | None:
+        """Find a page's tier: `L0` or `L1`; None for a page in its home tier."""
         if page_id in self.frames:
             return "L0"
         return "L1" if page_id in self.hot else None
 
-    def refault_count(self, turn: int) -> int:
-        """Count refaults in the last `REFAULT_TURNS` turns, this one included."""
+    def count_refaults(self, turn: int) -> int:
+        """Count refaults in the last `REFAULT_TURNS` turns, including `turn`."""
         return sum(n for at, n in self.refaults if at > turn - REFAULT_TURNS)
 
 
-def resident_rate(exchanges: int, faulted: int) -> float | None:
-    """Return the share of exchanges in which nothing was fetched; None of none."""
+def compute_resident_rate(exchanges: int, faulted: int) -> float | None:
+    """Compute the share of exchanges without a page fault; None for 0 exchanges."""
     return (exchanges - faulted) / exchanges if exchanges else None
 
 
-def lately(exchanges: int) -> int:
-    """Return how many of so many exchanges a rate looks at: the last ones."""
+def count_rated_exchanges(exchanges: int) -> int:
+    """Return the number of last exchanges, of `exchanges`, that a rate covers."""
     return min(exchanges, EXCHANGES_KEPT)
 
 
-def listed(pages: HashTrieMap[Name, Value]) -> list[tuple[Name, Value]]:
-    """Return a map's items, in no order that would mean anything.
+def list_items(pages: HashTrieMap[Name, Value]) -> list[tuple[Name, Value]]:
+    """List a map's items, in arbitrary order.
 
-    By how it is pickled, which lists all at once: its iterator takes one after the
-    other out of a map of its own, and needs twenty times as long.
+    Reads the pickled form, which lists all items at once: the map's iterator removes
+    items one by one from a copy, and takes twenty times as long.
     """
     items: list[tuple[Name, Value]]
     items = pages.__reduce__()[1][0]  # type: ignore[assignment]  # what it is made of
     return items
 
 
-def values(pages: HashTrieMap[str, Value]) -> list[Value]:
-    return [value for _, value in listed(pages)]
+def list_values(pages: HashTrieMap[str, Value]) -> list[Value]:
+    """List a map's values, in arbitrary order."""
+    return [value for _, value in list_items(pages)]
 
 
-def counted(
+def add_counts(
     counts: HashTrieMap[str, int], names: Iterable[str], *, by: int = 1
 ) -> HashTrieMap[str, int]:
-    """Move each of these counters on."""
+    """Return the counters with `by` added to each named counter."""
     for name in names:
         counts = counts.insert(name, counts.get(name, 0) + by)
     return counts

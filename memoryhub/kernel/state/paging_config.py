@@ -1,4 +1,4 @@
-"""What paging is set to in a thread: the fields sent, and what holds for the rest."""
+"""Paging settings of a thread: the fields that were sent, and the defaults."""
 
 from __future__ import annotations
 
@@ -11,14 +11,14 @@ from memoryhub.kernel.state.bodies import Body, Number, Share, Switch
 Policy = Literal["importance_lru", "lru"]
 Mode = Literal["strict", "relaxed", "passive"]
 Confidence = Literal["explicit", "referenced", "speculative"]
-#: Who can count a thread's tokens; all but the first come with an extra.
+#: Tokenizers of a thread; all but the first need an installed extra.
 TokenizerName = Literal["est/1", "o200k_base"]
-#: Where a turn looks for what it brings along unasked: in the thread, in all threads
-#: of its subject, or nowhere.
+#: Texts that a turn may recall unasked: those of the thread, of all threads of its
+#: subject, or none.
 RecallScope = Literal["thread", "subject", "off"]
-#: Who speaks the head of a request: servers know one role or the other.
+#: Role of a request's first message: model servers know one role or the other.
 InstructionsRole = Literal["system", "developer"]
-#: Whose API takes the requests.
+#: Format of requests: the model API that takes them.
 Format = Literal["chat", "responses", "anthropic"]
 FORMATS: tuple[str, ...] = get_args(Format)
 RECALL_SCOPES: tuple[str, ...] = get_args(RecallScope)
@@ -28,21 +28,21 @@ MODES: tuple[str, ...] = get_args(Mode)
 #: The tokenizer that is always at hand.
 ESTIMATED: TokenizerName = "est/1"
 TOKENIZERS: tuple[str, ...] = get_args(TokenizerName)
-#: What stays as the thread was made: what is kept was counted and weighed by it.
+#: Settings that never change: stored sizes were counted with them.
 FIXED = ("tokenizer",)
 #: Least sure first.
 CONFIDENCES: tuple[str, ...] = tuple(reversed(get_args(Confidence)))
 
 
-#: Tokens that a turn brings along unless it may take more: beyond them hardly any text
-#: is of use, and none of them was in a provider's cache.
+#: Most tokens that a turn recalls by default. Beyond them hardly any text is of use,
+#: and no provider has recalled texts in its prompt cache.
 MOST_UNASKED = 4_000
 
 
 class PagingConfig(Body):
-    """A thread's own choices; None leaves the default of `Settings`."""
+    """A thread's own choices; None leaves the default of `PagingSettings`."""
 
-    #: Fixed when the thread is made: another one would count differently.
+    #: Fixed when the thread is made: another tokenizer would count differently.
     tokenizer: TokenizerName | None = None
     instructions_role: InstructionsRole | None = None
     format: Format | None = None
@@ -61,12 +61,12 @@ class PagingConfig(Body):
     policy: Policy | None = None
     lower_first: Switch | None = None
     map_slots: Switch | None = None
-    #: Requests carry the subject's blocks. Journals from before do without.
+    #: Requests carry the subject's blocks. Absent in older journals.
     blocks: Switch | None = None
     #: The model may keep what it learns.
     model_tools: Switch | None = None
     recall: RecallScope | None = None
-    #: What it may take; without it an eighth of what is usable, up to 4,000 tokens.
+    #: Most tokens of recall; by default an eighth of `usable`, up to 4,000 tokens.
     recall_tokens: Number | None = None
     #: Older messages become observations.
     observe: Switch | None = None
@@ -82,8 +82,8 @@ class PagingConfig(Body):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Settings:
-    """What holds in a thread, defaults filled in (source: the paging document)."""
+class PagingSettings:
+    """Effective settings of a thread, defaults filled in (source: paging document)."""
 
     tokenizer: TokenizerName = ESTIMATED
     instructions_role: InstructionsRole = "system"
@@ -108,11 +108,11 @@ class Settings:
     recall: RecallScope = "thread"
     recall_tokens: int | None = None
     observe: bool = False
-    #: Share of the window at which observations that wait come into requests.
+    #: Share of the window at which waiting observations enter requests.
     observe_at: float = 0.90
-    #: Observations that are wanted between now and then.
+    #: Number of observations to make until that share is reached.
     observe_cycles: int = 4
-    #: Tokens of messages that are left as they were said then.
+    #: Tokens of newest messages that stay verbatim at that point.
     observe_keep_tokens: int = 6_000
     #: Share of the window at which the log is condensed.
     reflect_at: float = 0.20
@@ -121,13 +121,13 @@ class Settings:
     max_faults_per_turn: int = 3
     max_fault_tokens_per_turn: int = 8_192
     fault_confidence_threshold: Confidence = "referenced"
-    #: Of the agent's own tools: nobody sets it.
+    #: Tokens of the agent's own tools; derived, not a choice.
     tools_tokens: int = 0
-    #: Of the blocks that requests carry: each turn sets it.
+    #: Tokens of the blocks that requests carry; each turn sets the number.
     blocks_tokens: int = 0
-    #: Of the log of observations that requests carry: what is activated sets it.
+    #: Tokens of the observation log that requests carry; activation sets the number.
     log_tokens: int = 0
-    #: Kept free for what turns bring along: each turn sets it.
+    #: Tokens kept free for recall; each turn sets the number.
     promised_tokens: int = 0
 
     @property
@@ -139,7 +139,7 @@ class Settings:
 
     @property
     def recall_room(self) -> int:
-        """Tokens that what a turn brings along unasked may take."""
+        """Most tokens that a turn's unasked recall may take."""
         if self.recall == "off":
             return 0
         default = min(self.usable // 8, MOST_UNASKED)
@@ -147,15 +147,15 @@ class Settings:
 
     @property
     def recall_asked(self) -> int | None:
-        """Tokens for recall that the thread asks for; None where it leaves it to us."""
+        """Recall tokens that the thread asks for; None for the default."""
         return None if self.recall == "off" else self.recall_tokens
 
     @property
     def promise(self) -> int:
         """Tokens to keep free for recall: those asked for, at most half of the room.
 
-        Blocks and the log, which change with turns, are none of its measure: what a
-        turn promises is what the one before did.
+        The room disregards blocks and the log, which change with turns, so that
+        consecutive turns promise the same number.
         """
         if self.mode == "passive":
             return 0
@@ -174,35 +174,35 @@ class Settings:
 
     @property
     def pinnable(self) -> float:
-        """Tokens that explicit pins and the system prompt may hold together."""
+        """Most tokens of explicit pins and the system prompt together."""
         return self.pin_share * self.usable
 
     @property
     def largest(self) -> float:
-        """A page of more tokens is never mapped at that level."""
+        """Most tokens of a mapped level of a page."""
         return (1 - self.pin_share) * self.usable
 
     def require_tokens(self, counted_by: str | None) -> None:
-        """Raise unless tokens are counted by the thread's own tokenizer, or not yet."""
+        """Raise TokensRequiredError if another tokenizer than the thread's counted."""
         if counted_by not in (None, self.tokenizer):
             raise TokensRequiredError(self.tokenizer, largest=self.largest)
 
 
-#: What may be chosen.
+#: Names of the settings that a thread may choose.
 CHOICES = tuple(PagingConfig.model_fields)
 
 
-def settings_of(
+def build_settings(
     config: PagingConfig,
     *,
     tools_tokens: int = 0,
     blocks_tokens: int = 0,
     log_tokens: int = 0,
-) -> Settings:
+) -> PagingSettings:
     """Derive a thread's settings from its config and what stands in its head."""
     chosen = {name: getattr(config, name) for name in CHOICES}
     kept = {name: value for name, value in chosen.items() if value is not None}
-    return Settings(
+    return PagingSettings(
         **kept,
         tools_tokens=tools_tokens,
         blocks_tokens=blocks_tokens,
@@ -210,7 +210,7 @@ def settings_of(
     )
 
 
-#: Least and most of each number; what is in between is taken as it is.
+#: Smallest and largest value of each numeric setting.
 RANGES: dict[str, tuple[float, float]] = {
     "budget_tokens": (2_000, 2_000_000),
     "reserved_tokens": (0, 1_000_000),
@@ -231,13 +231,13 @@ RANGES: dict[str, tuple[float, float]] = {
     "max_faults_per_turn": (0, 1_000),
     "max_fault_tokens_per_turn": (0, 2_000_000),
 }
-#: Of a share.
+#: Decimals of a share.
 DECIMALS = 4
-#: What the rules, the manifest and the tools take; passive has none of them.
+#: Tokens that rules, manifest and tools take; passive mode has none of the three.
 LEAST_RESERVED = 800
 
 
-def check(settings: Settings) -> None:
+def check(settings: PagingSettings) -> None:
     """Raise InvalidError naming the first setting that is out of its range."""
     for name, (least, most) in RANGES.items():
         value = getattr(settings, name)

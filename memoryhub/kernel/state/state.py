@@ -1,4 +1,4 @@
-"""The state of a thread: what its journal folds to. Frozen, slotted, pure."""
+"""The state of a thread, folded from its journal. Frozen, slotted, pure."""
 
 from __future__ import annotations
 
@@ -9,11 +9,11 @@ from uuid import UUID
 
 from rpds import HashTrieMap
 
-from memoryhub.kernel.state.events import LabelValue, Limits
+from memoryhub.kernel.state.events import LabelValue, ThreadConfig
 from memoryhub.kernel.state.knowledge import Knowledge
 from memoryhub.kernel.state.observing import Observing
 from memoryhub.kernel.state.paging import Paging
-from memoryhub.kernel.state.tuples import with_quick_replace
+from memoryhub.kernel.state.tuples import add_quick_replace
 from memoryhub.kernel.state.working_memory import (
     DEFAULT_MAX_KEY_BYTES,
     DEFAULT_MAX_KEYS,
@@ -28,16 +28,16 @@ MAX_MAX_SLOTS = 10_000_000
 MAX_RETENTION_DAYS = 36_500
 MAX_FORK_DEPTH = 32
 MAX_LABELS = 16
-#: Types, and senders, that are counted by name: a client may choose a new one with
+#: Most types, and most senders, counted by name: a client may choose a new name with
 #: every slot, and the state must stay small.
 MAX_COUNTED = 1000
-#: No client can choose it.
+#: Name that counts all further names; no client can choose the empty name.
 OTHER = ""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Scope:
-    """Where in the client's house the thread belongs; for finding, nothing else."""
+class ScopeLabels:
+    """Client labels (agent type, instance, session), used only to filter threads."""
 
     agent_type: str | None = None
     agent_instance: str | None = None
@@ -45,21 +45,22 @@ class Scope:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Segment:
-    """A run of slots a fork reads from an ancestor: first <= index < end."""
+class LineageSegment:
+    """A run of slots that a fork reads from an ancestor: first <= index < end."""
 
     thread: UUID
     first: int
     end: int
-    #: The ancestor's seq up to which the fork sees it.
+    #: The ancestor's last seq that the fork sees.
     up_to_seq: int
 
 
-@with_quick_replace
+@add_quick_replace
 class ThreadState(NamedTuple):
     """Everything about a thread but its name and its content.
 
-    A tuple, for every event replaces it twice: a dataclass takes six times as long to.
+    A tuple, since every event replaces the state twice: a dataclass takes six times as
+    long.
     """
 
     id: UUID
@@ -68,12 +69,12 @@ class ThreadState(NamedTuple):
     seq: int = 0
     at: datetime | None = None
     status: Status = "new"
-    scope: Scope = Scope()
+    scope: ScopeLabels = ScopeLabels()
     labels: tuple[tuple[str, LabelValue], ...] = ()
-    config: Limits = Limits()
+    config: ThreadConfig = ThreadConfig()
     depth: int = 0
-    lineage: tuple[Segment, ...] = ()
-    #: Of the state inherited from the parent; 0 in a thread that is no fork.
+    lineage: tuple[LineageSegment, ...] = ()
+    #: Slots inherited from the parent; 0 in a thread that is no fork.
     inherited: int = 0
     created_at: datetime | None = None
     slot_count: int = 0
@@ -90,14 +91,14 @@ class ThreadState(NamedTuple):
     import_digest: str = ""
     paging: Paging = Paging()
     memory: WorkingMemory = WorkingMemory()
-    #: It is the subject's home thread: it holds no messages and begins no turns.
+    #: Whether the thread is the subject's home, which holds no messages and no turns.
     home: bool = False
     knowledge: Knowledge = Knowledge()
     observing: Observing = Observing()
 
     @property
     def size(self) -> int:
-        """KiB that it takes in memory, nearly: ten, and one for each page at hand."""
+        """Approximate KiB of the state in memory: 10, and 1 for each resident page."""
         return 10 + self.paging.resident
 
     @property
@@ -114,28 +115,28 @@ class ThreadState(NamedTuple):
 
     @property
     def clock(self) -> int:
-        """The seq, counted on from those of the ancestors that a fork goes on from.
+        """The thread's seq plus the inherited seqs of its ancestors.
 
-        Paging orders pages by it: what a fork inherits is older than what it adds.
+        Paging orders pages by the clock: inherited pages are older than a fork's own.
         """
         return self.seq + self.inherited_clock
 
     @property
     def inherited_clock(self) -> int:
-        """The clock at the last event that is inherited; 0 if the thread is no fork."""
+        """The clock of the last inherited event; 0 if the thread is no fork."""
         if not self.lineage:
             return 0
         return sum(part.up_to_seq for part in self.lineage)
 
-    def seq_of(self, clock: int) -> int:
-        """Return an event's number in this thread: its seq, or ≤ 0 if inherited.
+    def to_seq(self, clock: int) -> int:
+        """Convert a clock to a number in this thread: the seq, or ≤ 0 if inherited.
 
-        So no two events that one thread knows share a number, and order is kept.
+        No two events of one thread share a number, and the order stays.
         """
         return clock - self.inherited_clock
 
-    def place(self, clock: int) -> tuple[UUID, int]:
-        """Return (thread, seq) of the event at that clock, perhaps an ancestor's."""
+    def locate_event(self, clock: int) -> tuple[UUID, int]:
+        """Return (thread, seq) of the event at a clock, perhaps an ancestor's event."""
         for part in self.lineage:
             if clock <= part.up_to_seq:
                 return part.thread, clock
@@ -147,8 +148,8 @@ class ThreadState(NamedTuple):
         return self.slot_count * 10 >= self.max_slots * 9
 
 
-def count(counts: Counts, name: str) -> Counts:
-    """Count one more of `name`; beyond `MAX_COUNTED` names it counts as `OTHER`."""
+def count_name(counts: Counts, name: str) -> Counts:
+    """Count one more of `name`; a name beyond `MAX_COUNTED` counts as `OTHER`."""
     if name not in counts and len(counts) >= MAX_COUNTED:
         name = OTHER
     return counts.insert(name, counts.get(name, 0) + 1)

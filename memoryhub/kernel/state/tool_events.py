@@ -11,15 +11,15 @@ from memoryhub.kernel.state.page_events import PageEvent
 
 
 class ToolsSet(PageEvent):
-    """An agent's own tools. Payload: their definitions."""
+    """An agent set its own tools. Payload: the definitions of the tools."""
 
     event_type = "tools.set"
     sealed = True
     resent = True
 
-    #: Keyed; of the definitions.
+    #: Keyed digest of the definitions.
     digest: Token
-    #: How many; none when there are to be none.
+    #: Number of tools; 0 if the agent has none from here on.
     tools: Count
     tokens: Count
     bytes: Size

@@ -1,7 +1,7 @@
-"""Working memory: what an agent needs for the job at hand, by reference. Pure.
+"""Working memory: keys, task and notes of an agent, and their checkpoints. Pure.
 
-Everything is persistent, so a checkpoint costs one reference. Every number that stands
-for an event is the thread's clock: a fork's seqs follow on those it inherits.
+All collections are persistent, so a checkpoint costs one reference. Every number that
+names an event is the thread's clock: a fork's seqs follow the inherited seqs.
 """
 
 from __future__ import annotations
@@ -12,120 +12,120 @@ from typing import Any, NamedTuple, TypeAlias
 
 from rpds import HashTrieMap, HashTrieSet
 
-from memoryhub.kernel.state.paging import Frame, Hot, listed
+from memoryhub.kernel.state.paging import Frame, Hot, list_items
 
 DEFAULT_MAX_KEYS = 10_000
 DEFAULT_MAX_KEY_BYTES = 64 * 1_048_576
-#: Checkpoints of a thread that were asked for.
+#: Most requested checkpoints of a thread.
 MAX_CHECKPOINTS = 1_000
-#: Automatic checkpoints that stay, newest ones.
+#: Number of newest automatic checkpoints that stay.
 AUTOMATIC_KEPT = 20
-#: Names beyond which a set of touched ones becomes "any".
+#: Number of touched names beyond which the set becomes "any".
 MAX_TOUCHED = 10_000
 
-#: Names that were set, deleted, retimed or expired since; None stands for any name.
+#: Names that were set, deleted, retimed or expired since a point; None: any name.
 Touched: TypeAlias = "HashTrieSet[str] | None"
 
 
 class KeyEntry(NamedTuple):
-    """A key: where its value lies, and until when it counts."""
+    """A key: the clock of its value, and its expiry."""
 
-    #: Of the event whose payload holds the value.
+    #: Clock of the event whose payload holds the value.
     value: int
-    #: Of the event that last set or retimed it.
+    #: Clock of the event that last set or retimed the key.
     version: int
     expires_at: datetime | None
-    #: Of the value, canonical UTF-8, padded.
+    #: Bytes of the value, canonical UTF-8, padded.
     bytes: int
 
-    def visible(self, now: datetime) -> bool:
+    def is_visible(self, now: datetime) -> bool:
         return self.expires_at is None or now < self.expires_at
 
 
 class Contents(NamedTuple):
-    """What working memory holds at one moment: keys, and a slice of each other noun."""
+    """Contents of working memory at one moment: keys, and a slice per other noun."""
 
     keys: HashTrieMap[str, KeyEntry] = HashTrieMap()
-    #: Of all values, those expired and not yet swept included.
+    #: Bytes of all values, including expired values not yet swept.
     key_bytes: int = 0
-    #: By name, those that are not empty.
+    #: Slices that are not empty, by name.
     slices: HashTrieMap[str, Any] = HashTrieMap()
 
-    def find(self, key: str, *, now: datetime) -> KeyEntry | None:
-        """Return the key's entry, unless it has expired."""
+    def find_key(self, key: str, *, now: datetime) -> KeyEntry | None:
+        """Return the key's entry; None if absent or expired."""
         entry = self.keys.get(key)
-        return entry if entry is not None and entry.visible(now) else None
+        return entry if entry is not None and entry.is_visible(now) else None
 
-    def visible(self, now: datetime) -> dict[str, KeyEntry]:
-        """Return all keys that have not expired, by name."""
-        shown = {k: each for k, each in listed(self.keys) if each.visible(now)}
+    def list_visible(self, now: datetime) -> dict[str, KeyEntry]:
+        """List all keys that have not expired, sorted by name."""
+        shown = {k: each for k, each in list_items(self.keys) if each.is_visible(now)}
         return dict(sorted(shown.items()))
 
 
 class Resident(NamedTuple):
-    """The working set as a checkpoint holds it."""
+    """The part of the working set that a checkpoint holds."""
 
     frames: HashTrieMap[str, Frame] = HashTrieMap()
     hot: HashTrieMap[str, Hot] = HashTrieMap()
     pins: HashTrieMap[str, bool] = HashTrieMap()
 
 
-class Checkpoint(NamedTuple):
-    """A point to return to."""
+class SavedCheckpoint(NamedTuple):
+    """A checkpoint: contents and working set at a clock, and its place in the tree."""
 
     clock: int
     name: str | None
-    #: Taken by a restore, so that it can be undone.
+    #: Taken by a restore, so that the restore can be undone.
     auto: bool
-    #: The checkpoint that its state descended from.
+    #: Clock of the checkpoint that this state descended from.
     parent: int | None
-    #: Names touched between the parent and this.
+    #: Names touched between the parent and this checkpoint.
     touched: Touched
     contents: Contents
     resident: Resident
-    #: It was deleted, and stays without content where branches part.
+    #: The checkpoint was deleted, and stays without content where branches part.
     joint: bool = False
 
 
 class WorkingMemory(NamedTuple):
-    """The contents of now, and the tree of checkpoints."""
+    """Current contents of working memory, and the tree of its checkpoints."""
 
     contents: Contents = Contents()
-    #: The checkpoint that the contents descend from.
+    #: Clock of the checkpoint that the contents descend from.
     base: int | None = None
-    #: Since the base.
+    #: Names touched since the base.
     touched: Touched = None
-    checkpoints: HashTrieMap[int, Checkpoint] = HashTrieMap()
-    #: By name of a checkpoint, its clock.
+    checkpoints: HashTrieMap[int, SavedCheckpoint] = HashTrieMap()
+    #: Clock of each named checkpoint, by name.
     names: HashTrieMap[str, int] = HashTrieMap()
-    #: Clocks of the automatic ones, oldest first.
+    #: Clocks of the automatic checkpoints, oldest first.
     automatic: tuple[int, ...] = ()
     joints: int = 0
-    #: Sum of the names that the checkpoints have touched: what a snapshot costs.
+    #: Number of names touched by all checkpoints, a measure of a snapshot's size.
     weight: int = 0
 
     @property
     def taken(self) -> int:
-        """Checkpoints that were asked for."""
+        """Number of requested checkpoints."""
         return len(self.checkpoints) - len(self.automatic) - self.joints
 
-    def live(self, clock: int) -> Checkpoint | None:
-        """Return the checkpoint of that clock, unless it was deleted."""
+    def find_live(self, clock: int) -> SavedCheckpoint | None:
+        """Return the checkpoint at a clock; None if absent or deleted."""
         found = self.checkpoints.get(clock)
         return None if found is None or found.joint else found
 
-    def listed(self) -> list[Checkpoint]:
-        """Return all that can be returned to, oldest first."""
+    def list_live(self) -> list[SavedCheckpoint]:
+        """List the checkpoints that can be restored, oldest first."""
         live = [each for each in self.checkpoints.values() if not each.joint]
         return sorted(live, key=lambda each: each.clock)
 
-    def touching(self, names: Iterable[str]) -> Touched:
-        """Return what has been touched once these names are."""
-        return united(self.touched, names)
+    def add_touched(self, names: Iterable[str]) -> Touched:
+        """Return the names touched since the base, with `names` added."""
+        return unite_touched(self.touched, names)
 
 
-def united(touched: Touched, names: Touched | Iterable[str]) -> Touched:
-    """Unite what was touched; too many names become any."""
+def unite_touched(touched: Touched, names: Touched | Iterable[str]) -> Touched:
+    """Unite touched names; more than `MAX_TOUCHED` names become None, for any."""
     if touched is None or names is None:
         return None
     for name in names:

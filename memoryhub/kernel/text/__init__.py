@@ -1,1 +1,1 @@
-"""Text and names, and how they are written down; knows no thread."""
+"""Text, names and their encodings, without knowledge of threads."""

@@ -1,4 +1,4 @@
-"""JSON in what a model answers, whatever stands around it. Pure, linear."""
+"""JSON in a model's answer, whatever text surrounds it. Pure, linear."""
 
 from __future__ import annotations
 
@@ -7,13 +7,13 @@ import re
 from collections.abc import Iterator
 from typing import Any, NoReturn
 
-#: Brackets in prose at which JSON is looked for.
+#: Most brackets in prose at which JSON is tried.
 _LOOKED_AT = 64
 _FENCED = re.compile(r"```[A-Za-z]*\s*\n(.*?)```", re.DOTALL)
 _OPENING = re.compile(r"[\[{]")
 
 
-def values(text: str) -> Iterator[Any]:
+def iter_values(text: str) -> Iterator[Any]:
     """Yield JSON of an answer: as a whole, in fences, then wherever it begins."""
     for part in (text, *(found[1] for found in _FENCED.finditer(text))):
         try:
@@ -33,8 +33,8 @@ def values(text: str) -> Iterator[Any]:
         yield value
 
 
-def _constant(name: str) -> NoReturn:
+def _refuse_constant(name: str) -> NoReturn:
     raise ValueError(name)
 
 
-_DECODER = json.JSONDecoder(parse_constant=_constant)
+_DECODER = json.JSONDecoder(parse_constant=_refuse_constant)

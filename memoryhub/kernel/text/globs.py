@@ -1,7 +1,7 @@
 """Globs over names of keys: `*`, `?`, `[abc]`, `[a-c]`, `[!a]`. Pure.
 
-Anchored at both ends, case-sensitive. What stands after a `*` is looked for once and
-never again, so that no pattern can be made to take long.
+Anchored at both ends, case-sensitive. The text after a `*` is searched once, without
+backtracking, so that no pattern can be made slow.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ _ANY = "."
 _NONE = "(?!)"
 
 
-def compiled(glob: str) -> Callable[[str], bool]:
+def compile_glob(glob: str) -> Callable[[str], bool]:
     """Compile a glob to a test of names.
 
     Raises InvalidError `glob_too_complex`. A `[` that is never closed stands for
@@ -30,21 +30,21 @@ def compiled(glob: str) -> Callable[[str], bool]:
         raise InvalidError(code="glob_too_complex", loc="glob", allowed=_SIMPLE)
     if not set(glob) & {*"*?["}:
         return glob.__eq__
-    signs = list(_signs(glob))
+    signs = list(_iter_signs(glob))
     if sum(wild for wild, _ in signs) > MAX_WILDCARDS:
         raise InvalidError(code="glob_too_complex", loc="glob", allowed=_SIMPLE)
-    pattern = re.compile(_pattern([text for _, text in signs]), re.DOTALL)
+    pattern = re.compile(_build_pattern([text for _, text in signs]), re.DOTALL)
     return lambda name: pattern.fullmatch(name) is not None
 
 
-def _signs(glob: str) -> Iterator[tuple[bool, str]]:
-    """Each sign: whether it is a wildcard, and as an expression; `*` is none yet."""
+def _iter_signs(glob: str) -> Iterator[tuple[bool, str]]:
+    """Yield for each sign whether it is a wildcard, and its expression; "" for `*`."""
     place = 0
     while place < len(glob):
         sign, place = glob[place], place + 1
         end = glob.find("]", place + 2 if glob[place : place + 1] == "!" else place + 1)
         if sign == "[" and end >= 0:
-            yield True, _one_of(glob[place:end])
+            yield True, _build_set(glob[place:end])
             place = end + 1
         elif sign in "*?":
             yield True, "" if sign == "*" else _ANY
@@ -52,8 +52,11 @@ def _signs(glob: str) -> Iterator[tuple[bool, str]]:
             yield False, re.escape(sign)
 
 
-def _pattern(signs: list[str]) -> str:
-    """Between two `*` the first place that fits is as good as any: it is kept."""
+def _build_pattern(signs: list[str]) -> str:
+    """Join signs to a pattern that keeps the first match between two `*`.
+
+    Between two `*` the first match is as good as any.
+    """
     parts = [""]
     for sign in signs:
         if sign:
@@ -67,8 +70,8 @@ def _pattern(signs: list[str]) -> str:
     return f"{first}{kept}.*{last}"
 
 
-def _one_of(inside: str) -> str:
-    """Of a set: characters and ranges, or with `!` all others."""
+def _build_set(inside: str) -> str:
+    """Build the expression of a set: characters and ranges, or with `!` all others."""
     negated, inside = inside.startswith("!"), inside.removeprefix("!")
     ranges, place = "", 0
     while place < len(inside):

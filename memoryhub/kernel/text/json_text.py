@@ -8,8 +8,8 @@ from typing import Any, NoReturn
 
 from memoryhub.kernel.text import numbers
 
-#: Brackets deeper than twice this are text: no parser's stack may decide what a line
-#: looks like, since a recorded context must come out the same everywhere.
+#: Half of the depth from which brackets are text. A recorded context must come out the
+#: same everywhere, so no parser's stack may decide how a line looks.
 _ROUNDS = 32
 _LONGEST_NUMBER = 1_077
 
@@ -17,7 +17,8 @@ _LONGEST_NUMBER = 1_077
 _STRING = r'"[^"\\]*+(?:\\.[^"\\]*+)*+"?'
 _NO_BRACKETS = re.compile(rf'{_STRING}|[^\[\]{{}}"]+', re.DOTALL)
 _STRINGS = re.compile(f"({_STRING})", re.DOTALL)
-#: What JSON leaves bare but would end a line, close a fence, or not be UTF-8.
+#: Characters that JSON leaves bare but that would end a line, close a fence, or not be
+#: UTF-8.
 _UNSAFE = re.compile("[\x85\u2028\u2029\ud800-\udfff]|<(?=/?VM:)")
 _SURROGATE = re.compile("[\ud800-\udfff]")
 _ENCODER = json.JSONEncoder(
@@ -25,40 +26,40 @@ _ENCODER = json.JSONEncoder(
     allow_nan=False,
     separators=(",", ":"),
     check_circular=False,
-    default=numbers.marked,
+    default=numbers.mark_number,
 )
 
 
-def dumped(value: Any) -> str:
-    """Dump compact JSON that encodes as UTF-8, whatever the value's texts hold."""
-    text = numbers.restored(_ENCODER.encode(value))
-    return text if text.isascii() else _SURROGATE.sub(_escaped, text)
+def dump_json(value: Any) -> str:
+    """Dump compact JSON that encodes as UTF-8, whatever texts the value holds."""
+    text = numbers.restore_numbers(_ENCODER.encode(value))
+    return text if text.isascii() else _SURROGATE.sub(_escape_match, text)
 
 
-def in_string(text: str) -> str:
+def escape_for_string(text: str) -> str:
     """Return `text` as it stands between the quotes of a JSON string."""
-    return dumped(text)[1:-1]
+    return dump_json(text)[1:-1]
 
 
-def inert(text: str) -> str:
+def make_inert(text: str) -> str:
     """Return JSON as one line that opens or closes no fence, of the same value."""
     if text.isascii() and "<" not in text:
         return text
-    return _UNSAFE.sub(_escaped, text)
+    return _UNSAFE.sub(_escape_match, text)
 
 
-def quoted(text: str) -> str:
-    """`text` as a JSON string on one line, inert."""
-    return inert(dumped(text))
+def quote_text(text: str) -> str:
+    """Render `text` as a JSON string on one line, inert."""
+    return make_inert(dump_json(text))
 
 
-def minimised(text: str) -> str:
-    """Strip white space outside strings from valid JSON; the rest stays as it was.
+def minimise_json(text: str) -> str:
+    """Strip white space outside strings from valid JSON; the rest stays unchanged.
 
-    Linear; by far the most of what a line of JSON costs.
+    Linear; the greatest cost by far of a line of JSON.
     """
     parts = _STRINGS.split(text) if "\\" in text else text.split('"')
-    # No NUL stands outside the strings, so one can hold the parts between them apart.
+    # No NUL stands outside the strings, so a NUL can separate the parts between them.
     outside = "\0".join(parts[::2])
     for space in " \n\t\r":
         outside = outside.replace(space, "")
@@ -69,9 +70,10 @@ def minimised(text: str) -> str:
 def read(text: str) -> Any:
     """Parse `text` as an object or array; None when it is neither.
 
-    Key order is kept, of equal keys the last wins. Cheap for what begins otherwise.
+    Key order is kept; of equal keys the last wins. Cheap for a text that begins
+    otherwise.
     """
-    if not text.lstrip(" \t\n\r").startswith(("{", "[")) or not _shallow(text):
+    if not text.lstrip(" \t\n\r").startswith(("{", "[")) or not _is_shallow(text):
         return None
     try:
         return _DECODER.decode(text)
@@ -79,11 +81,11 @@ def read(text: str) -> Any:
         return None
 
 
-def _escaped(match: re.Match[str]) -> str:
+def _escape_match(match: re.Match[str]) -> str:
     return f"\\u{ord(match[0]):04x}"
 
 
-def _shallow(text: str) -> bool:
+def _is_shallow(text: str) -> bool:
     if text.count("[") + text.count("{") <= _ROUNDS:
         return True
     marks = _NO_BRACKETS.sub("", text)
@@ -94,22 +96,22 @@ def _shallow(text: str) -> bool:
     return False
 
 
-def _integer(digits: str) -> Any:
+def _parse_integer(digits: str) -> Any:
     if len(digits) > _LONGEST_NUMBER:
         raise ValueError("too long a number")
     return numbers.read_integer(digits)
 
 
-def _double(digits: str) -> Any:
+def _parse_double(digits: str) -> Any:
     if len(digits) > _LONGEST_NUMBER:
         raise ValueError("too long a number")
     return numbers.read_double(digits)
 
 
-def _constant(_: str) -> NoReturn:
+def _refuse_constant(_: str) -> NoReturn:
     raise ValueError("not JSON")
 
 
 _DECODER = json.JSONDecoder(
-    parse_int=_integer, parse_float=_double, parse_constant=_constant
+    parse_int=_parse_integer, parse_float=_parse_double, parse_constant=_refuse_constant
 )

@@ -1,19 +1,21 @@
-"""Tools by which a model keeps what it learns, where its thread allows that. Pure."""
+"""Tools by which a model stores what it learns, if its thread allows them. Pure."""
 
 from __future__ import annotations
 
 from typing import Any
 
-from memoryhub.kernel.text.json_text import dumped
+from memoryhub.kernel.text.json_text import dump_json
 
 NOTE_ADD, KEY_SET, KEY_GET, BLOCK_EDIT = "note_add", "key_set", "key_get", "block_edit"
 
 
-def _string(about: str) -> dict[str, str]:
+def _build_string(about: str) -> dict[str, str]:
     return {"type": "string", "description": about}
 
 
-def _tool(name: str, about: str, required: str, **properties: Any) -> dict[str, Any]:
+def _build_tool(
+    name: str, about: str, required: str, **properties: Any
+) -> dict[str, Any]:
     parameters = {
         "type": "object",
         "properties": properties,
@@ -24,36 +26,39 @@ def _tool(name: str, about: str, required: str, **properties: Any) -> dict[str, 
     return {"type": "function", "function": function}
 
 
-_KEY = _string("Name of the key.")
+_KEY = _build_string("Name of the key.")
 _VALUE = {"description": "Any JSON value."}
 #: JSON text by version; a text never changes, since recorded contexts hold it.
 DEFINITIONS: dict[str, str] = {
-    "memory/1": dumped(
+    "memory/1": dump_json(
         [
-            _tool(
-                NOTE_ADD, "Keep a line for later.", "text", text=_string("The line.")
+            _build_tool(
+                NOTE_ADD,
+                "Keep a line for later.",
+                "text",
+                text=_build_string("The line."),
             ),
-            _tool(
+            _build_tool(
                 KEY_SET,
                 "Keep a value under a name.",
                 "key value",
                 key=_KEY,
                 value=_VALUE,
             ),
-            _tool(KEY_GET, "Read the value of a name.", "key", key=_KEY),
-            _tool(
+            _build_tool(KEY_GET, "Read the value of a name.", "key", key=_KEY),
+            _build_tool(
                 BLOCK_EDIT,
                 "Change a block: put `new` where `old` stands, or append `new`.",
                 "block new",
-                block=_string("Name of the block."),
-                old=_string("Text that stands there once; without it, append."),
-                new=_string("The new text."),
+                block=_build_string("Name of the block."),
+                old=_build_string("Text that stands there once; without it, append."),
+                new=_build_string("The new text."),
             ),
         ]
     )
 }
 CURRENT = "memory/1"
-#: By name, each field with its type; those that may be absent end in `?`.
+#: Fields by tool name, each with its type; a name that ends in `?` is optional.
 FIELDS: dict[str, dict[str, type]] = {
     NOTE_ADD: {"text": str},
     KEY_SET: {"key": str, "value": object},
@@ -62,8 +67,8 @@ FIELDS: dict[str, dict[str, type]] = {
 }
 
 
-def checked(name: str, given: dict[str, Any]) -> str | None:
-    """Return what is wrong with a call's arguments, as a sentence; None if nothing."""
+def find_mistake(name: str, given: dict[str, Any]) -> str | None:
+    """Return an error sentence about a call's arguments; None if they are valid."""
     fields = FIELDS[name]
     names = {field.rstrip("?") for field in fields}
     if given.keys() - names:

@@ -1,7 +1,7 @@
-"""Names: the texts clients choose, in the clear, and how they are blanked.
+"""Names: plain texts that clients choose, and their blanking.
 
-Pure. Bodies mark such fields with `Name`, so that the chain can hash a digest
-of each and an erasure can put that digest in the name's place.
+Pure. Bodies mark such fields with `Name`, so that the chain can hash a digest of each
+name and an erasure can put that digest in the name's place.
 """
 
 from __future__ import annotations
@@ -20,69 +20,69 @@ NAME_PATTERN = r"^[A-Za-z0-9][A-Za-z0-9._:@-]{0,127}$"
 #: A blanked name: `~` can not begin a name that a client chose.
 _NAME = re.compile(NAME_PATTERN[1:-1])
 _BLANK = re.compile("~[0-9a-f]{32}")
-#: Stands before what is no text; no name begins so.
+#: Prefix of a value that is no text; no name begins with it.
 OTHER = "="
 _RESERVED = ("mh.", "_")
-#: Begins the names of home threads, which no agent gives.
+#: Prefix of the names of home threads, which no agent can give.
 HOME = "mh.home."
 _OF_SUBJECT = re.compile("[0-9a-f]{8}(?:-[0-9a-f]{4}){3}-[0-9a-f]{12}:")
 
 
 class NameMark:
-    """Marks a field whose text a client chose."""
+    """Mark of a field whose text a client chose."""
 
 
 Name = Annotated[str, NameMark()]
 
 
-def valid(text: str) -> bool:
+def is_valid(text: str) -> bool:
     """Return whether a client may choose this name; nothing is trimmed or folded."""
     return _NAME.fullmatch(text) is not None
 
 
-def qualified(text: str) -> bool:
+def is_qualified(text: str) -> bool:
     """Return whether a slot type has a package: a `.` between two non-empty parts."""
     return "." in text and all(text.split("."))
 
 
-def reserved(text: str) -> bool:
+def is_reserved(text: str) -> bool:
     return text.startswith(_RESERVED)
 
 
-def of_subject(subject: UUID, name: str) -> str:
+def add_subject(subject: UUID, name: str) -> str:
     """Return the stored form of a name given by a key bound to the subject.
 
-    So that it can't tell by what is taken what others call their threads.
+    The prefix keeps such a key from learning others' thread names by what is taken.
     """
     return f"{subject}:{name}"
 
 
-def called(name: str, subject: UUID) -> str:
-    """Return the name by which a key bound to the thread's subject knows it."""
-    return name.removeprefix(of_subject(subject, ""))
+def remove_subject(name: str, subject: UUID) -> str:
+    """Return the name by which a key bound to the thread's subject knows the thread."""
+    return name.removeprefix(add_subject(subject, ""))
 
 
-def owner(name: str) -> UUID | None:
-    """Return the id of the subject to which alone threads of such a name belong."""
+def find_owner(name: str) -> UUID | None:
+    """Return the id of the only subject that may own threads of this name, if any."""
     found = _OF_SUBJECT.match(name)
     return UUID(found[0][:-1]) if found else None
 
 
-def home(subject: UUID) -> str:
+def build_home_name(subject: UUID) -> str:
     """Return the name of the subject's home thread."""
     return f"{HOME}{subject}"
 
 
 @lru_cache(maxsize=65_536)
 def blank(salt: bytes, name: str) -> str:
-    """Return `~` and 32 hex digits; a name already blanked stays as it is."""
+    """Return `~` and 32 hex digits; a name already blanked stays unchanged."""
     if name.startswith("~"):
         return name
     digest = hashlib.blake2b(salt + name.encode(), digest_size=16)
     return "~" + digest.hexdigest()
 
 
-def blanked(text: str) -> bool:
+def is_blanked(text: str) -> bool:
     return _BLANK.fullmatch(text) is not None
 
 
@@ -94,19 +94,19 @@ def replace_names(
     changed = dict(body)
     for field in marked:
         if (value := changed.get(field)) not in (None, "", []):
-            changed[field] = _blanked(value, change)
+            changed[field] = _change_names(value, change)
     for field, inner in nested:
         if found := changed.get(field):
-            changed[field] = _inside(inner, found, change)
+            changed[field] = _replace_inside(inner, found, change)
     return changed
 
 
-def fields_of(model: type[BaseModel]) -> Iterator[str]:
-    """Yield the serialised names of all marked fields, of the models inside as well."""
+def iter_marked_fields(model: type[BaseModel]) -> Iterator[str]:
+    """Yield the serialised names of all marked fields, also of nested models."""
     marked, nested = _fields(model)
     yield from marked
     for _, inner in nested:
-        yield from fields_of(inner)
+        yield from iter_marked_fields(inner)
 
 
 def has_mark(parts: tuple[Any, ...], *marks: type) -> bool:
@@ -114,22 +114,24 @@ def has_mark(parts: tuple[Any, ...], *marks: type) -> bool:
     return any(isinstance(p, marks) or has_mark(get_args(p), *marks) for p in parts)
 
 
-def as_name(value: float) -> str:
+def to_name(value: float) -> str:
     """Return a number or boolean as a name; `1` digests differently from "1"."""
     return f"{OTHER}{json.dumps(value)}"
 
 
-def _blanked(value: Any, change: Callable[[str], str]) -> Any:
-    """A name or a list of names; labels may hold numbers and booleans there."""
+def _change_names(value: Any, change: Callable[[str], str]) -> Any:
+    """Change a name or a list of names; labels may hold numbers and booleans there."""
     if isinstance(value, list):
-        return [_blanked(each, change) for each in value]
-    return change(value if isinstance(value, str) else as_name(value))
+        return [_change_names(each, change) for each in value]
+    return change(value if isinstance(value, str) else to_name(value))
 
 
-def _inside(model: type[BaseModel], value: Any, change: Callable[[str], str]) -> Any:
-    """A model, or a list of them with gaps."""
+def _replace_inside(
+    model: type[BaseModel], value: Any, change: Callable[[str], str]
+) -> Any:
+    """Replace the names in a model, or in a list of models with gaps."""
     if isinstance(value, list):
-        return [_inside(model, each, change) for each in value]
+        return [_replace_inside(model, each, change) for each in value]
     return None if value is None else replace_names(model, value, change)
 
 
@@ -137,20 +139,20 @@ def _inside(model: type[BaseModel], value: Any, change: Callable[[str], str]) ->
 def _fields(
     model: type[BaseModel],
 ) -> tuple[tuple[str, ...], tuple[tuple[str, type[BaseModel]], ...]]:
-    """Serialised names of the marked fields, and of the fields that hold models."""
+    """Return serialised names of the marked fields, and of the fields with models."""
     marked, nested = [], []
     for field, info in model.model_fields.items():
         alias = info.serialization_alias or info.alias or field
         if has_mark((info.annotation, *info.metadata), NameMark):
             marked.append(alias)
-        nested += [(alias, inner) for inner in _models(info.annotation)]
+        nested += [(alias, inner) for inner in _list_models(info.annotation)]
     return tuple(marked), tuple(nested)
 
 
-def _models(annotation: Any) -> list[type[BaseModel]]:
+def _list_models(annotation: Any) -> list[type[BaseModel]]:
     found = []
     for part in get_args(annotation):
         if isinstance(part, type) and issubclass(part, BaseModel):
             found.append(part)
-        found += _models(part)
+        found += _list_models(part)
     return found

@@ -1,4 +1,4 @@
-"""Numbers of content that no integer and no double writes as they came. Pure."""
+"""Numbers of content whose digits no integer or double would reproduce. Pure."""
 
 from __future__ import annotations
 
@@ -6,8 +6,8 @@ import re
 from math import isfinite
 from typing import Any
 
-#: A text that content can't hold: digits between NULs. As JSON its backslash is single,
-#: which within a string it never is behind a quote.
+#: Digits between NULs, a text that content can't hold. As JSON it has a single
+#: backslash right behind the quote, which no other string has.
 _SPELLED = re.compile(r'"\\u0000(-?[0-9][-+.0-9eE]*)\\u0000"')
 _MARK = '"\\u0000'
 
@@ -32,39 +32,39 @@ class Number:  # noqa: PLW1641  # No key of anything; a hash differs by process.
     def __str__(self) -> str:
         return self.digits
 
-    def plain(self) -> float:
-        """Return the double nearest to it, which may be infinite."""
+    def to_float(self) -> float:
+        """Return the nearest double, which may be infinite."""
         return float(self.digits)
 
 
 def read_double(digits: str) -> Any:
-    """Return a double that is written as it came, else a Number."""
+    """Return a double if its text is the same as the digits, else a Number."""
     number = float(digits)
     return number if repr(number) == digits else Number(digits)
 
 
 def read_integer(digits: str) -> Any:
-    """Return an integer; a Number of minus nought."""
+    """Return an integer; a Number for minus zero."""
     return Number(digits) if digits == "-0" else int(digits)
 
 
-def marked(value: Any) -> str:
-    """Return what stands for a Number until `restored`; a hook of JSON encoders."""
-    return f"\0{_number(value).digits}\0"
+def mark_number(value: Any) -> str:
+    """Return a Number's text until `restore_numbers`; a hook of JSON encoders."""
+    return f"\0{_require_number(value).digits}\0"
 
 
-def marked_alike(value: Any) -> Any:
-    """Return what equal numbers have in common, of what a double holds."""
-    number = _number(value).plain()
-    return number if isfinite(number) else marked(value)
+def mark_alike(value: Any) -> Any:
+    """Return the double of a Number, equal for equal numbers; marked if infinite."""
+    number = _require_number(value).to_float()
+    return number if isfinite(number) else mark_number(value)
 
 
-def restored(text: str) -> str:
+def restore_numbers(text: str) -> str:
     """Return JSON text with each marked Number as its digits."""
     return _SPELLED.sub(r"\1", text) if _MARK in text else text
 
 
-def _number(value: Any) -> Number:
+def _require_number(value: Any) -> Number:
     if isinstance(value, Number):
         return value
     raise TypeError(f"{type(value).__name__} is no JSON")

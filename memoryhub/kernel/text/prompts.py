@@ -1,6 +1,6 @@
 """Prompts: the rules a model is given with its context, worded once and versioned.
 
-Pure. A wording never changes: a new one gets a new version, since contexts recorded
+Pure. A wording never changes: a new wording gets a new version, since contexts recorded
 with the old one must be rebuilt from it.
 """
 
@@ -42,7 +42,7 @@ that is already shown as faithfully.
 - Talk naturally and do not explain how your memory works."""
 
 RULES = {"strict/3": _STRICT, "relaxed/3": _RELAXED}
-#: The version each mode uses now; None: no rules, manifest or tools.
+#: Current version of each mode; None: no rules, manifest or tools.
 CURRENT: dict[str, str | None] = {
     "strict": "strict/3",
     "relaxed": "relaxed/3",

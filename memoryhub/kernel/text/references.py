@@ -6,30 +6,31 @@ import re
 from collections import OrderedDict
 from collections.abc import Iterator
 
-#: Ids of one text that count, and ids and messages by id that are remembered.
+#: Most ids of one text, most ids remembered, and most slots remembered per id.
 IDS_OF_TEXT = 64
 IDS_KEPT = 1_024
 SLOTS_KEPT = 8
-#: Shorter words are too often no id, longer ones are blobs.
+#: Least and most characters of an id: shorter words are too often no id, longer ones
+#: are blobs.
 LEAST, MOST = 5, 64
 
 _WORD = re.compile(r"\w+", re.ASCII)
 
 
 class References:
-    """Which slots of a thread hold which ids, the newest of each."""
+    """Index of ids in a thread: the newest slots that contain each id."""
 
     def __init__(self) -> None:
         self._slots: OrderedDict[str, tuple[int, ...]] = OrderedDict()
 
     def note(self, slot: int, text: str) -> list[tuple[int, ...]]:
-        """Note a slot's text; return the earlier slots that hold each id of it too.
+        """Record a slot's text; return the earlier slots that contain each of its ids.
 
-        Newest first; ids that no earlier slot holds are left out. From now on this slot
-        holds them all.
+        Newest first; ids that no earlier slot contains are left out. From now on the
+        index lists this slot for all its ids.
         """
         shared = []
-        for each in ids(text):
+        for each in list_ids(text):
             earlier = self._slots.pop(each, ())
             if earlier:
                 shared.append(earlier)
@@ -39,17 +40,17 @@ class References:
         return shared
 
 
-def ids(text: str) -> list[str]:
-    """List what looks like an id, each once: a word of letters and digits."""
+def list_ids(text: str) -> list[str]:
+    """List the likely ids of a text, each once: words of letters and digits."""
     found: dict[str, None] = {}
-    for word in _words(text):
+    for word in _iter_ids(text):
         found[word] = None
         if len(found) == IDS_OF_TEXT:
             break
     return list(found)
 
 
-def _words(text: str) -> Iterator[str]:
+def _iter_ids(text: str) -> Iterator[str]:
     for match in _WORD.finditer(text):
         word = match[0]
         if LEAST <= len(word) <= MOST and not word.isalpha():

@@ -1,4 +1,4 @@
-"""Times that come from outside, from clients and from models."""
+"""Times from outside, from clients and from models."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from typing import Any, Final
 
 from memoryhub.errors import InvalidError
 
-#: The years that are taken.
+#: The years that are accepted.
 YEARS: Final = range(1970, 2201)
 
 _RFC3339 = re.compile(
@@ -21,12 +21,12 @@ _RFC3339 = re.compile(
 def read(value: object, *, loc: str = "") -> datetime:
     """Parse a moment by RFC 3339, as UTC.
 
-    Raises InvalidError `time`, or `time_range` outside the years that are taken.
+    Raises InvalidError `time`, or `time_range` outside the accepted years.
     """
     shape = _RFC3339.fullmatch(value) if isinstance(value, str) else None
     if shape is None:
         raise InvalidError(code="time", loc=loc)
-    # The first and last years a datetime can hold do not bear a change of zone.
+    # A change of zone would overflow in the first and last years of datetime.
     if int(shape[1]) not in YEARS:
         raise InvalidError(code="time_range", loc=loc)
     try:
@@ -38,10 +38,11 @@ def read(value: object, *, loc: str = "") -> datetime:
     return moment
 
 
-def instant(text: Any) -> datetime | None:
-    """Return an instant that a model wrote, as UTC; None for all else.
+def parse_instant(text: Any) -> datetime | None:
+    """Parse an instant that a model wrote, as UTC; None for anything else.
 
-    One with its offset, or the begin of a day by UTC, in the years that are taken.
+    Accepts a time with its offset, or a date as the begin of that day in UTC, in the
+    accepted years.
     """
     if not isinstance(text, str) or len(text) > 40:
         return None
@@ -49,11 +50,11 @@ def instant(text: Any) -> datetime | None:
         found = datetime.fromisoformat(text)
         if found.tzinfo is None:
             whole = len(text) == 10 and found.time() == time()
-            return _ours(found.replace(tzinfo=UTC)) if whole else None
-        return _ours(found.astimezone(UTC))
+            return _keep_in_years(found.replace(tzinfo=UTC)) if whole else None
+        return _keep_in_years(found.astimezone(UTC))
     except (ValueError, OverflowError):
         return None
 
 
-def _ours(found: datetime) -> datetime | None:
+def _keep_in_years(found: datetime) -> datetime | None:
     return found if found.year in YEARS else None

@@ -1,7 +1,7 @@
-"""User ids: how an application knows a person; what can be one, everywhere.
+"""User ids: the ids by which an application knows persons, and their rules.
 
-Pure. They stand in bodies, forms and on standard input, so each is a line of text that
-nothing on the way changes: no line break, no character that can't be seen, no blank at
+Pure. User ids stand in bodies, forms and on standard input. Each is therefore a line of
+text that nothing on the way changes: no line break, no invisible character, no blank at
 an end.
 """
 
@@ -12,25 +12,25 @@ from typing import Final
 from memoryhub.errors import InvalidError
 
 MAX_CHARS: Final = 256
-#: The rule, as those read it who typed something else.
+#: The rule, in words for people whose input was refused.
 RULE: Final = (
     f"1 to {MAX_CHARS} characters of one line, no blank at an end, not only of * and %"
 )
 
 
-def valid(text: str) -> bool:
+def is_valid(text: str) -> bool:
     """Return whether a text can be a user id; nothing is trimmed or folded."""
     return (
         len(text) <= MAX_CHARS
         and text.isprintable()
         and text.strip() == text
-        # Nobody's id, and never everybody's: what elsewhere stands for any text.
+        # Elsewhere `*` and `%` stand for any text, so they alone are no one's id.
         and text.strip(" *%") != ""
     )
 
 
 def require(text: str) -> str:
     """Return the id. Raises InvalidError (`user_id`)."""
-    if not valid(text):
+    if not is_valid(text):
         raise InvalidError(loc="user_id")
     return text

@@ -1,4 +1,4 @@
-"""Visible text: what is seen of a text, and what only shapes the rest. Pure."""
+"""Visible text: characters that are seen, as opposed to blanks and controls. Pure."""
 
 from __future__ import annotations
 
@@ -15,5 +15,5 @@ _VISIBLE: Final = re.compile(VISIBLE)
 
 
 def has_visible(text: str) -> bool:
-    """Return whether anything is seen of a text. Linear."""
+    """Return whether a text has a visible character. Linear."""
     return _VISIBLE.search(text) is not None

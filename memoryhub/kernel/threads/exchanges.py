@@ -1,4 +1,4 @@
-"""Exchanges: what a user said and what followed, as messages of chat completions.
+"""Exchanges: a user's message and the messages after, in chat-completions form.
 
 Pure.
 """
@@ -9,31 +9,31 @@ from collections.abc import Sequence
 from typing import Any, NamedTuple
 
 from memoryhub.kernel.messages import reading
-from memoryhub.kernel.messages.words import part_words
+from memoryhub.kernel.messages.words import render_part_words
 
 
-class ToolCall(NamedTuple):
+class AssistantCall(NamedTuple):
     """A tool that the assistant called."""
 
     name: str
-    #: As it was sent, mostly the text of a JSON object.
+    #: Arguments as they were sent, mostly the text of a JSON object.
     arguments: str
-    #: None if it has none that pairs it with a result.
+    #: Id that pairs the call with its result; None without an id.
     call_id: str | None
 
 
-class ToolUse(NamedTuple):
-    """A call to be remembered; `result` None if there is none."""
+class RememberedCall(NamedTuple):
+    """A call to be remembered; `result` is None if there is none."""
 
     name: str
     arguments: str
     result: str | None
 
 
-def messages_of(
-    question: str, answer: str, uses: Sequence[ToolUse] = ()
+def build_messages(
+    question: str, answer: str, uses: Sequence[RememberedCall] = ()
 ) -> list[dict[str, Any]]:
-    """Return the messages of an exchange: question, calls, results, answer."""
+    """Build the messages of an exchange: question, calls, results, answer."""
     messages: list[dict[str, Any]] = [{"role": "user", "content": question}]
     if uses:
         calls = [
@@ -53,16 +53,16 @@ def messages_of(
     return [*messages, {"role": "assistant", "content": answer}]
 
 
-def speaks(content: Any) -> bool:
+def has_words(content: Any) -> bool:
     """Return whether an assistant's message has words, not only calls."""
     message = reading.read(content)
-    return bool(message.refusal or any(map(part_words, message.parts)))
+    return bool(message.refusal or any(map(render_part_words, message.parts)))
 
 
-def tool_calls(content: Any) -> tuple[ToolCall, ...]:
-    """Return the tools that an assistant's message calls; what has no name is none."""
+def list_tool_calls(content: Any) -> tuple[AssistantCall, ...]:
+    """List the tools that an assistant's message calls, without nameless calls."""
     return tuple(
-        ToolCall(name=each.name, arguments=each.arguments, call_id=each.id)
+        AssistantCall(name=each.name, arguments=each.arguments, call_id=each.id)
         for each in reading.read(content).calls
         if each.name
     )

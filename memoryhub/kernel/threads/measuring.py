@@ -1,4 +1,4 @@
-"""What a message or page weighs before it is written. Pure; one pass over the text."""
+"""Measuring of messages and pages before they are written. Pure; one pass."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from dataclasses import replace
 from typing import Any, NamedTuple
 
 from memoryhub.kernel.commands import NewSlot
-from memoryhub.kernel.formats.transcripts import Message
+from memoryhub.kernel.formats.transcripts import ImportedMessage
 from memoryhub.kernel.levels import (
     costs,
     lines,
@@ -15,139 +15,151 @@ from memoryhub.kernel.levels import (
     tokens,
 )
 from memoryhub.kernel.levels.opened import (
-    Opened,
-    body,
-    message_tokens,
-    slot_modality,
+    OpenedPage,
+    count_message_tokens,
+    get_body,
+    get_slot_modality,
 )
 from memoryhub.kernel.levels.tokens import Count, Tokenizer
 from memoryhub.kernel.messages import reading, writing
-from memoryhub.kernel.state.pages import FULL, Modality, slot_page_id, slot_type
+from memoryhub.kernel.state.pages import (
+    FULL,
+    Modality,
+    build_slot_page_id,
+    choose_slot_type,
+)
 from memoryhub.kernel.text import strict_json
-from memoryhub.kernel.threads.slots import role_of
+from memoryhub.kernel.threads.slots import get_role
 
-#: Stands for an index that is not known yet; a longer one is found out by packing.
+#: Placeholder for an index not known yet; packing corrects a longer index.
 _INDEX = 999_999
 
 
-class Measured(NamedTuple):
+class PageMeasure(NamedTuple):
     tokens: int
-    #: Of its line, or its message, in a request.
+    #: Cost of its line, or of its message, in a request.
     cost: int
     modality: Modality
-    #: The tokenizer; None: its agent counted.
+    #: Name of the tokenizer; None: the agent counted.
     counted_by: str | None = None
 
 
-def of_slot(slot: NewSlot, content: Any) -> NewSlot:
+def measure_slot(slot: NewSlot, content: Any) -> NewSlot:
     """Return the slot with its cost and modality; its tokens stay as counted.
 
-    Without one by its client the role is the message's own, but for the system's.
+    Without a role from its client, the slot gets the message's own role, except system.
     """
-    spoken, sent = reading.read(content), role_of(slot)
+    spoken, sent = reading.read(content), get_role(slot)
     if sent in (None, "user") and spoken.speaker == "tool":
         slot = replace(slot, role="tool")
     elif sent is None and spoken.role in ("user", "assistant"):
         slot = replace(slot, role=spoken.role)
-    opened = _slot_page(slot, content)
+    opened = _build_slot_page(slot, content)
     message = opened.message
-    cost = scaled(costs.cost(opened), opened, tokens=slot.tokens)
+    cost = scale_cost(costs.compute_cost(opened), opened, tokens=slot.tokens)
     return replace(
         slot,
         cost=cost,
         modality=opened.modality,
         calls=bool(message.calls),
-        tools=own_calls.others(message),
-        own_calls=own_calls.ids_alone(message),
-        answers=own_calls.answered(message),
-        thinks=any(writing.signed(message, vendor) for vendor in writing.FORMATS),
+        tools=own_calls.list_other_tools(message),
+        own_calls=own_calls.list_lone_call_ids(message),
+        answers=own_calls.get_answered_id(message),
+        thinks=any(
+            writing.list_signed_thoughts(message, vendor) for vendor in writing.FORMATS
+        ),
     )
 
 
-def of_message(
-    message: Message, tokenizer: Tokenizer, *, counted_by: str | None = None
+def measure_message(
+    message: ImportedMessage, tokenizer: Tokenizer, *, counted_by: str | None = None
 ) -> NewSlot:
     """Return the slot of a transcript's message, counted by `tokenizer`.
 
-    Without `counted_by` the count stands, whatever its thread counts by.
+    Without `counted_by` the count stands, whatever tokenizer the thread counts by.
     """
     slot = NewSlot(
         from_name=message.from_name,
         to_name=message.to_name,
         type=message.type,
         content=message.text,
-        tokens=content_tokens(message.content, tokenizer.count),
+        tokens=count_content_tokens(message.content, tokenizer.count),
         counted_by=counted_by,
         role=message.role,
         agent_at=message.agent_at,
     )
-    return of_slot(slot, message.content)
+    return measure_slot(slot, message.content)
 
 
-def recounted(slot: NewSlot, tokenizer: Tokenizer, *, largest: float) -> NewSlot:
+def recount_slot(slot: NewSlot, tokenizer: Tokenizer, *, largest: float) -> NewSlot:
     """Count the slot by `tokenizer`, unless its agent has counted.
 
-    With its levels, if it costs more than `largest`.
+    Lower levels are made as well, if the slot costs more than `largest`.
     """
     if slot.counted_by is None:
         return slot
-    opened, count = _slot_page(slot, strict_json.kept(slot.content)), tokenizer.count
-    counted = _counted(opened, count)
-    cost = max(costs.cost(opened, count=count), counted)
-    made = making.made_of(opened, version=1, count=count) if cost > largest else None
+    opened, count = (
+        _build_slot_page(slot, strict_json.parse_stored(slot.content)),
+        tokenizer.count,
+    )
+    counted = _count_page(opened, count)
+    cost = max(costs.compute_cost(opened, count=count), counted)
+    made = (
+        making.make_levels(opened, version=1, count=count) if cost > largest else None
+    )
     return replace(
         slot, tokens=counted, cost=cost, counted_by=tokenizer.name, made=made
     )
 
 
-def of_page(
-    opened: Opened, *, sent: int | None, tokenizer: Tokenizer = tokens.EST
-) -> Measured:
-    """Measure a page at FULL; `sent` are its tokens as its agent has counted them."""
+def measure_page(
+    opened: OpenedPage, *, sent: int | None, tokenizer: Tokenizer = tokens.EST
+) -> PageMeasure:
+    """Measure a page at FULL; `sent` is the agent's own token count."""
     if sent is None:
-        counted = _counted(opened, tokenizer.count)
-        cost = costs.cost(opened, count=tokenizer.count)
-        return Measured(counted, cost, opened.modality, tokenizer.name)
-    cost = scaled(costs.cost(opened), opened, tokens=sent)
-    return Measured(sent, cost, opened.modality)
+        counted = _count_page(opened, tokenizer.count)
+        cost = costs.compute_cost(opened, count=tokenizer.count)
+        return PageMeasure(counted, cost, opened.modality, tokenizer.name)
+    cost = scale_cost(costs.compute_cost(opened), opened, tokens=sent)
+    return PageMeasure(sent, cost, opened.modality)
 
 
-def _slot_page(slot: NewSlot, content: Any) -> Opened:
-    role = role_of(slot)
-    return Opened(
-        page_id=slot_page_id(_INDEX),
-        type=slot_type(role),
-        modality=slot_modality(content),
+def _build_slot_page(slot: NewSlot, content: Any) -> OpenedPage:
+    role = get_role(slot)
+    return OpenedPage(
+        page_id=build_slot_page_id(_INDEX),
+        type=choose_slot_type(role),
+        modality=get_slot_modality(content),
         content=content,
         role=role,
         slot=_INDEX,
     )
 
 
-def scaled(cost: int, opened: Opened, *, tokens: int) -> int:
+def scale_cost(cost: int, opened: OpenedPage, *, tokens: int) -> int:
     """Scale a cost by est/1 to the tokens that the agent counts in, rounded up."""
-    estimated = estimate_of(opened)
+    estimated = estimate_tokens(opened)
     if tokens == estimated or not estimated:
         return max(cost, tokens)
     return -(-cost * tokens // estimated)
 
 
-def estimate_of(opened: Opened) -> int:
+def estimate_tokens(opened: OpenedPage) -> int:
     """Estimate the tokens of a page at FULL by est/1."""
-    return _counted(opened, tokens.estimate)
+    return _count_page(opened, tokens.estimate_tokens)
 
 
-def content_tokens(content: Any, count: Count) -> int:
-    """Count the tokens of what a slot's content says."""
-    return message_tokens(reading.read(content), count)
+def count_content_tokens(content: Any, count: Count) -> int:
+    """Count the tokens of the text in a slot's content."""
+    return count_message_tokens(reading.read(content), count)
 
 
-def _counted(opened: Opened, count: Count) -> int:
+def _count_page(opened: OpenedPage, count: Count) -> int:
     if opened.slot is not None:
-        return message_tokens(opened.message, count)
+        return count_message_tokens(opened.message, count)
     if opened.modality not in ("text", "structured"):
-        # A model is shown its line, whatever bytes stand behind that.
-        return count(lines.line(opened))
-    found = body(opened, level=FULL)
-    text = found if isinstance(found, str) else strict_json.as_sent(found).decode()
+        # A model sees the line of a media page, whatever bytes stand behind that line.
+        return count(lines.render_line(opened))
+    found = get_body(opened, level=FULL)
+    text = found if isinstance(found, str) else strict_json.dump_stored(found).decode()
     return count(text)

@@ -1,6 +1,6 @@
-"""Threads: made, forked, amended, closed, retired.
+"""Threads: created, forked, amended, closed, retired.
 
-Pure. Verbs decide, participles fold.
+Pure. `decide_` functions decide commands, `apply_` functions fold events.
 """
 
 from __future__ import annotations
@@ -28,13 +28,13 @@ from memoryhub.kernel.commands import (
 from memoryhub.kernel.decision import Decision, PageTable
 from memoryhub.kernel.forget import erasing
 from memoryhub.kernel.paging import eviction, pins
-from memoryhub.kernel.parts import Part
+from memoryhub.kernel.parts import KernelPart
 from memoryhub.kernel.state.events import (
     REPLAY_FORMAT,
     Label,
     LabelValue,
-    Limits,
     ThreadClosed,
+    ThreadConfig,
     ThreadConfigured,
     ThreadCreated,
     ThreadDescribed,
@@ -42,11 +42,16 @@ from memoryhub.kernel.state.events import (
     ThreadReopened,
     ThreadRetired,
 )
-from memoryhub.kernel.state.paging_config import FIXED, Settings, check, settings_of
+from memoryhub.kernel.state.paging_config import (
+    FIXED,
+    PagingSettings,
+    build_settings,
+    check,
+)
 from memoryhub.kernel.state.state import (
     MAX_FORK_DEPTH,
-    Scope,
-    Segment,
+    LineageSegment,
+    ScopeLabels,
     ThreadState,
 )
 
@@ -54,50 +59,54 @@ Labels = Mapping[str, LabelValue]
 _FIXED = "what the thread was made with: it is fixed"
 
 
-def create(decision: Decision, command: CreateThread, pages: PageTable) -> None:
-    """Make a new thread, or fill what an existing one leaves open.
+def decide_create_thread(
+    decision: Decision, command: CreateThread, pages: PageTable
+) -> None:
+    """Make a new thread, or fill the fields an existing thread leaves open.
 
     Emits thread.created, or thread.described for scope levels newly set, or nothing.
     Raises ScopeConflictError and SubjectConflictError on a set value that differs.
     """
     state = decision.state
     if state.status == "new":
-        config = _born(command.config)
-        check(settings_of(config))
+        config = _build_config(command.config)
+        check(build_settings(config))
         decision.emit(
             ThreadCreated(
                 subject=state.subject,
                 config=config,
                 replay_format=REPLAY_FORMAT,
-                labels=_listed(command.labels or {}),
+                labels=_build_labels(command.labels or {}),
                 home=command.home or None,
-                **_levels(command.scope),
+                **_list_levels(command.scope),
             )
         )
         return
     if command.subject not in (None, state.subject):
         raise SubjectConflictError
-    _describe(decision, command.scope, labels=None)
+    _describe_thread(decision, command.scope, labels=None)
 
 
-def _born(sent: Limits) -> Limits:
-    """The config of a new thread; journals from before blocks do without them."""
+def _build_config(sent: ThreadConfig) -> ThreadConfig:
+    """Build the config of a new thread; older journals have no blocks."""
     return sent.model_copy(update={"blocks": sent.blocks is not False})
 
 
-def fork(decision: Decision, command: ForkThread, pages: PageTable) -> None:
+def decide_fork_thread(
+    decision: Decision, command: ForkThread, pages: PageTable
+) -> None:
     """Make a thread that goes on from its parent's state.
 
-    The decision begins with the state of `inherit`. Emits thread.forked, records.erased
-    for what is gone since, and evictions when the child's working set is smaller than
-    what it inherits. Raises ForkTooDeepError beyond 32 ancestors, PinBudgetError when
-    inherited pins don't fit.
+    The decision begins with the state of `inherit_state`. Emits thread.forked,
+    records.erased for records erased since, and evictions when the child's working set
+    is smaller than the inherited pages. Raises ForkTooDeepError beyond 32 ancestors,
+    PinBudgetError when inherited pins don't fit.
     """
     state = decision.state
     if state.depth > MAX_FORK_DEPTH:
         raise ForkTooDeepError(max_depth=MAX_FORK_DEPTH)
-    config = _forked_config(state.config, command.config)
-    settings = _settings(state, config)
+    config = _build_forked_config(state.config, command.config)
+    settings = _build_settings(state, config)
     check(settings)
     pins.require_share(state.paging._replace(settings=settings))
     decision.emit(
@@ -109,18 +118,19 @@ def fork(decision: Decision, command: ForkThread, pages: PageTable) -> None:
             depth=state.depth,
             config=config,
             replay_format=REPLAY_FORMAT,
-            labels=_listed(command.labels or {}),
-            **_levels(command.scope),
+            labels=_build_labels(command.labels or {}),
+            **_list_levels(command.scope),
         )
     )
     erasing.erase_inherited(decision, command.erased, pages)
-    # After it, for a journal begins with its fork: seq 1 alone may be over the budget.
+    # After the fork event, which begins the journal: seq 1 alone may be over the
+    # budget.
     eviction.shrink(decision)
 
 
-def _forked_config(parent: Limits, sent: Limits) -> Limits:
-    """The child's config; what it inherits is counted and weighed as it stays."""
-    was = settings_of(parent)
+def _build_forked_config(parent: ThreadConfig, sent: ThreadConfig) -> ThreadConfig:
+    """Build the child's config; inherited pages keep their counts and weights."""
+    was = build_settings(parent)
     for name in FIXED:
         if getattr(sent, name) not in (None, getattr(was, name)):
             raise InvalidError(loc=f"config.{name}", allowed=_FIXED)
@@ -130,19 +140,22 @@ def _forked_config(parent: Limits, sent: Limits) -> Limits:
     return sent.model_copy(update=kept)
 
 
-def amend(decision: Decision, command: AmendThread, pages: PageTable) -> None:
+def decide_amend_thread(
+    decision: Decision, command: AmendThread, pages: PageTable
+) -> None:
     """Fill scope levels, replace the labels, change limits and paging.
 
-    Emits thread.described and thread.configured, each only for what changes, the latter
-    after what a smaller working set has no room for. Lowering a limit below what exists
-    removes nothing: the thread is full. Raises PinBudgetError when pins would not fit.
+    Emits thread.described and thread.configured, each only for changed fields;
+    evictions for a smaller working set come before thread.configured. Lowering a limit
+    below what exists removes nothing: the thread is full. Raises PinBudgetError when
+    pins would not fit.
     """
     state = decision.state
-    labels = None if command.labels is None else _sorted(command.labels)
-    _describe(decision, command.scope, labels=labels)
+    labels = None if command.labels is None else _sort_labels(command.labels)
+    _describe_thread(decision, command.scope, labels=labels)
     if command.config is None:
         return
-    config = Limits(**{**state.config.model_dump(), **command.config})
+    config = ThreadConfig(**{**state.config.model_dump(), **command.config})
     if config.blocks is None and "blocks" in command.config:
         config = config.model_copy(update={"blocks": True})
     if config == state.config:
@@ -150,29 +163,35 @@ def amend(decision: Decision, command: AmendThread, pages: PageTable) -> None:
     for name in FIXED:
         if getattr(config, name) != getattr(state.config, name):
             raise InvalidError(loc=f"config.{name}", allowed=_FIXED)
-    settings = _settings(state, config)
+    settings = _build_settings(state, config)
     check(settings)
     pins.require_share(state.paging._replace(settings=settings))
-    decision.goes_by(settings)
+    decision.use_settings(settings)
     eviction.shrink(decision)
     # Last, so that no seq shows a working set beyond its bounds.
     decision.emit(ThreadConfigured(config=config))
 
 
-def close(decision: Decision, command: CloseThread, pages: PageTable) -> None:
+def decide_close_thread(
+    decision: Decision, command: CloseThread, pages: PageTable
+) -> None:
     """Refuse agent writes from here on. Emits thread.closed; a repeat, nothing."""
     if decision.state.status == "open":
         decision.emit(ThreadClosed(reason=command.reason))
 
 
-def reopen(decision: Decision, command: ReopenThread, pages: PageTable) -> None:
+def decide_reopen_thread(
+    decision: Decision, command: ReopenThread, pages: PageTable
+) -> None:
     """Take agent writes again. Emits thread.reopened; a repeat, nothing."""
     if decision.state.status == "closed":
         decision.emit(ThreadReopened())
 
 
-def retire(decision: Decision, command: RetireThread, pages: PageTable) -> None:
-    """End a thread that its retention policy is done with. Emits thread.retired."""
+def decide_retire_thread(
+    decision: Decision, command: RetireThread, pages: PageTable
+) -> None:
+    """End a thread whose retention period is over. Emits thread.retired."""
     decision.emit(
         ThreadRetired(
             policy_days=command.policy_days,
@@ -182,8 +201,8 @@ def retire(decision: Decision, command: RetireThread, pages: PageTable) -> None:
     )
 
 
-def refuse(decision: Decision, command: Refuse, pages: PageTable) -> None:
-    """Raise what came of making a command that was no repeat."""
+def decide_refuse(decision: Decision, command: Refuse, pages: PageTable) -> None:
+    """Raise the refusal met while making a command that was no repeat."""
     raise command.refusal
 
 
@@ -199,12 +218,12 @@ def require_alive(state: ThreadState) -> None:
         raise ThreadErasedError
 
 
-def inherit(parent: ThreadState, child: ThreadState) -> ThreadState:
-    """Return what a fork starts from, before its thread.forked: all but the identity.
+def inherit_state(parent: ThreadState, child: ThreadState) -> ThreadState:
+    """Return the state a fork starts from, before its thread.forked: all but identity.
 
     The lineage gains the run of slots that only the parent itself holds.
     """
-    own = Segment(
+    own = LineageSegment(
         thread=parent.id,
         first=parent.inherited,
         end=parent.slot_count,
@@ -221,33 +240,34 @@ def inherit(parent: ThreadState, child: ThreadState) -> ThreadState:
     )
 
 
-def created(state: ThreadState, event: ThreadCreated) -> ThreadState:
+def apply_thread_created(state: ThreadState, event: ThreadCreated) -> ThreadState:
     born = state._replace(subject=event.subject, home=event.home is True)
-    return _begun(born, event)
+    return _begin_thread(born, event)
 
 
-def forked(state: ThreadState, event: ThreadForked) -> ThreadState:
-    return _begun(state, event)
+def apply_thread_forked(state: ThreadState, event: ThreadForked) -> ThreadState:
+    return _begin_thread(state, event)
 
 
-def described(state: ThreadState, event: ThreadDescribed) -> ThreadState:
-    scope = replace(state.scope, **_set_levels(event))
+def apply_thread_described(state: ThreadState, event: ThreadDescribed) -> ThreadState:
+    scope = replace(state.scope, **_list_set_levels(event))
     if event.labels is None:
         return state._replace(scope=scope)
-    return state._replace(scope=scope, labels=_pairs(event.labels))
+    return state._replace(scope=scope, labels=_to_pairs(event.labels))
 
 
-def configured(state: ThreadState, event: ThreadConfigured) -> ThreadState:
-    return _set_up(state, event.config)
+def apply_thread_configured(state: ThreadState, event: ThreadConfigured) -> ThreadState:
+    return _install_config(state, event.config)
 
 
-def _settings(state: ThreadState, config: Limits) -> Settings:
-    """The agent's own tools, and the blocks of the last turn, stay what they are.
+def _build_settings(state: ThreadState, config: ThreadConfig) -> PagingSettings:
+    """Build the settings; the agent's own tools and the last turn's blocks stay.
 
-    So does what the last turn promised to recall, unless less is asked for now.
+    The recall room promised in the last turn stays as well, unless the thread now asks
+    for less.
     """
     own, before = state.paging.own_tools, state.paging.settings
-    settings = settings_of(
+    settings = build_settings(
         config,
         tools_tokens=own.tokens if own else 0,
         blocks_tokens=before.blocks_tokens,
@@ -257,36 +277,40 @@ def _settings(state: ThreadState, config: Limits) -> Settings:
     return replace(settings, promised_tokens=promised)
 
 
-def _set_up(state: ThreadState, config: Limits) -> ThreadState:
-    settings = _settings(state, config)
-    tlb = state.paging.tlb.shrunk(settings.tlb_entries)
+def _install_config(state: ThreadState, config: ThreadConfig) -> ThreadState:
+    settings = _build_settings(state, config)
+    tlb = state.paging.tlb.shrink(settings.tlb_entries)
     paging = state.paging._replace(settings=settings, tlb=tlb)
     return state._replace(config=config, paging=paging)
 
 
-def closed(state: ThreadState, event: ThreadClosed) -> ThreadState:
+def apply_thread_closed(state: ThreadState, event: ThreadClosed) -> ThreadState:
     return state._replace(status="closed")
 
 
-def reopened(state: ThreadState, event: ThreadReopened) -> ThreadState:
+def apply_thread_reopened(state: ThreadState, event: ThreadReopened) -> ThreadState:
     return state._replace(status="open")
 
 
-def retired(state: ThreadState, event: ThreadRetired) -> ThreadState:
+def apply_thread_retired(state: ThreadState, event: ThreadRetired) -> ThreadState:
     return state._replace(status="retired")
 
 
-def _begun(state: ThreadState, event: ThreadCreated | ThreadForked) -> ThreadState:
-    return _set_up(state, event.config)._replace(
+def _begin_thread(
+    state: ThreadState, event: ThreadCreated | ThreadForked
+) -> ThreadState:
+    return _install_config(state, event.config)._replace(
         status="open",
-        scope=Scope(**_set_levels(event)),
-        labels=_pairs(event.labels),
+        scope=ScopeLabels(**_list_set_levels(event)),
+        labels=_to_pairs(event.labels),
     )
 
 
-def _describe(decision: Decision, scope: Scope, *, labels: Labels | None) -> None:
+def _describe_thread(
+    decision: Decision, scope: ScopeLabels, *, labels: Labels | None
+) -> None:
     state = decision.state
-    wanted, current = _levels(scope), _levels(state.scope)
+    wanted, current = _list_levels(scope), _list_levels(state.scope)
     for level, value in wanted.items():
         if value is not None and current[level] not in (None, value):
             raise ScopeConflictError(level=level)
@@ -294,51 +318,51 @@ def _describe(decision: Decision, scope: Scope, *, labels: Labels | None) -> Non
     fresh = {level: value for level, value in fresh.items() if value is not None}
     relabelled = labels is not None and tuple(labels.items()) != state.labels
     if fresh or relabelled:
-        listed = _listed(labels) if labels is not None and relabelled else None
+        listed = _build_labels(labels) if labels is not None and relabelled else None
         decision.emit(ThreadDescribed(labels=listed, **fresh))
 
 
-def _levels(scope: Scope) -> dict[str, str | None]:
-    return {level.name: getattr(scope, level.name) for level in fields(Scope)}
+def _list_levels(scope: ScopeLabels) -> dict[str, str | None]:
+    return {level.name: getattr(scope, level.name) for level in fields(ScopeLabels)}
 
 
-def _set_levels(
+def _list_set_levels(
     event: ThreadCreated | ThreadForked | ThreadDescribed,
 ) -> dict[str, str]:
-    levels = {level.name: getattr(event, level.name) for level in fields(Scope)}
+    levels = {level.name: getattr(event, level.name) for level in fields(ScopeLabels)}
     return {level: value for level, value in levels.items() if value is not None}
 
 
-def _sorted(labels: Labels) -> dict[str, LabelValue]:
+def _sort_labels(labels: Labels) -> dict[str, LabelValue]:
     return dict(sorted(labels.items()))
 
 
-def _listed(labels: Labels) -> list[Label]:
+def _build_labels(labels: Labels) -> list[Label]:
     return [Label(name=name, value=value) for name, value in sorted(labels.items())]
 
 
-def _pairs(labels: list[Label]) -> tuple[tuple[str, LabelValue], ...]:
+def _to_pairs(labels: list[Label]) -> tuple[tuple[str, LabelValue], ...]:
     return tuple((label.name, label.value) for label in labels)
 
 
-PART = Part(
+PART = KernelPart(
     upkeep={
-        CreateThread: create,
-        ForkThread: fork,
-        AmendThread: amend,
-        CloseThread: close,
-        ReopenThread: reopen,
-        RetireThread: retire,
-        Refuse: refuse,
+        CreateThread: decide_create_thread,
+        ForkThread: decide_fork_thread,
+        AmendThread: decide_amend_thread,
+        CloseThread: decide_close_thread,
+        ReopenThread: decide_reopen_thread,
+        RetireThread: decide_retire_thread,
+        Refuse: decide_refuse,
     },
     home=frozenset({Refuse}),
     events={
-        ThreadCreated: created,
-        ThreadForked: forked,
-        ThreadDescribed: described,
-        ThreadConfigured: configured,
-        ThreadClosed: closed,
-        ThreadReopened: reopened,
-        ThreadRetired: retired,
+        ThreadCreated: apply_thread_created,
+        ThreadForked: apply_thread_forked,
+        ThreadDescribed: apply_thread_described,
+        ThreadConfigured: apply_thread_configured,
+        ThreadClosed: apply_thread_closed,
+        ThreadReopened: apply_thread_reopened,
+        ThreadRetired: apply_thread_retired,
     },
 )

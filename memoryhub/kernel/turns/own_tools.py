@@ -1,7 +1,7 @@
-"""An agent's own tools: what its model may call besides ours.
+"""An agent's own tools: the tools its model may call besides ours.
 
-Pure. They are kept with the thread, so that their tokens are reckoned with and a
-request can be put together again; every request names the event that has them.
+Pure. The thread keeps the definitions, so that their tokens count against the budget
+and a request can be assembled again. Every request names the event that holds them.
 """
 
 from __future__ import annotations
@@ -12,21 +12,22 @@ from memoryhub.errors import NoRoomError
 from memoryhub.kernel.decision import Decision, PageTable
 from memoryhub.kernel.paging import eviction
 from memoryhub.kernel.paging.page_commands import SetTools
-from memoryhub.kernel.parts import Part
+from memoryhub.kernel.parts import KernelPart
 from memoryhub.kernel.state.pages import FULL, Location
 from memoryhub.kernel.state.paging import OwnTools
 from memoryhub.kernel.state.state import ThreadState
 from memoryhub.kernel.state.tool_events import ToolsSet
 
 MOST, MOST_BYTES = 128, 64 * 1024
-#: What they may take of what a working set could hold without them.
+#: Largest share of the definitions in a working set without own tools.
 _SHARE = 0.5
 
 
-def set_tools(decision: Decision, command: SetTools, pages: PageTable) -> None:
+def decide_set_tools(decision: Decision, command: SetTools, pages: PageTable) -> None:
     """Keep the definitions. Emits tools.set, and evictions first; a repeat, nothing.
 
-    Raises NoRoomError when they would take more than half of what is usable.
+    Raises NoRoomError when the definitions would take more than half of the usable
+    tokens.
     """
     before = decision.paging.own_tools
     digest = pages.digest(command.definitions.decode())
@@ -35,7 +36,7 @@ def set_tools(decision: Decision, command: SetTools, pages: PageTable) -> None:
     settings = replace(decision.paging.settings, tools_tokens=0)
     if command.tokens > settings.usable * _SHARE:
         raise NoRoomError
-    decision.goes_by(replace(settings, tools_tokens=command.tokens))
+    decision.use_settings(replace(settings, tools_tokens=command.tokens))
     eviction.shrink(decision)
     # Last, as when a budget is set: no seq shows a working set beyond its bounds.
     event = ToolsSet(
@@ -49,13 +50,13 @@ def set_tools(decision: Decision, command: SetTools, pages: PageTable) -> None:
     decision.emit(event, b'{"tools":' + command.definitions + b"}")
 
 
-def tools_set(state: ThreadState, event: ToolsSet) -> ThreadState:
+def apply_tools_set(state: ThreadState, event: ToolsSet) -> ThreadState:
     place = Location(state.id, state.seq + 1, FULL)
     own = OwnTools(place, event.digest, event.tokens) if event.tools else None
-    return state._replace(paging=state.paging.having(own))
+    return state._replace(paging=state.paging.set_own_tools(own))
 
 
-PART = Part(
-    commands={SetTools: set_tools},
-    events={ToolsSet: tools_set},
+PART = KernelPart(
+    commands={SetTools: decide_set_tools},
+    events={ToolsSet: apply_tools_set},
 )

@@ -1,7 +1,7 @@
-"""Turn diffs: how the working set of one turn became that of a later one, and by what.
+"""Turn diffs: changes of the working set from one turn to a later turn, with causes.
 
-Pure. Told from the frames of both and the events between them; every change has the
-event that made it.
+Pure. Diffs are made from the frames of both turns and the events between; every change
+names the event that made it.
 """
 
 from __future__ import annotations
@@ -15,9 +15,9 @@ from typing import Literal, NamedTuple, get_args
 from uuid import UUID
 
 from memoryhub.kernel.state import page_events as events
-from memoryhub.kernel.state.bodies import Event
+from memoryhub.kernel.state.bodies import EventBody
 from memoryhub.kernel.state.events import SlotAppended
-from memoryhub.kernel.state.pages import FULL, slot_page_id
+from memoryhub.kernel.state.pages import FULL, build_slot_page_id
 from memoryhub.kernel.state.paging import Frame
 
 ChangeKind = Literal[
@@ -26,7 +26,7 @@ ChangeKind = Literal[
 ]  # fmt: skip
 KINDS: tuple[ChangeKind, ...] = get_args(ChangeKind)
 #: The events that can change a frame; no others need to be read.
-FRAMING: tuple[type[Event], ...] = (
+FRAMING: tuple[type[EventBody], ...] = (
     SlotAppended,
     events.PageCreated,
     events.PageUpdated,
@@ -39,16 +39,16 @@ FRAMING: tuple[type[Event], ...] = (
 )
 
 
-class Happened(NamedTuple):
-    """An event in its place."""
+class LocatedEvent(NamedTuple):
+    """An event with its thread and seq."""
 
     thread: UUID
     seq: int
-    event: Event
+    event: EventBody
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Reason:
+class ChangeReason:
     """The event that made a change."""
 
     thread: UUID
@@ -58,37 +58,37 @@ class Reason:
     by: str
 
     @classmethod
-    def of(cls, happened: Happened) -> Reason:
+    def from_event(cls, happened: LocatedEvent) -> ChangeReason:
         event = happened.event
         return cls(
             thread=happened.thread,
             seq=happened.seq,
             type=event.event_type,
-            # A slot is mapped by being appended.
+            # The append of a slot maps it.
             cause=getattr(event, "cause", "append"),
             by=getattr(event, "by", "tool"),
         )
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Change:
-    """What became of one page from one turn to the other."""
+class FrameChange:
+    """Change of one page from one turn to the other."""
 
     page_id: str
     kind: ChangeKind
     type: str
-    #: Of its frame; None where it had none.
+    #: Level of its frame; None without a frame.
     level_before: int | None
     level_after: int | None
     version_before: int | None
     version_after: int | None
     tokens_before: int
     tokens_after: int
-    #: None for a page that stands where it stood, as it stood, and for one that only
-    #: found room, or more of it, in one of the two requests.
-    reason: Reason | None
-    #: What took it out of its place last, if it left or came back at another.
-    removal: Reason | None
+    #: None for an unchanged page in its old place, and for a page that only found room,
+    #: or more room, in one of the two requests.
+    reason: ChangeReason | None
+    #: Event of the last removal, if the page left or came back at another place.
+    removal: ChangeReason | None
 
     @property
     def delta(self) -> int:
@@ -96,24 +96,26 @@ class Change:
 
     @property
     def moved(self) -> bool:
-        """Whether it came back at another place of the context."""
+        """Return whether the page came back at another place of the context."""
         return self.removal is not None and self.kind != "left"
 
 
 @dataclass(slots=True, kw_only=True)
 class _Story:
-    """One page between the turns: where it stands, and what did each step last."""
+    """A page between the turns: its place, and the last event of each kind of step."""
 
     mapped: bool
-    #: Its last one: a page that left and came back lower was lowered by coming back.
+    #: Level of the last frame: a page that left and came back lower counts as lowered.
     level: int
-    steps: dict[ChangeKind, Reason] = field(default_factory=dict)
+    steps: dict[ChangeKind, ChangeReason] = field(default_factory=dict)
 
 
-def changes(
-    before: Mapping[str, Frame], after: Mapping[str, Frame], between: Iterable[Happened]
-) -> tuple[Change, ...]:
-    """Return what became of every page mapped in either, from all `FRAMING` events.
+def list_changes(
+    before: Mapping[str, Frame],
+    after: Mapping[str, Frame],
+    between: Iterable[LocatedEvent],
+) -> tuple[FrameChange, ...]:
+    """List the change of every page mapped in either turn, from all `FRAMING` events.
 
     Pages that left come first, then the others, each in the order of their context.
     Linear in the events.
@@ -124,31 +126,31 @@ def changes(
     }
     for happened in between:
         _add_event(stories, happened)
-    gone = [frame for frame in _ordered(before) if frame.page_id not in after]
-    pages = [frame.page_id for frame in (*gone, *_ordered(after))]
+    gone = [frame for frame in _sort_frames(before) if frame.page_id not in after]
+    pages = [frame.page_id for frame in (*gone, *_sort_frames(after))]
     return tuple(
-        _change(before.get(page_id), after.get(page_id), stories.get(page_id))
+        _build_change(before.get(page_id), after.get(page_id), stories.get(page_id))
         for page_id in pages
     )
 
 
-def shortened(
-    found: Iterable[Change], before: Mapping[str, int], after: Mapping[str, int]
-) -> tuple[Change, ...]:
-    """Mark the changes of pages of which another length is shown than before.
+def mark_shortened(
+    found: Iterable[FrameChange], before: Mapping[str, int], after: Mapping[str, int]
+) -> tuple[FrameChange, ...]:
+    """Mark the changes of pages that are shown at another length than before.
 
-    `before` and `after` are the characters kept of those that are shown in part.
+    `before` and `after` hold the kept characters of the pages shown in part.
     """
     return tuple(
         replace(change, kind=kind)
-        if (kind := _length(change, before, after))
+        if (kind := _compare_length(change, before, after))
         else change
         for change in found
     )
 
 
-def _length(
-    change: Change, before: Mapping[str, int], after: Mapping[str, int]
+def _compare_length(
+    change: FrameChange, before: Mapping[str, int], after: Mapping[str, int]
 ) -> ChangeKind | None:
     kept, keeps = (cuts.get(change.page_id, inf) for cuts in (before, after))
     if change.kind != "unchanged" or kept == keeps:
@@ -156,28 +158,30 @@ def _length(
     return "shortened" if keeps < kept else "lengthened"
 
 
-def counts(found: Iterable[Change]) -> dict[ChangeKind, int]:
+def count_changes(found: Iterable[FrameChange]) -> dict[ChangeKind, int]:
     """Count the changes of each kind."""
     counted = Counter(change.kind for change in found)
     return {kind: counted[kind] for kind in KINDS}
 
 
-def _ordered(frames: Mapping[str, Frame]) -> list[Frame]:
+def _sort_frames(frames: Mapping[str, Frame]) -> list[Frame]:
     return sorted(frames.values(), key=attrgetter("place"))
 
 
-def _add_event(stories: dict[str, _Story], happened: Happened) -> None:
+def _add_event(stories: dict[str, _Story], happened: LocatedEvent) -> None:
     for event in events.split_event(happened.event):
         _add_placed(stories, happened, event)
 
 
-def _add_placed(stories: dict[str, _Story], happened: Happened, event: Event) -> None:
-    placed = _placed(event)
+def _add_placed(
+    stories: dict[str, _Story], happened: LocatedEvent, event: EventBody
+) -> None:
+    placed = _find_placed(event)
     if placed is None:
         return
     page_id, level = placed
     story = stories.setdefault(page_id, _Story(mapped=False, level=level or FULL))
-    reason = Reason.of(happened)
+    reason = ChangeReason.from_event(happened)
     if isinstance(event, events.PageUpdated):
         story.steps["updated"] = reason
         if not story.mapped:
@@ -194,11 +198,11 @@ def _add_placed(stories: dict[str, _Story], happened: Happened, event: Event) ->
     story.mapped, story.level = True, level
 
 
-def _placed(event: Event) -> tuple[str, int | None] | None:
-    """The page whose frame the event is about, and its level then; None: no frame."""
+def _find_placed(event: EventBody) -> tuple[str, int | None] | None:
+    """Return the page whose frame the event changes, and its level; None: no frame."""
     match event:
         case SlotAppended(page=events.SlotPage(mapped=True)):
-            return slot_page_id(event.index), FULL
+            return build_slot_page_id(event.index), FULL
         case events.PageCreated(mapped=True):
             return event.page_id, FULL
         case events.PageUpdated(tokens=int()):
@@ -214,13 +218,15 @@ def _placed(event: Event) -> tuple[str, int | None] | None:
     return None
 
 
-def _change(before: Frame | None, after: Frame | None, story: _Story | None) -> Change:
+def _build_change(
+    before: Frame | None, after: Frame | None, story: _Story | None
+) -> FrameChange:
     frame = after or before
     assert frame is not None
     steps = story.steps if story else {}
-    kind = _kind(before, after)
+    kind = _classify_change(before, after)
     moved = before and after and before.mapped_seq != after.mapped_seq
-    return Change(
+    return FrameChange(
         page_id=frame.page_id,
         kind=kind,
         type=frame.entry.type,
@@ -235,7 +241,7 @@ def _change(before: Frame | None, after: Frame | None, story: _Story | None) -> 
     )
 
 
-def _kind(before: Frame | None, after: Frame | None) -> ChangeKind:
+def _classify_change(before: Frame | None, after: Frame | None) -> ChangeKind:
     if before is None:
         return "entered"
     if after is None:

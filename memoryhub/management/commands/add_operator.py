@@ -14,7 +14,7 @@ from memoryhub.models.access.operators import Membership, Operator
 from memoryhub.models.projects import Project
 from memoryhub.services.access import identities, operators
 
-#: For who is to leave a project.
+#: Value of --role that removes an operator from a project.
 NO_ROLE = "none"
 
 
@@ -71,14 +71,14 @@ class Command(Base):
                 f"{missing[0]}"
             )
         if role == NO_ROLE:
-            self.leave(name, [*rows.values()])
+            self.remove_roles(name, [*rows.values()])
             return
-        self.admit(name, [*rows.values()], role, options)
+        self.admit_operator(name, [*rows.values()], role, options)
         self.say(f"{name} is {role} of {', '.join(sorted(rows))}.")
         if not self.has_password(name):
             self.say(f"To sign in: manage.py signin --operator {name}")
 
-    def admit(
+    def admit_operator(
         self, name: str, rows: list[Project], role: str, options: dict[str, Any]
     ) -> None:
         try:
@@ -86,8 +86,8 @@ class Command(Base):
                 raise InvalidError(code="sso_off", loc="sso")
             operator = operators.find(name) or operators.add(name)
             if options["password"]:
-                operators.set_password(operator, self.password())
-            self.identify(operator, options)
+                operators.set_password(operator, self.read_password())
+            self.set_identity(operator, options)
             for row in rows:
                 operators.set_role(row, operator, role)
         except NameTakenError:
@@ -98,15 +98,15 @@ class Command(Base):
         except InvalidError as refusal:
             self.end(_REASONS[refusal.invalid_code])
 
-    def identify(self, operator: Operator, options: dict[str, Any]) -> None:
+    def set_identity(self, operator: Operator, options: dict[str, Any]) -> None:
         if options["sso"] is not None:
             issuer = settings.SSO_ISSUER
             identities.bind(operator, issuer=issuer, subject=options["sso"])
         if options["no_sso"]:
-            identities.unbind(operator)
+            identities.remove_identities(operator)
 
-    def leave(self, name: str, rows: list[Project]) -> None:
-        # Also for who is disabled, lest it come back with them.
+    def remove_roles(self, name: str, rows: list[Project]) -> None:
+        # Disabled operators too, or the role would return when they are enabled.
         operator = Operator.objects.filter(username=name).first()
         if operator is None:
             self.end("There is no operator of this name.")
@@ -117,7 +117,7 @@ class Command(Base):
             self.end(_REASONS[refusal.invalid_code])
         self.say(f"{name} has no role in {', '.join(sorted(r.slug for r in rows))}.")
 
-    def password(self) -> str:
+    def read_password(self) -> str:
         if not sys.stdin.isatty():
             return sys.stdin.readline().rstrip("\n")
         first = getpass.getpass("Password: ")

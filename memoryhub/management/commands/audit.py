@@ -14,8 +14,8 @@ from memoryhub.management.terminal import Command as Base
 from memoryhub.models.projects import Project
 from memoryhub.models.server.clock import clock
 from memoryhub.queries.access import audit
-from memoryhub.queries.access.audit import Line
-from memoryhub.queries.lists.terms import Period, SearchTerm, Word
+from memoryhub.queries.access.audit import AuditLine
+from memoryhub.queries.lists.terms import Period, SearchTerm, WordValue
 from memoryhub.queries.verify import anchors
 
 LISTED = 50
@@ -40,13 +40,13 @@ class Command(Base):
     def handle(self, *args: Any, verb: str, **options: Any) -> None:
         start.refuse_old_formats()
         if verb == "verify":
-            self._verify()
+            self._verify_chain()
         elif verb == "list":
-            self._list(options)
+            self._print_table(options)
         else:
-            self._export(options)
+            self._print_lines(options)
 
-    def _verify(self) -> None:
+    def _verify_chain(self) -> None:
         verdict = audit.verify()
         if verdict.wrong is not None:
             self.end(
@@ -54,7 +54,7 @@ class Command(Base):
                 f"whole up to entry {verdict.verified_to}."
             )
         try:
-            cut = anchors.get_audit_cut()
+            cut = anchors.find_audit_cut()
         except LedgerBrokenError as broken:
             self.end(f"The anchors: {broken.sentence}")
         if cut is not None:
@@ -64,12 +64,12 @@ class Command(Base):
             )
         self.say(f"Verified to {verdict.verified_to:,}: every entry is as written.")
 
-    def _list(self, options: dict[str, Any]) -> None:
+    def _print_table(self, options: dict[str, Any]) -> None:
         if not 1 <= options["limit"] <= 10_000:
             self.end("--limit goes from 1 to 10,000.", code=WRONG_USAGE)
         batch = audit.list_entries(
-            self._project(options["project"]),
-            terms=self._terms(options),
+            self._find_project_id(options["project"]),
+            terms=self._build_terms(options),
             now=clock.now(),
             limit=options["limit"],
         )
@@ -77,21 +77,21 @@ class Command(Base):
         heading = ("entry", "at", "who", "what", "to what", "outcome")
         self.stdout.write(line.format(*heading))
         for each in reversed(batch.items):
-            self.stdout.write(line.format(*_cells(each)).rstrip())
+            self.stdout.write(line.format(*_build_cells(each)).rstrip())
         if not batch.items:
             self.say("No entry matches.")
 
-    def _export(self, options: dict[str, Any]) -> None:
+    def _print_lines(self, options: dict[str, Any]) -> None:
         chunks = audit.iter_entries(
-            self._project(options["project"]),
-            terms=self._terms(options),
+            self._find_project_id(options["project"]),
+            terms=self._build_terms(options),
             now=clock.now(),
         )
         for chunk in chunks:
             for line in chunk:
-                self.stdout.write(orjson.dumps(audit.record(line)).decode())
+                self.stdout.write(orjson.dumps(audit.build_record(line)).decode())
 
-    def _project(self, slug: str | None) -> UUID | None:
+    def _find_project_id(self, slug: str | None) -> UUID | None:
         if slug is None:
             return None
         project = Project.objects.filter(slug=slug).first()
@@ -99,20 +99,20 @@ class Command(Base):
             self.end(f"There is no project {slug}.", code=WRONG_USAGE)
         return project.id
 
-    def _terms(self, options: dict[str, Any]) -> list[SearchTerm]:
+    def _build_terms(self, options: dict[str, Any]) -> list[SearchTerm]:
         words = ("actor", "action", "target", "purpose", "outcome")
         terms = [
-            SearchTerm(key=key, values=(_word(options[key]),))
+            SearchTerm(key=key, values=(_build_word(options[key]),))
             for key in words
             if options[key]
         ]
-        since, until = (self._time(options[end]) for end in ("since", "until"))
+        since, until = (self._parse_time(options[end]) for end in ("since", "until"))
         if since or until:
             period = Period(begin=since, end=until)
             terms.append(SearchTerm(key="at", values=(period,)))
         return terms
 
-    def _time(self, text: str | None) -> datetime | None:
+    def _parse_time(self, text: str | None) -> datetime | None:
         if text is None:
             return None
         try:
@@ -133,11 +133,11 @@ def _add_filters(parser: ArgumentParser) -> None:
     parser.add_argument("--until", metavar="TIME", help="before this time, in UTC")
 
 
-def _word(text: str) -> Word:
-    return Word(text=text.removesuffix("*"), prefix=text.endswith("*"))
+def _build_word(text: str) -> WordValue:
+    return WordValue(text=text.removesuffix("*"), prefix=text.endswith("*"))
 
 
-def _cells(line: Line) -> tuple[str, ...]:
+def _build_cells(line: AuditLine) -> tuple[str, ...]:
     target = f"{line.target_kind} {line.target_id}" if line.target_id else ""
     at = line.at.astimezone(UTC).strftime("%Y-%m-%d %H:%M:%S")
     return (str(line.seq), at, line.actor, line.action, target, line.outcome)

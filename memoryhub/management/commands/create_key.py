@@ -68,7 +68,7 @@ class Command(Base):
                 f"There is no project of that name. Make it: manage.py create_project "
                 f"{project}"
             )
-        scopes = self.scopes(options["scopes"], name=options["name"])
+        scopes = self.read_scopes(options["scopes"], name=options["name"])
         subject = None
         if options["user_id"]:
             subject = subjects.find_or_create(row.id, people.read_user_id(self))
@@ -79,10 +79,10 @@ class Command(Base):
             subject=subject,
             expires_at=clock.now() + timedelta(days=days) if days else None,
         )
-        self.show(key)
+        self.show_key(key)
 
-    def scopes(self, given: str, *, name: str) -> list[str]:
-        """Read the scopes, and end where no key of this name could have them."""
+    def read_scopes(self, given: str, *, name: str) -> list[str]:
+        """Parse the scopes; end if no key of this name could have them."""
         scopes = [word for word in given.split(",") if word]
         try:
             api_keys.require_creatable(scopes, name=name)
@@ -91,7 +91,7 @@ class Command(Base):
             self.end(problem, code=WRONG_USAGE)
         return scopes
 
-    def show(self, key: str) -> None:
+    def show_key(self, key: str) -> None:
         self.say("This key is shown once. Put it into KEY and try it:")
         threads = f"{address.find_address()}/api/v1/threads"
         self.say(f'  curl -H "Authorization: Bearer $KEY" {threads}')

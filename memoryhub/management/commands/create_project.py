@@ -39,6 +39,6 @@ class Command(Base):
             projects.create(slug, max_threads=max_threads)
         except NameTakenError:
             self.end(f"There is a project {slug} already. Choose another name.")
-        # Nobody could see it otherwise; more people come by add_operator.
+        # Without an operator nobody could see the project; add_operator adds more.
         operators.ensure_default()
         self.say(f"Made the project {slug}. Next: manage.py create_key {slug}")

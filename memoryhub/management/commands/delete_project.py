@@ -57,24 +57,24 @@ class Command(Base):
         if project is None:
             self.end(f"There is no project {slug!r}.", code=WRONG_USAGE)
         if options["confirm"] is not None:
-            project = self._begin(project, options)
+            project = self._begin_deletion(project, options)
         elif project.state == Project.State.ACTIVE:
-            self._show(project)
+            self._show_plan(project)
             return
         if options["wait"]:
             project = deleting.follow(project, out=sys.stderr)
-        self.stdout.write(deleting.progress_line(project))
+        self.stdout.write(deleting.render_progress(project))
         if options["wait"] and project.state != Project.State.DELETED:
             self.say("What waits goes on by itself while a server or worker runs.")
             sys.exit(FAILED)
 
-    def _begin(self, project: Project, options: dict[str, Any]) -> Project:
+    def _begin_deletion(self, project: Project, options: dict[str, Any]) -> Project:
         if options["confirm"] != project.slug:
             self.end("--confirm takes the project's name once more.", code=WRONG_USAGE)
         if options["reason"] is None:
             self.end("Say why: --reason WORD; see --help.", code=WRONG_USAGE)
         try:
-            return project_deletions.begin(
+            return project_deletions.begin_deletion(
                 project,
                 confirmed=options["confirm"],
                 reason=options["reason"],
@@ -83,9 +83,9 @@ class Command(Base):
         except SubjectHeldError as refusal:
             self.end(f"Nothing was deleted. {refusal.code}: {refusal.sentence}")
 
-    def _show(self, project: Project) -> None:
+    def _show_plan(self, project: Project) -> None:
         counts = listed.get_counts(project, now=clock.now())
-        self.stdout.write(deleting.plan(project, counts))
+        self.stdout.write(deleting.render_plan(project, counts))
         if not counts.holds:
             self.stdout.write(
                 "To delete it for good:\n"

@@ -17,7 +17,7 @@ from django.core.management.base import CommandParser
 
 from memoryhub.management import logs, start
 from memoryhub.management.demo import model
-from memoryhub.management.demo.stage import OFFICER, WRITERS, Stage, stories
+from memoryhub.management.demo.stage import OFFICER, WRITERS, Stage, count_stories
 from memoryhub.management.serving import address, server
 from memoryhub.management.terminal import Command as Base
 from memoryhub.models.access.api_keys import ApiKey
@@ -26,14 +26,14 @@ from memoryhub.models.threads import Thread
 from memoryhub.services.access import api_keys, operators, projects
 
 PROJECT = "demo"
-#: Where the demo lives; never the configured data.
+#: Data folder of the demo; never the configured one.
 FOLDER = Path(".memoryhub") / "demo"
-#: Of the configured instance; the demo has none of it.
+#: Settings of the configured instance, removed from the demo's environment.
 _CONFIGURED = ("DATABASE_URL", "KEYS_DATABASE_URL", "REDIS_URL", "MEMORYHUB_KEK_FILE")
-#: Nor is a real model asked of what nobody said.
+#: Prefix of model settings: the demo never sends invented messages to a real model.
 _MODEL = "MEMORYHUB_MODEL_"
 ONCE_SECONDS, ONCE_SPEED = 120.0, 12.0
-#: How long who has not written yet is waited for, on a busy machine.
+#: Seconds to wait for agents that have not written yet, on a busy machine.
 PATIENCE_SECONDS = 60.0
 
 
@@ -65,14 +65,14 @@ class Command(Base):
         start.refuse_public(host)
         folder = FOLDER.resolve()
         with server.bind(host, port) as bound:
-            if not _at_home(folder):
-                # Bound first: a demo that still runs there keeps its folder.
-                self.move(folder, keep=options["keep"])
+            if not _is_in_folder(folder):
+                # The port is bound first, so that a running demo keeps its folder.
+                self.restart_in_folder(folder, keep=options["keep"])
             start.prepare()
-            self.play(bound, **options)
+            self.run_demo(bound, **options)
 
-    def move(self, folder: Path, *, keep: bool) -> None:
-        """Run this command again, with the settings of the demo's own folder."""
+    def restart_in_folder(self, folder: Path, *, keep: bool) -> None:
+        """Run this command again with the settings of the demo's own folder."""
         if not keep:
             shutil.rmtree(folder, ignore_errors=True)
         own = {
@@ -82,44 +82,44 @@ class Command(Base):
         }
         own["MEMORYHUB_DATA"] = str(folder)
         if find_spec("httpx2"):
-            own |= model.environment()
+            own |= model.build_environment()
         sys.stdout.flush()
         os.execve(sys.executable, [sys.executable, *sys.argv], own)  # noqa: S606  # ourselves
 
-    def play(self, bound: socket.socket, **options: Any) -> None:
+    def run_demo(self, bound: socket.socket, **options: Any) -> None:
         once = options["once"]
         speed = options["speed"] * (ONCE_SPEED if once else 1)
         seconds = options["seconds"]
         if seconds is None and once:
             seconds = ONCE_SECONDS / speed
-        stage = _stage(bound, seed=options["seed"], speed=speed)
-        lines = list(self.welcome(bound))
+        stage = _build_stage(bound, seed=options["seed"], speed=speed)
+        lines = list(self.iter_welcome(bound))
         logs.configure()
 
-        def listening() -> None:
-            address.note(server.url(bound))
+        def announce_server() -> None:
+            address.note_address(server.build_url(bound))
             self.say("\n".join(lines))
             stage.start()
 
-        running = server.server(listening=listening)
+        running = server.build_server(listening=announce_server)
 
-        def end() -> None:
+        def end_demo() -> None:
             patience = PATIENCE_SECONDS if once else 0
             while stage.silent and patience > 0 and not stage.stopped.wait(1):
                 patience -= 1
-            _end(stage, running)
+            _stop_demo(stage, running)
 
-        ended = threading.Timer(seconds or 0, end)
+        ended = threading.Timer(seconds or 0, end_demo)
         if seconds is not None:
             ended.start()
-        with suppress(KeyboardInterrupt), model.running(settings.MODEL):
+        with suppress(KeyboardInterrupt), model.serve_model(settings.MODEL):
             running.run(sockets=[bound])
         ended.cancel()
         stage.stop()
-        self.report(stage, strict=once)
+        self.print_report(stage, strict=once)
 
-    def welcome(self, bound: socket.socket) -> Iterator[str]:
-        url = server.url(bound)
+    def iter_welcome(self, bound: socket.socket) -> Iterator[str]:
+        url = server.build_url(bound)
         yield f"The demo runs at {url}, with its data in {FOLDER}."
         token = operators.make_link(operators.ensure_default())
         minutes = operators.LINK_MINUTES
@@ -128,7 +128,7 @@ class Command(Base):
         yield f"For another link: {again}"
         yield "Stop it with Ctrl-C."
 
-    def report(self, stage: Stage, *, strict: bool) -> None:
+    def print_report(self, stage: Stage, *, strict: bool) -> None:
         accepted = stage.accepted
         counts = ", ".join(f"{name} {count}" for name, count in accepted.items())
         self.say(f"Requests that were taken: {counts or 'none'}.")
@@ -137,17 +137,17 @@ class Command(Base):
             self.end(f"The demo had trouble: {'; '.join(found[:5]) or 'no agent'}")
 
 
-def _at_home(folder: Path) -> bool:
+def _is_in_folder(folder: Path) -> bool:
     configured = any(os.environ.get(name) for name in _CONFIGURED)
     foreign = settings.MODEL is not None and settings.MODEL.name != model.NAME
     return folder == settings.DATA_DIR and not configured and not foreign
 
 
-def _stage(bound: socket.socket, *, seed: int, speed: float) -> Stage:
-    """The agents, with a project and keys of this run."""
+def _build_stage(bound: socket.socket, *, seed: int, speed: float) -> Stage:
+    """Build the agents' stage, with a project and new keys of this run."""
     project = Project.objects.filter(slug=PROJECT).first()
     project = project or projects.create(PROJECT)
-    projects.consolidate(project, auto=settings.MODEL is not None)
+    projects.set_consolidation(project, auto=settings.MODEL is not None)
     operators.ensure_default()
     run = ApiKey.objects.filter(project=project, name=OFFICER).count() + 1
     keys = {name: api_keys.create(project, name=name)[1] for name in WRITERS}
@@ -166,11 +166,11 @@ def _stage(bound: socket.socket, *, seed: int, speed: float) -> Stage:
         seed=seed,
         speed=speed,
         run=run,
-        counts=stories(threads.values_list("name", flat=True)),
+        counts=count_stories(threads.values_list("name", flat=True)),
         left=left,
     )
 
 
-def _end(stage: Stage, running: server.Server) -> None:
+def _stop_demo(stage: Stage, running: server.Server) -> None:
     stage.stop()
     running.stop()

@@ -45,6 +45,7 @@ class Command(Base):
 
 _REASONS = {
     "last_owner": "A project would have no owner; make somebody else owner first.",
-    "value": f"{operators.DEFAULT} is the way back in and can't be disabled; take its "
-    f"roles away: manage.py add_operator {operators.DEFAULT} --role none --project ...",
+    "value": f"{operators.DEFAULT_USERNAME} is the way back in and can't be disabled; "
+    "take its roles away: "
+    f"manage.py add_operator {operators.DEFAULT_USERNAME} --role none --project ...",
 }

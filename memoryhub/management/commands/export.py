@@ -9,13 +9,13 @@ from django.core.management.base import CommandParser
 
 from memoryhub.errors import NotFoundError
 from memoryhub.management import people, start
-from memoryhub.management.progress import Progress
+from memoryhub.management.progress import ProgressBar
 from memoryhub.management.terminal import Command as Base
 from memoryhub.models.projects import Project
 from memoryhub.models.server.clock import clock
 from memoryhub.models.subjects import Subject
 from memoryhub.services.export import exports
-from memoryhub.services.export.exports import Export
+from memoryhub.services.export.exports import BundleExport
 from memoryhub.services.people import subjects
 
 ABOUT: Final = """\
@@ -47,11 +47,11 @@ class Command(Base):
     def handle(self, *_: Any, project: str, **options: Any) -> None:
         start.prepare()
         clock.require_true()
-        subject = self._subject(project, anonymous=options["anonymous"])
-        export = exports.begin(subject, actor="command")
+        subject = self._require_subject(project, anonymous=options["anonymous"])
+        export = exports.begin_export(subject, actor="command")
         path = Path(options["output"] or export.name)
         try:
-            self._write(export, path, quiet=options["quiet"])
+            self._write_file(export, path, quiet=options["quiet"])
         except OSError as failure:
             what = failure.strerror or type(failure).__name__
             self.end(f"Can't write {failure.filename or path}: {what}.")
@@ -60,22 +60,22 @@ class Command(Base):
         size = export.sent / 1e6
         self.stdout.write(f"{export.cut.events:,} events, {size:,.1f} MB: {path}")
 
-    def _subject(self, slug: str, *, anonymous: bool) -> Subject:
+    def _require_subject(self, slug: str, *, anonymous: bool) -> Subject:
         project = Project.objects.filter(slug=slug).first()
         if project is None:
             self.end("There is no project of that name.")
         if anonymous:
-            return subjects.anonymous(project.id)
+            return subjects.get_anonymous(project.id)
         subject = subjects.find(project.id, people.read_user_id(self))
         if subject is None:
             raise NotFoundError
         return subject
 
-    def _write(self, export: Export, path: Path, *, quiet: bool) -> None:
-        """To a name of its own first: what stands under `path` is whole."""
+    def _write_file(self, export: BundleExport, path: Path, *, quiet: bool) -> None:
+        """Write to a `.part` file first, so that the file at `path` is complete."""
         out = cast("TextIO", self.stderr._out)  # noqa: SLF001 # to ask it isatty
-        # Events are read twice: for programs, and for people.
-        progress = Progress(out, total=2 * export.cut.events, unit="events")
+        # Events are read twice: once for JSON files, once for pages.
+        progress = ProgressBar(out, total=2 * export.cut.events, unit="events")
         if quiet:
             progress.every = math.inf
         draft = path.with_name(f"{path.name}.part")

@@ -18,7 +18,7 @@ from memoryhub.errors import (
 from memoryhub.journal.forget import scrub
 from memoryhub.kernel.state.erase_events import REASONS
 from memoryhub.management import deleting, following, noting, people, start
-from memoryhub.management.progress import Progress
+from memoryhub.management.progress import ProgressBar
 from memoryhub.management.terminal import FAILED, WRONG_USAGE
 from memoryhub.management.terminal import Command as Base
 from memoryhub.models.erasures import Erasure
@@ -135,7 +135,7 @@ class Command(Base):
         getattr(self, f"do_{action or chosen[0]}")(**options)
 
     def do_plan(self, **options: Any) -> None:
-        owner = self._subject(options["project"], options["subject"])
+        owner = self._require_subject(options["project"], options["subject"])
         name = options["thread"]
         made = erasures.plan(
             owner,
@@ -152,30 +152,30 @@ class Command(Base):
             restrict=options["restrict"],
             actor=ACTOR,
         )
-        self._show(made)
+        self._show_plan(made)
 
     def do_confirm(self, *, erasure: UUID, token: str, count: int, **_: Any) -> None:
-        row = self._row(erasure)
+        row = self._require_row(erasure)
         try:
             row = erasures.confirm(row, token=token, count=count, actor=ACTOR)
         except PlanStaleError as refusal:
             self.say(refusal.message)
-            self._show(self._row(erasure))
+            self._show_plan(self._require_row(erasure))
             sys.exit(FAILED)
-        self._follow([row])
+        self._follow_erasures([row])
 
     def do_status(self, *, erasure: UUID | None, **_: Any) -> None:
-        rows = [self._row(erasure)] if erasure else following.unfinished()
+        rows = [self._require_row(erasure)] if erasure else following.list_unfinished()
         for row in rows:
-            self.stdout.write(following.progress_line(ErasureLine.of(row)))
+            self.stdout.write(following.render_progress(ErasureLine.from_row(row)))
         if not rows:
             self.stdout.write("No erasure is unfinished.")
 
     def do_needles(self, *, erasure: UUID, **_: Any) -> None:
-        row = self._row(erasure)
+        row = self._require_row(erasure)
         texts = [line for line in sys.stdin.read().splitlines() if line]
         try:
-            collecting.recall(row, texts)
+            collecting.recall_targets(row, texts)
         except InvalidError as refusal:
             self.end(
                 "The first line of standard input is not the id of who was erased."
@@ -183,77 +183,77 @@ class Command(Base):
                 else "Standard input has nothing that is long enough to look for.",
                 code=WRONG_USAGE,
             )
-        self._follow([row])
+        self._follow_erasures([row])
 
     def do_cancel(self, *, erasure: UUID, **_: Any) -> None:
-        erasures.cancel(self._row(erasure), actor=ACTOR)
+        erasures.cancel(self._require_row(erasure), actor=ACTOR)
         self.stdout.write(f"The plan {erasure} is cancelled; nothing was erased.")
 
     def do_resume(self, **_: Any) -> None:
-        replays.resume()
-        erasures.tidy()
-        self._follow(following.confirmed())
+        replays.resume_fences()
+        erasures.close_due()
+        self._follow_erasures(following.list_confirmed())
 
     def do_replay(self, **_: Any) -> None:
-        lines = replays.pending()
-        progress = Progress(sys.stderr, total=len(lines), unit="erasures")
+        lines = replays.list_pending()
+        progress = ProgressBar(sys.stderr, total=len(lines), unit="erasures")
         rows, projects, broken = {}, [], 0
         for line in lines:
             try:
                 if line.scope == ledgers.PROJECT:
-                    projects.append(replays.take_back(line))
+                    projects.append(replays.redo_project_deletion(line))
                 else:
-                    row = replays.replay(line)
+                    row = replays.replay_erasure(line)
                     rows[row.id] = row
             except Refusal as refusal:
-                # Whatever is wrong with this one, the others are erased.
+                # A refusal of one erasure does not stop the others.
                 self.say(f"{line.erasure}: {refusal.sentence}")
                 broken += 1
             progress.add(1)
         progress.close()
         noting.note(self, "replayed", count=len(rows))
         for project in projects:
-            # Its people are erased by now, but for those the ledger did not know.
+            # Erase the subjects that the ledger did not list, then the project.
             ended = deleting.follow(project, out=sys.stderr)
-            self.stdout.write(deleting.progress_line(ended))
-        self._report([*rows.values()])
+            self.stdout.write(deleting.render_progress(ended))
+        self._report_erasures([*rows.values()])
         if broken:
             sys.exit(FAILED)
 
     def do_rewrite(self, **_: Any) -> None:
-        before = rewrites.files()
+        before = rewrites.list_files()
         if waiting := scrub.rewrite():
             self.end(f"The tables could not be written anew; in the way: {waiting}.")
-        left = rewrites.look(before)
-        rows = following.with_space_left(left.ended)
+        left = rewrites.find_old_remains(before)
+        rows = following.list_with_space_left(left.ended)
         for row in rows:
-            receipts.add(row, "rewritten", left.numbers, ended=left.ended)
+            receipts.add_addendum(row, "rewritten", left.numbers, ended=left.ended)
         noting.note(self, "erasure.rewritten", count=len(rows))
         self.stdout.write(f"Written anew; {len(rows):,} receipts have an addendum.")
         if rows:
             self.stdout.write(f"Over: {', '.join(left.ended) or 'nothing'}.")
 
-    def _show(self, row: Erasure) -> None:
-        self.stdout.write(following.plan(ErasureLine.of(row)))
-        token = erasures.token(row)
-        count = ErasureLine.of(row).count
+    def _show_plan(self, row: Erasure) -> None:
+        self.stdout.write(following.render_plan(ErasureLine.from_row(row)))
+        token = erasures.build_token(row)
+        count = ErasureLine.from_row(row).count
         self.stdout.write(
             f"To erase this for good, by {row.expires_at:%H:%M:%S} UTC:\n"
             f"  manage.py forget confirm {row.id} --token {token} --count {count}"
         )
 
-    def _follow(self, rows: Sequence[Erasure]) -> None:
-        """Go on with them here, as does any server, until each ends or waits."""
-        self._report([following.follow(row, out=sys.stderr) for row in rows])
+    def _follow_erasures(self, rows: Sequence[Erasure]) -> None:
+        """Continue the erasures in this process until each ends or waits."""
+        self._report_erasures([following.follow(row, out=sys.stderr) for row in rows])
 
-    def _report(self, rows: Sequence[Erasure]) -> None:
+    def _report_erasures(self, rows: Sequence[Erasure]) -> None:
         for row in rows:
-            self.stdout.write(following.progress_line(ErasureLine.of(row)))
+            self.stdout.write(following.render_progress(ErasureLine.from_row(row)))
         if any(row.state != Erasure.State.COMPLETE for row in rows):
             self.say("What waits goes on by itself while a server or worker runs.")
             sys.exit(FAILED)
 
-    def _subject(self, slug: str, subject: UUID | None) -> Subject:
+    def _require_subject(self, slug: str, subject: UUID | None) -> Subject:
         project = Project.objects.filter(slug=slug).first()
         if project is None:
             self.end(f"There is no project {slug!r}.", code=WRONG_USAGE)
@@ -265,7 +265,7 @@ class Command(Base):
             self.end("There is no such subject in this project.", code=WRONG_USAGE)
         return row
 
-    def _row(self, erasure: UUID) -> Erasure:
+    def _require_row(self, erasure: UUID) -> Erasure:
         row = Erasure.objects.filter(id=erasure).first()
         if row is None:
             raise NotFoundError
@@ -287,11 +287,15 @@ def _add_plan(planning: argparse.ArgumentParser) -> None:
     )
     planning.add_argument("--thread", help="of the scopes thread and record: its name")
     planning.add_argument(
-        "--before", type=_moment, help="of the scope before: 2026-01-31T12:00Z"
+        "--before", type=_parse_moment, help="of the scope before: 2026-01-31T12:00Z"
     )
     planning.add_argument("--record", type=int, help="of the scope record: the seq")
     planning.add_argument(
-        "--reason", required=True, choices=REASONS, metavar="WORD", help=_reasons()
+        "--reason",
+        required=True,
+        choices=REASONS,
+        metavar="WORD",
+        help=_render_reasons(),
     )
     planning.add_argument("--ticket", help="such as LEGAL-42; no free text is kept")
     planning.add_argument(
@@ -299,10 +303,10 @@ def _add_plan(planning: argparse.ArgumentParser) -> None:
     )
 
 
-def _reasons() -> str:
+def _render_reasons() -> str:
     return f"why: {', '.join(REASONS[:-1])} or {REASONS[-1]}"
 
 
-def _moment(text: str) -> datetime:
+def _parse_moment(text: str) -> datetime:
     at = datetime.fromisoformat(text)
     return at.replace(tzinfo=UTC) if at.tzinfo is None else at.astimezone(UTC)

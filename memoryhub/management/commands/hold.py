@@ -12,12 +12,12 @@ from memoryhub.management.terminal import WRONG_USAGE
 from memoryhub.models.erasures import Hold
 from memoryhub.models.server.clock import clock
 from memoryhub.queries.forget import holds as listed
-from memoryhub.queries.lists.cursors import walk
+from memoryhub.queries.lists.cursors import iter_batches
 from memoryhub.services.access import operators
-from memoryhub.services.access.audit import COMMAND
+from memoryhub.services.access.audit import COMMAND_ACTOR
 from memoryhub.services.people import holds
 
-LONGEST_DAYS: Final = holds.LONGEST.days
+LONGEST_DAYS: Final = holds.MAX_TERM.days
 
 ABOUT: Final = f"""\
 Keep what may not be erased. While a hold on a person is in force neither an erasure
@@ -88,35 +88,37 @@ class Command(people.Command):
     def do_open(self, options: dict[str, Any]) -> None:
         reviewer = operators.find(options["reviewer"])
         if reviewer is None:
-            self._no_reviewer()
-        person = self.person(options)
+            self._refuse_reviewer()
+        person = self.require_person(options)
         try:
             made = holds.open_hold(
                 person,
                 basis=options["basis"],
                 reviewer=reviewer,
                 expires_at=clock.now() + timedelta(days=options["days"]),
-                actor=COMMAND,
+                actor=COMMAND_ACTOR,
             )
         except InvalidError as refusal:
             if refusal.loc != "reviewer":
                 raise
-            self._no_reviewer()
-        self.stdout.write(_line(made))
+            self._refuse_reviewer()
+        self.stdout.write(_render_hold(made))
 
     def do_renew(self, options: dict[str, Any]) -> None:
         until = clock.now() + timedelta(days=options["days"])
         self.stdout.write(
-            _line(holds.renew(options["hold"], expires_at=until, actor=COMMAND))
+            _render_hold(
+                holds.renew_hold(options["hold"], expires_at=until, actor=COMMAND_ACTOR)
+            )
         )
 
     def do_lift(self, options: dict[str, Any]) -> None:
-        lifted = holds.lift(options["hold"], actor=COMMAND)
+        lifted = holds.lift_hold(options["hold"], actor=COMMAND_ACTOR)
         self.stdout.write(f"The hold {lifted.id} is lifted.")
 
     def do_list(self, options: dict[str, Any]) -> None:
-        project, now = self.project(options["project"]), clock.now()
-        parts = walk(
+        project, now = self.require_project(options["project"]), clock.now()
+        parts = iter_batches(
             lambda after: listed.list_holds(
                 project.id, now=now, open_only=not options["all"], after=after
             )
@@ -133,13 +135,13 @@ class Command(people.Command):
         if not count:
             self.say("No hold is in force." if not options["all"] else "No holds.")
 
-    def _no_reviewer(self) -> NoReturn:
+    def _refuse_reviewer(self) -> NoReturn:
         self.end(
             "--reviewer names an operator who is officer or owner of the project.",
             code=WRONG_USAGE,
         )
 
 
-def _line(hold: Hold) -> str:
+def _render_hold(hold: Hold) -> str:
     until = f"{hold.expires_at:%Y-%m-%d %H:%M} UTC"
     return f"{hold.id}  {hold.basis}, in force until {until}"

@@ -15,13 +15,17 @@ from django.core.management.base import CommandParser
 from memoryhub.errors import InvalidError
 from memoryhub.journal.log import fence
 from memoryhub.kernel.formats import formats
-from memoryhub.kernel.formats.records import Bad
-from memoryhub.kernel.formats.transcripts import Item, Options
+from memoryhub.kernel.formats.records import BadRecord
+from memoryhub.kernel.formats.transcripts import ImportOptions, Item
 from memoryhub.kernel.state.paging_config import RANGES
 from memoryhub.kernel.text import names, user_ids
 from memoryhub.management import bundle_import, noting, people, start
 from memoryhub.management.import_progress import ImportProgress
-from memoryhub.management.import_summary import Summary, bad_fields, bad_line
+from memoryhub.management.import_summary import (
+    Summary,
+    build_bad_fields,
+    render_bad_line,
+)
 from memoryhub.management.terminal import WRONG_USAGE
 from memoryhub.management.terminal import Command as Base
 from memoryhub.models.projects import Project
@@ -96,23 +100,23 @@ class Command(Base):
 
     def handle(self, *_: Any, **options: Any) -> None:
         if options["format"] == bundle_import.FORMAT:
-            bundle_import.run(self, options, self._project)
+            bundle_import.run(self, options, self._require_project)
             return
         read_as = self._read_options(options)
         began = time.monotonic()
         with ExitStack() as stack:
-            file = self._opened(options["file"], stack)
-            report = self._report(options["report"], stack)
+            file = self._open_file(options["file"], stack)
+            report = self._open_report(options["report"], stack)
             job = Import(
-                self._project(options["project"]),
+                self._require_project(options["project"]),
                 skip_bad=options["skip_bad"],
                 dry_run=options["dry_run"],
-                budget=self._budget(options["budget"]),
+                budget=self._parse_budget(options["budget"]),
             )
-            progress = self._progress(file, job, options)
-            name, items = self._read(file, progress, read_as, options["format"])
-            self._take(job, items, progress, options["file"], report)
-        self._note(job)
+            progress = self._build_progress(file, job, options)
+            name, items = self._read_items(file, progress, read_as, options["format"])
+            self._import_items(job, items, progress, options["file"], report)
+        self._note_import(job)
         activity.flush()
         summary = Summary(
             file=options["file"],
@@ -123,99 +127,103 @@ class Command(Base):
             read_bytes=progress.done,
             took_seconds=time.monotonic() - began,
         )
-        self._sum_up(summary, options)
+        self._print_summary(summary, options)
 
-    def _note(self, job: Import) -> None:
+    def _note_import(self, job: Import) -> None:
         if runs := 0 if job.dry_run else job.counts.runs:
             noting.note(self, "import.done", project=job.project.id, count=runs)
 
-    def _sum_up(self, summary: Summary, options: dict[str, Any]) -> None:
+    def _print_summary(self, summary: Summary, options: dict[str, Any]) -> None:
         if options["json"]:
-            self.stdout.write(json.dumps(summary.plain()))
+            self.stdout.write(json.dumps(summary.to_dict()))
         elif not options["quiet"]:
-            self.stdout.write(summary.table())
-        if summary.complete and summary.nothing:
-            self._refuse(
+            self.stdout.write(summary.render_table())
+        if summary.complete and summary.is_empty:
+            self._refuse_usage(
                 "Nothing came in: the file holds nothing that can be imported."
             )
         if code := summary.exit_code:
             sys.exit(code)
 
-    def _read_options(self, options: dict[str, Any]) -> Options:
-        """What the operator says of the file. Refuses what can be no name."""
+    def _read_options(self, options: dict[str, Any]) -> ImportOptions:
+        """Read the options that describe the file; refuse invalid names."""
         source = options["source"]
         if source is None:
             stdin = options["file"] == "-"
             source = "stdin" if stdin else Path(options["file"]).stem
-            if not _free(source):
-                self._refuse(
+            if not _is_free_name(source):
+                self._refuse_usage(
                     "The file's name can't begin the names of threads; "
                     "say --source NAME."
                 )
-        found = Options(
+        found = ImportOptions(
             source=source,
             thread=options["thread"],
-            user_id=self._user_id(options["file"]) if options["user_id"] else None,
+            user_id=self._read_user_id(options["file"]) if options["user_id"] else None,
             agent_type=options["agent_type"],
         )
         for option in ("source", "thread", "agent_type"):
             text = getattr(found, option)
-            if text is not None and not _free(text):
-                self._refuse(
+            if text is not None and not _is_free_name(text):
+                self._refuse_usage(
                     f"--{option.replace('_', '-')} takes a name: letters, digits and "
                     "._:@- after a letter or digit, at most 128, not beginning with mh."
                 )
         return found
 
-    def _user_id(self, file: str) -> str:
-        """On standard input, so that it stands in no process list."""
+    def _read_user_id(self, file: str) -> str:
+        """Read the user id from standard input, which keeps it out of process lists."""
         if file == "-":
-            self._refuse("--user-id reads standard input, which is the file already.")
+            self._refuse_usage(
+                "--user-id reads standard input, which is the file already."
+            )
         return user_ids.require(people.read_user_id(self))
 
-    def _budget(self, sent: str | int | None) -> int | None:
+    def _parse_budget(self, sent: str | int | None) -> int | None:
         if sent is None:
             return None
         text, (least, most) = str(sent), RANGES["budget_tokens"]
         tokens = int(text) if text.isascii() and text.isdigit() else -1
         if not least <= tokens <= most:
-            self._refuse(f"--budget takes a whole number from {least:,} to {most:,}.")
+            self._refuse_usage(
+                f"--budget takes a whole number from {least:,} to {most:,}."
+            )
         return tokens
 
-    def _project(self, slug: str) -> Project:
+    def _require_project(self, slug: str) -> Project:
         start.prepare()
-        # Now, and not as what is wrong with each message.
+        # Checked once here, not as an error of every message.
         clock.require_true()
         project = Project.objects.filter(slug=slug).first()
         if project is None:
-            self._refuse(
+            self._refuse_usage(
                 "There is no project of that name. Make it: manage.py create_project "
                 f"{slug}"
             )
         fence.require_active(project.id)
         return project
 
-    def _opened(self, file: str, stack: ExitStack) -> int:
-        """The descriptor to read from."""
+    def _open_file(self, file: str, stack: ExitStack) -> int:
+        """Open the file and return its descriptor."""
         if file == "-":
             return sys.stdin.fileno()
         try:
             descriptor = os.open(file, os.O_RDONLY)
             stack.callback(os.close, descriptor)
-            os.read(descriptor, 0)  # of a folder this fails here, and not half-way
+            os.read(descriptor, 0)  # a folder fails here, not during the import
         except OSError as failure:
-            self._refuse(_reason("read", failure))
+            self._refuse_usage(_render_failure("read", failure))
         return descriptor
 
-    def _report(self, file: str | None, stack: ExitStack) -> TextIO | None:
+    def _open_report(self, file: str | None, stack: ExitStack) -> TextIO | None:
         if file is None:
             return None
         try:
             return stack.enter_context(Path(file).open("w", encoding="utf-8"))
         except OSError as failure:
-            self._refuse(_reason("write", failure))
+            self._refuse_usage(_render_failure("write", failure))
 
-    def _progress(
+    def _build_progress(
         self, file: int, job: Import, options: dict[str, Any]
     ) -> ImportProgress:
         stdin = options["file"] == "-"
@@ -226,30 +234,30 @@ class Command(Base):
             progress.every = math.inf
         return progress
 
-    def _read(
-        self, file: int, progress: ImportProgress, options: Options, name: str
+    def _read_items(
+        self, file: int, progress: ImportProgress, options: ImportOptions, name: str
     ) -> tuple[str, Iterator[Item]]:
-        """The format's name and the file's items, read as they are asked for."""
+        """Return the format's name and a lazy iterator over the file's items."""
 
-        def chunks() -> Iterator[bytes]:
+        def iter_chunks() -> Iterator[bytes]:
             while chunk := os.read(file, CHUNK_BYTES):
                 progress.add(len(chunk))
                 yield chunk
 
         try:
-            name, items = formats.read(chunks(), options=options, format_name=name)
+            name, items = formats.read(iter_chunks(), options=options, format_name=name)
         except InvalidError as refusal:
             if refusal.invalid_code == "empty":
-                self._refuse("Nothing came in: the file is empty.")
-            self._refuse(
+                self._refuse_usage("Nothing came in: the file is empty.")
+            self._refuse_usage(
                 "The file is none of the formats that are read, by its first record "
                 f"(unknown_format): {', '.join(formats.FORMATS)}. See import --help."
             )
         if options.thread is not None and name != "chat":
-            self._refuse("--thread goes with --format chat only.")
+            self._refuse_usage("--thread goes with --format chat only.")
         return name, items
 
-    def _take(
+    def _import_items(
         self,
         job: Import,
         items: Iterable[Item],
@@ -257,32 +265,32 @@ class Command(Base):
         file: str,
         report: TextIO | None,
     ) -> None:
-        """Import; what is bad is told as it comes."""
+        """Import the items; print each bad record at once."""
         try:
-            for step in job.take(items):
-                if not isinstance(step, Bad):
+            for step in job.import_items(items):
+                if not isinstance(step, BadRecord):
                     progress.add(0)
                     continue
                 progress.close()
-                self.stderr.write(bad_line(file, step))
+                self.stderr.write(render_bad_line(file, step))
                 if report is not None:
-                    report.write(json.dumps(bad_fields(file, step)) + "\n")
+                    report.write(json.dumps(build_bad_fields(file, step)) + "\n")
         except KeyboardInterrupt:
-            pass  # what is in stays, and the summary says that it stopped
+            pass  # imported runs stay, and the summary reports the stop
         except OSError as failure:
             progress.close()
-            self.end(_reason("read", failure))
+            self.end(_render_failure("read", failure))
         finally:
             progress.close()
 
-    def _refuse(self, line: str) -> NoReturn:
+    def _refuse_usage(self, line: str) -> NoReturn:
         self.end(line, code=WRONG_USAGE)
 
 
-def _free(text: str) -> bool:
-    return names.valid(text) and not names.reserved(text)
+def _is_free_name(text: str) -> bool:
+    return names.is_valid(text) and not names.is_reserved(text)
 
 
-def _reason(verb: str, failure: OSError) -> str:
+def _render_failure(verb: str, failure: OSError) -> str:
     what = failure.strerror or type(failure).__name__
     return f"Can't {verb} {failure.filename or 'the file'}: {what}."

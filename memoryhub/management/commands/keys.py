@@ -90,26 +90,26 @@ class Command(BaseCommand):
     def handle(self, *_: Any, action: str, **options: Any) -> None:
         try:
             if action == "restore":
-                self._restore(options["file"])
+                self._restore_ring(options["file"])
                 return
             ring = keyring.open_ring()
             _refuse_unstarted()
             if action == "status":
-                self._status(ring)
+                self._print_status(ring)
             elif action == "backup":
-                self._backup(ring, options["file"])
+                self._write_backup(ring, options["file"])
             elif action == "rotate":
-                self._rotate()
+                self._rotate_ring()
             else:
-                self._retire(options["id"])
+                self._retire_key(options["id"])
         except StartRefusedError as refused:
             raise CommandError(refused.reason, returncode=2) from None
         except RingRefusedError as refused:
             raise CommandError(refused.reason) from None
 
-    def _status(self, ring: ring_file.Ring) -> None:
+    def _print_status(self, ring: ring_file.Ring) -> None:
         checks = {row.kek_id: row for row in KekCheck.objects.using("keys").all()}
-        rows = keyring.rows_per_kek()
+        rows = keyring.count_rows_per_kek()
         line = "{:<9} {:<8} {:>12}  {:<17} {:<17} {}"
         self.stdout.write(f"Key ring {settings.KEK_FILE}\n")
         heads = ("key", "state", "wrapped keys", "made", "backed up", "may go")
@@ -119,18 +119,18 @@ class Command(BaseCommand):
             self.stdout.write(
                 line.format(
                     kek_id,
-                    _state(kek_id, row, ring),
+                    _describe_state(kek_id, row, ring),
                     f"{rows.get(kek_id, 0):,}",
-                    _moment(row.created_at if row else None),
-                    _moment(row.backed_up_at if row else None, never="never"),
-                    _moment(rotation.retirable_at(row) if row else None),
+                    _render_moment(row.created_at if row else None),
+                    _render_moment(row.backed_up_at if row else None, never="never"),
+                    _render_moment(rotation.compute_retirable_at(row) if row else None),
                 ).rstrip()
             )
         destroyed = DestroyedKey.objects.using("keys").count()
         self.stdout.write(f"Destroyed subject keys: {destroyed:,}\n")
-        self._verdict(ring, checks)
+        self._print_verdict(ring, checks)
 
-    def _verdict(self, ring: ring_file.Ring, checks: dict[str, KekCheck]) -> None:
+    def _print_verdict(self, ring: ring_file.Ring, checks: dict[str, KekCheck]) -> None:
         keyring.check(ring, source=settings.KEK_FILE)
         wrong = []
         row = checks.get(ring.current_id)
@@ -138,7 +138,7 @@ class Command(BaseCommand):
             wrong.append(
                 "No backup holds the current key: `manage.py keys backup FILE`."
             )
-        if left := rotation.remaining():
+        if left := rotation.count_remaining():
             wrong.append(
                 f"{left:,} wrapped keys are not under the current key: "
                 "`manage.py keys rotate`."
@@ -147,11 +147,11 @@ class Command(BaseCommand):
             raise CommandError("\n".join(wrong))
         self.stdout.write("All is well.")
 
-    def _backup(self, ring: ring_file.Ring, file: Path) -> None:
+    def _write_backup(self, ring: ring_file.Ring, file: Path) -> None:
         if file.exists():
             raise CommandError(f"{file} exists; a backup is never written over a file.")
-        passphrase = _passphrase(twice=True)
-        data = backup.sealed(ring, passphrase=passphrase)
+        passphrase = _read_passphrase(twice=True)
+        data = backup.seal_ring(ring, passphrase=passphrase)
         try:
             ring_file.write_new(file, data)
             written = file.read_bytes()
@@ -159,17 +159,18 @@ class Command(BaseCommand):
             raise CommandError(
                 f"{file} can not be written: {error.strerror}."
             ) from None
-        # Read back before it counts: a backup that does not open is none.
-        if backup.opened(written, passphrase=passphrase) != ring:
+        # Read the file back before the backup is recorded.
+        if backup.open_ring(written, passphrase=passphrase) != ring:
             raise CommandError(f"{file} does not hold what was written to it.")
         backup.record(ring, at=clock.now())
-        self._note("kek.backed_up", ring.current_id)
+        self._note_action("kek.backed_up", ring.current_id)
         self.stdout.write(
-            f"Wrote {_keys(len(ring.ids))} to {file} and read it back. Keep the file "
-            "and the passphrase apart from each other and from the databases."
+            f"Wrote {_render_count(len(ring.ids))} to {file} and read it back. "
+            "Keep the file and the passphrase apart from each other and from the "
+            "databases."
         )
 
-    def _restore(self, file: Path) -> None:
+    def _restore_ring(self, file: Path) -> None:
         place = settings.KEK_FILE
         if place.exists():
             raise CommandError(f"There is a ring at {place}. Move it away first.")
@@ -177,7 +178,7 @@ class Command(BaseCommand):
             data = file.read_bytes()
         except OSError as error:
             raise CommandError(f"{file} can not be read: {error.strerror}.") from None
-        ring = backup.opened(data, passphrase=_passphrase(twice=False))
+        ring = backup.open_ring(data, passphrase=_read_passphrase(twice=False))
         if _has_tables():
             keyring.check(ring, source=file)
         try:
@@ -185,39 +186,40 @@ class Command(BaseCommand):
         except OSError as error:
             raise CommandError(f"{place} can not be made: {error.strerror}.") from None
         if _has_tables():
-            self._note("kek.restored", ring.current_id)
+            self._note_action("kek.restored", ring.current_id)
         self.stdout.write(
-            f"Restored {_keys(len(ring.ids))} to {place}; {ring.current_id} is current."
+            f"Restored {_render_count(len(ring.ids))} to {place}; "
+            f"{ring.current_id} is current."
         )
 
-    def _rotate(self) -> None:
+    def _rotate_ring(self) -> None:
         kek_id, fresh = rotation.begin(at=clock.now())
         if fresh:
-            self._note("kek.made", kek_id)
+            self._note_action("kek.made", kek_id)
         self.stdout.write(f"{'Rotating' if fresh else 'Going on'} to key {kek_id}.")
         try:
-            done = self._rewrap()
+            done = self._rewrap_keys()
         except KeyboardInterrupt:
             raise CommandError(
                 "Stopped between two batches; `manage.py keys rotate` goes on.",
                 returncode=130,
             ) from None
         for old in rotation.finish(at=clock.now()):
-            self._note("kek.rotated", old, count=done)
+            self._note_action("kek.rotated", old, count=done)
             self.stdout.write(
                 f"Key {old} is retired; `manage.py keys retire {old}` removes it in "
                 f"{settings.KEYS_BACKUP_DAYS} days."
             )
         self.stdout.write(
-            f"Re-wrapped {_keys(done)}. The ring has changed, so make a new backup: "
-            "`manage.py keys backup FILE`."
+            f"Re-wrapped {_render_count(done)}. The ring has changed, so make a new "
+            "backup: `manage.py keys backup FILE`."
         )
 
-    def _note(self, action: str, kek_id: str, *, count: int = 0) -> None:
+    def _note_action(self, action: str, kek_id: str, *, count: int = 0) -> None:
         noting.note(self, action, target_kind="kek", target_id=kek_id, count=count)
 
-    def _rewrap(self) -> int:
-        total, done = rotation.remaining(), 0
+    def _rewrap_keys(self) -> int:
+        total, done = rotation.count_remaining(), 0
         while batch := rotation.step():
             done += batch
             if self.stderr.isatty():
@@ -226,16 +228,16 @@ class Command(BaseCommand):
             self.stderr.write("")
         return done
 
-    def _retire(self, kek_id: str) -> None:
+    def _retire_key(self, kek_id: str) -> None:
         _refuse_skewed()
         rotation.retire(kek_id, at=clock.now())
-        self._note("kek.retired", kek_id)
+        self._note_action("kek.retired", kek_id)
         self.stdout.write(
             f"Key {kek_id} is out of the ring. Older backups of the ring still hold it."
         )
 
 
-def _passphrase(*, twice: bool) -> str:
+def _read_passphrase(*, twice: bool) -> str:
     if not sys.stdin.isatty():
         return sys.stdin.readline().rstrip("\r\n")
     first = getpass.getpass("Passphrase: ")
@@ -259,7 +261,8 @@ def _refuse_unstarted() -> None:
 
 
 def _refuse_skewed() -> None:
-    """By a clock that is ahead a key would go while backups still need it."""
+    """Refuse if the clock is wrong: a clock ahead would retire keys that backups still
+    need."""
     try:
         heartbeats.compare()
         clock.require_true()
@@ -272,7 +275,7 @@ def _refuse_skewed() -> None:
         ) from None
 
 
-def _state(kek_id: str, row: KekCheck | None, ring: ring_file.Ring) -> str:
+def _describe_state(kek_id: str, row: KekCheck | None, ring: ring_file.Ring) -> str:
     if kek_id == ring.current_id:
         return "current"
     if row is None:
@@ -280,9 +283,9 @@ def _state(kek_id: str, row: KekCheck | None, ring: ring_file.Ring) -> str:
     return "leaving" if row.state == KekCheck.State.CURRENT else row.state
 
 
-def _keys(count: int) -> str:
+def _render_count(count: int) -> str:
     return "1 key" if count == 1 else f"{count:,} keys"
 
 
-def _moment(at: datetime | None, *, never: str = "–") -> str:
+def _render_moment(at: datetime | None, *, never: str = "–") -> str:
     return f"{at:%Y-%m-%d %H:%M}" if at else never

@@ -10,8 +10,8 @@ from django.db.models import Sum
 from memoryhub.errors import Refusal
 from memoryhub.journal.log.log import Origins
 from memoryhub.management import noting, start
-from memoryhub.management.commands.verify import chosen
-from memoryhub.management.progress import Progress
+from memoryhub.management.commands.verify import select_threads
+from memoryhub.management.progress import ProgressBar
 from memoryhub.management.terminal import Command as Base
 from memoryhub.queries.forget import erasures
 from memoryhub.services.rebuild import rebuild, recount
@@ -38,9 +38,9 @@ class Command(Base):
                 "anew would have to go once more. First: manage.py forget --resume",
                 returncode=1,
             )
-        threads = chosen(options["thread"])
+        threads = select_threads(options["thread"])
         total = threads.aggregate(events=Sum("head_seq"))["events"] or 0
-        progress = Progress(sys.stderr, total=total, unit="events")
+        progress = ProgressBar(sys.stderr, total=total, unit="events")
         rebuilt, origins = 0, Origins()
         for thread in threads.select_related("subject").iterator(chunk_size=200):
             try:

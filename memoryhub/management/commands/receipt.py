@@ -44,10 +44,12 @@ class Command(Base):
             if options["rotate"]:
                 start.prepare()
                 issued.rotate_key(actor="command")
-            self.stdout.write(signing.encoded(signing.entries()).decode(), ending="")
+            self.stdout.write(
+                signing.encode_keys(signing.list_endorsed_keys()).decode(), ending=""
+            )
             return
-        text = self.bytes_of(options["file"])
-        verdict = receipts.verify(text, self.keys(options["pub"]))
+        text = self.read_bytes(options["file"])
+        verdict = receipts.verify(text, self.read_keys(options["pub"]))
         if verdict.says is None:
             self.end(f"{verdict.reason}: this is no receipt of that signer's.")
         says = verdict.says
@@ -56,19 +58,19 @@ class Command(Base):
             f"Good. Erasure {says.get('erasure')}, {what}, signed by key "
             f"{says['key_id']}, which leads back to the root {says['root']}."
         )
-        for each in exclusions.list_left(says.get("residue", ())):
+        for each in exclusions.list_residue_lines(says.get("residue", ())):
             self.stdout.write(f"  {each}")
 
-    def keys(self, file: Path | None) -> dict[str, bytes]:
+    def read_keys(self, file: Path | None) -> dict[str, bytes]:
         if file is None:
-            return signing.public_keys()
+            return signing.list_public_keys()
         try:
-            return signing.decoded(self.bytes_of(file))
+            return signing.decode_keys(self.read_bytes(file))
         except ValueError as refused:
             self.end(f"bad_keys: {refused}", code=WRONG_USAGE)
 
-    def bytes_of(self, file: Path) -> bytes:
-        """Read the file, or no more of it than shows that it is too long."""
+    def read_bytes(self, file: Path) -> bytes:
+        """Read the file, at most one byte more than a receipt may have."""
         try:
             with file.open("rb") as opened:
                 return opened.read(receipts.MAX_BYTES + 1)

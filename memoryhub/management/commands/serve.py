@@ -40,31 +40,31 @@ class Command(Base):
         start.refuse_public(host)
         with server.bind(host, port) as bound:
             start.prepare(held_back=True)
-            lines = list(self.welcome(bound, private=start.loopback(host)))
+            lines = list(self.iter_welcome(bound, private=start.is_loopback(host)))
             logs.configure()
-            address.note(server.url(bound))
-            running = server.server(listening=lambda: self.say("\n".join(lines)))
-            # uvicorn raises the signal again once everything is drained.
+            address.note_address(server.build_url(bound))
+            running = server.build_server(listening=lambda: self.say("\n".join(lines)))
+            # uvicorn raises the signal again after all requests are drained.
             with suppress(KeyboardInterrupt):
                 running.run(sockets=[bound])
 
-    def welcome(self, bound: socket.socket, *, private: bool) -> Iterator[str]:
+    def iter_welcome(self, bound: socket.socket, *, private: bool) -> Iterator[str]:
         """Yield lines that say where the server is and how to get in."""
-        url = server.url(bound)
+        url = server.build_url(bound)
         yield f"MemoryHub listens on {url}"
         if private:
             token = operators.make_link(operators.ensure_default())
             minutes = operators.LINK_MINUTES
             yield f"Sign in, once, within {minutes} minutes: {url}/sign-in/{token}"
         else:
-            # Logs travel; a link in them would sign in whoever reads them first.
+            # A link in a log would sign in the first reader of the log.
             yield "Sign in by a link from: manage.py signin"
         if maintenance.waiting:
             yield (
                 "A backup was restored from before some erasures: nothing is served "
                 "until they are replayed. Run: manage.py forget --replay"
             )
-        if not keyring.kek_backed_up():
+        if not keyring.is_kek_backed_up():
             yield (
                 "Back up the key ring: without it no memory can ever be read again. "
                 "Run: manage.py keys backup"

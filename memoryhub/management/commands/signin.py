@@ -17,8 +17,8 @@ class Command(Base):
     def add_arguments(self, parser: CommandParser) -> None:
         parser.add_argument(
             "--operator",
-            default=operators.DEFAULT,
-            help=f"who signs in (default: {operators.DEFAULT})",
+            default=operators.DEFAULT_USERNAME,
+            help=f"who signs in (default: {operators.DEFAULT_USERNAME})",
         )
         parser.add_argument(
             "--minutes",

@@ -80,10 +80,10 @@ class Command(people.Command):
         getattr(self, f"do_{action}")(options)
 
     def do_show(self, options: dict[str, Any]) -> None:
-        person = self.person(options)
-        # Noted before it is shown.
+        person = self.require_person(options)
+        # The look-up is audited before the profile is shown.
         audit.record(
-            actor=audit.COMMAND,
+            actor=audit.COMMAND_ACTOR,
             action="subject.looked_up",
             project=person.project_id,
             target_kind="subject",
@@ -91,38 +91,48 @@ class Command(people.Command):
             subject=person.id,
         )
         found = profiles.get_subject(person.project_id, person.id)
-        for name, text in _lines(profiles.get_profile(found, now=clock.now())):
+        for name, text in _iter_lines(profiles.get_profile(found, now=clock.now())):
             self.stdout.write(f"{name:<14} {text}")
 
     def do_restrict(self, options: dict[str, Any]) -> None:
-        person = self.person(options)
-        self._report(
-            restrictions.restrict(
-                person.id, basis=options["basis"], actor=audit.COMMAND
+        person = self.require_person(options)
+        self._print_subject(
+            restrictions.restrict_subject(
+                person.id, basis=options["basis"], actor=audit.COMMAND_ACTOR
             )
         )
 
     def do_unrestrict(self, options: dict[str, Any]) -> None:
-        person = self.person(options)
-        self._report(restrictions.unrestrict(person.id, actor=audit.COMMAND))
+        person = self.require_person(options)
+        self._print_subject(
+            restrictions.unrestrict_subject(person.id, actor=audit.COMMAND_ACTOR)
+        )
 
     def do_readmit(self, options: dict[str, Any]) -> None:
-        project, user_id = self.project(options["project"]), people.read_user_id(self)
-        self._report(readmissions.readmit(project.id, user_id, actor=audit.COMMAND))
+        project, user_id = (
+            self.require_project(options["project"]),
+            people.read_user_id(self),
+        )
+        self._print_subject(
+            readmissions.readmit_subject(project.id, user_id, actor=audit.COMMAND_ACTOR)
+        )
 
-    def _report(self, subject: Subject) -> None:
+    def _print_subject(self, subject: Subject) -> None:
         basis = f" ({subject.basis})" if subject.basis else ""
         self.stdout.write(
             f"{subject.id}  {subject.state}{basis}, generation {subject.generation}"
         )
 
 
-def _lines(found: Profile) -> Iterator[tuple[str, str]]:
-    """A profile as names and what is said of each."""
+def _iter_lines(found: Profile) -> Iterator[tuple[str, str]]:
+    """Yield the lines of a profile, each a name and a text."""
     threads = ", ".join(f"{count:,} {word}" for word, count in found.threads.items())
     yield "subject", f"{found.id}, generation {found.generation}, epoch {found.epoch}"
     yield "state", found.state + (f" ({found.basis})" if found.basis else "")
-    yield "seen", f"{_moment(found.first_seen)} to {_moment(found.last_seen)}"
+    yield (
+        "seen",
+        f"{_render_moment(found.first_seen)} to {_render_moment(found.last_seen)}",
+    )
     yield "threads", threads or "none"
     yield "events", f"{found.events:,}, {found.bytes:,} bytes of content"
     for name, kind in found.kinds.items():
@@ -135,24 +145,24 @@ def _lines(found: Profile) -> Iterator[tuple[str, str]]:
         yield name.replace("_", " "), f"{count:,}"
     for level, count in found.levels.items():
         yield f"level {level}", f"{count:,}"
-    yield from _cares(found)
+    yield from _iter_uses_and_acts(found)
 
 
-def _cares(found: Profile) -> Iterator[tuple[str, str]]:
-    """Who used it, and what was or may be done about it."""
+def _iter_uses_and_acts(found: Profile) -> Iterator[tuple[str, str]]:
+    """Yield the lines of uses, holds, erasures, tombstones and retention."""
     for use in found.uses:
         text = f"{use.reads:,} reads, {use.writes:,} writes, last on {use.last_day}"
         yield f"key {use.prefix}", text
     for hold in found.holds:
         if hold.in_force:
-            until = _moment(hold.expires_at)
+            until = _render_moment(hold.expires_at)
             yield "hold", f"{hold.id} {hold.basis}, until {until}"
     for each in found.erasures:
         yield "erasure", f"{each.id} {each.scope}, {each.state}"
     for kind, count in found.tombstones.items():
         yield "tombstones", f"{count:,} {kind}"
-    yield "retention due", _moment(found.retention_due_at)
+    yield "retention due", _render_moment(found.retention_due_at)
 
 
-def _moment(at: Any) -> str:
+def _render_moment(at: Any) -> str:
     return "never" if at is None else f"{at:%Y-%m-%d %H:%M} UTC"

@@ -12,7 +12,7 @@ from django.db.models import QuerySet, Sum
 from memoryhub.errors import LedgerBrokenError
 from memoryhub.journal.log.log import Origins
 from memoryhub.management import noting, start
-from memoryhub.management.progress import Progress
+from memoryhub.management.progress import ProgressBar
 from memoryhub.management.terminal import Command as Base
 from memoryhub.models.threads import Thread
 from memoryhub.queries.access import audit
@@ -25,7 +25,7 @@ from memoryhub.queries.verify import (
 from memoryhub.services.forget import ledgers
 from memoryhub.vault.proof import signing
 
-#: What is wrong with the anchors, in words.
+#: Faults of the anchors, in words, by code.
 ANCHOR_TEXTS: Mapping[str, str] = MappingProxyType(
     {
         "anchor_file": "the file is not as it was signed",
@@ -61,28 +61,30 @@ class Command(Base):
 
     def handle(self, *args: Any, **options: Any) -> None:
         start.refuse_old_formats()
-        threads, project = chosen(options["thread"]), None
+        threads, project = select_threads(options["thread"]), None
         if options["thread"]:
             project = threads.values_list("project_id", flat=True).get()
         try:
-            self._check(threads, options)
+            self._check_threads(threads, options)
         except CommandError:
             noting.note(self, "verified", project=project, outcome="failed")
             raise
         noting.note(self, "verified", project=project, count=threads.count())
 
-    def _check(self, threads: QuerySet[Thread], options: dict[str, Any]) -> None:
+    def _check_threads(
+        self, threads: QuerySet[Thread], options: dict[str, Any]
+    ) -> None:
         if options["contexts"]:
-            self._contexts(threads)
+            self._verify_contexts(threads)
             return
-        self._journals(threads)
+        self._verify_journals(threads)
         if options["all"]:
-            self._anchors()
-            self._audit()
-            # Last: what was taken beside the journals is missing in these as well.
-            self._totals()
+            self._verify_anchors()
+            self._verify_audit()
+            # Last, since rows removed outside the journals also change the totals.
+            self._verify_totals()
 
-    def _audit(self) -> None:
+    def _verify_audit(self) -> None:
         verdict = audit.verify()
         if verdict.wrong is not None:
             raise CommandError(
@@ -91,9 +93,9 @@ class Command(Base):
             )
         self.stdout.write(f"The audit log is verified to {verdict.verified_to:,}.")
 
-    def _journals(self, threads: QuerySet[Thread]) -> None:
+    def _verify_journals(self, threads: QuerySet[Thread]) -> None:
         total = threads.aggregate(events=Sum("head_seq"))["events"] or 0
-        progress = Progress(sys.stderr, total=total, unit="events")
+        progress = ProgressBar(sys.stderr, total=total, unit="events")
         checked, origins = 0, Origins()
         for thread in threads.select_related("subject").iterator(chunk_size=200):
             difference = verification.verify(
@@ -113,8 +115,8 @@ class Command(Base):
             "its rows and every chain is whole."
         )
 
-    def _totals(self) -> None:
-        """What no journal of a thread shows: how much there is of each subject."""
+    def _verify_totals(self) -> None:
+        """Compare the totals of each subject, which no journal of a thread covers."""
         for subject in total_checks.iter_drifted():
             raise CommandError(
                 f"the totals of subject {subject} are not what counting finds. "
@@ -122,16 +124,22 @@ class Command(Base):
                 returncode=1,
             )
 
-    def _anchors(self) -> None:
-        """What no chain of a thread shows: one that vanished, and lines outside."""
-        for what, check in (("public keys", signing.check), ("ledger", ledgers.check)):
+    def _verify_anchors(self) -> None:
+        """Check the public keys, the ledger and the anchors, which no thread's chain
+        covers.
+
+        Anchors show a thread that vanished."""
+        for what, check in (
+            ("public keys", signing.check),
+            ("ledger", ledgers.verify_ledger),
+        ):
             try:
                 check()
             except LedgerBrokenError as broken:
                 raise CommandError(
                     f"the {what}: {broken.sentence}", returncode=1
                 ) from None
-        standing = anchors.get_standing()
+        standing = anchors.check_anchors()
         if standing.wrong:
             since = f"; it is as of line {standing.as_of}" if standing.as_of else ""
             raise CommandError(
@@ -147,12 +155,12 @@ class Command(Base):
                 f"{standing.at:%Y-%m-%d %H:%M} UTC."
             )
 
-    def _contexts(self, threads: QuerySet[Thread]) -> None:
-        total = context_verification.total(threads)
-        progress = Progress(sys.stderr, total=total, unit="contexts")
+    def _verify_contexts(self, threads: QuerySet[Thread]) -> None:
+        total = context_verification.count_contexts(threads)
+        progress = ProgressBar(sys.stderr, total=total, unit="contexts")
         exact = erased = 0
         for thread in threads.select_related("subject").iterator(chunk_size=200):
-            for checked in context_verification.iter_checked(thread):
+            for checked in context_verification.iter_checks(thread):
                 if checked.wrong:
                     progress.close()
                     raise CommandError(
@@ -168,9 +176,9 @@ class Command(Base):
         self.stdout.write(f"{whole}{gone}.")
 
 
-def chosen(address: str | None) -> QuerySet[Thread]:
-    """Return all threads, or the one at `project/name`."""
-    # What is being imported is nothing yet; if that was killed, it will be swept.
+def select_threads(address: str | None) -> QuerySet[Thread]:
+    """Return all threads, or the thread at `project/name`."""
+    # Threads of a running import do not count; the sweep deletes a killed import's.
     threads = Thread.objects.exclude(status=Thread.Status.IMPORTING).order_by("id")
     if address is None:
         return threads

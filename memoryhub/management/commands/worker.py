@@ -30,21 +30,21 @@ class Command(Base):
         start.prepare()
         logs.configure()
         if once:
-            self.do_once(Reconciler())
+            self.run_once(Reconciler())
         else:
-            self.go_on(Reconciler())
+            self.run_until_stopped(Reconciler())
 
-    def do_once(self, reconciler: Reconciler) -> None:
-        done = reconciler.once()
+    def run_once(self, reconciler: Reconciler) -> None:
+        done = reconciler.run_once()
         if done is None:
             self.end("Another process does the background work; stop that first.")
         for name, count in done.items():
             self.stdout.write(f"{name}: {count:,}")
 
-    def go_on(self, reconciler: Reconciler) -> None:
+    def run_until_stopped(self, reconciler: Reconciler) -> None:
         try:
-            # SIGTERM ends the wait as Ctrl-C does. Both are installed: a process that
-            # a shell runs in the background inherits that SIGINT is ignored.
+            # SIGTERM ends the wait like Ctrl-C. Both handlers are installed, since a
+            # process in a shell's background inherits an ignored SIGINT.
             for number in (signal.SIGINT, signal.SIGTERM):
                 signal.signal(number, signal.default_int_handler)
             reconciler.start()

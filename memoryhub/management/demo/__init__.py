@@ -1,1 +1,1 @@
-"""The demo's people and agents: written by us, seeded, and without any model."""
+"""The demo: people and agents with seeded, scripted texts, without a real model."""

@@ -1,4 +1,4 @@
-"""The agents: each writes its own kind of memory, at its own pace, until stopped."""
+"""Agents of the demo: each writes its own kind of memory until stopped."""
 
 from __future__ import annotations
 
@@ -25,39 +25,39 @@ from memoryhub.management.demo import (
     research,
     week,
 )
-from memoryhub.management.demo.client import Client, RefusedError
+from memoryhub.management.demo.client import DemoClient, ServerRefusedError
 from memoryhub.management.demo.messages import Exchange
 
 ANN = "ann@people.example"
-#: Of the concierge, one after the other. The first is forgotten and comes no more, so
-#: that each run has another.
+#: Guests of the concierge, in turn. The first guest is erased and never returns, so
+#: each run has another first guest.
 FIRST_GUEST, GUESTS = "bob", ("bea", "cyril")
-#: What is refused once a guest is being forgotten, and after that.
+#: Error codes of writes about a guest during and after the erasure.
 FORGOTTEN = ("subject_restricted", "thread_erased", "subject_erased")
 
 
 class StoppedError(Exception):
-    """The demo ends; whoever rests wakes up to this."""
+    """The end of the demo, raised in agents that rest."""
 
 
 @dataclass(slots=True, kw_only=True)
-class Life:
-    """What an agent has: a connection, a clock, chance, and an end."""
+class AgentLife:
+    """State of an agent: a connection, a clock, randomness, and a stop signal."""
 
-    client: Client
+    client: DemoClient
     chance: Random
     stopped: Event
     speed: float = 1.0
-    #: Of whom the privacy officer forgets.
+    #: Guest whom the privacy officer erases.
     guest: str = FIRST_GUEST
-    #: By story, how many threads it has had: each has one of its own.
+    #: Number of threads so far, by story.
     counts: Counter[str] = field(default_factory=Counter)
-    #: Threads that are still to be closed.
+    #: Names of open threads.
     open: list[str] = field(default_factory=list)
     _requests: int = field(default=0)
 
-    def name(self, story: str) -> str:
-        """Name the next thread of a story: the second one has a 2 behind it."""
+    def name_thread(self, story: str) -> str:
+        """Name the next thread of a story: the second one ends in `-2`."""
         self.counts[story] += 1
         number = self.counts[story]
         return story if number == 1 else f"{story}-{number}"
@@ -80,14 +80,14 @@ class Life:
         self.open.remove(thread)
 
     def clear_up(self) -> None:
-        """Close what an earlier run, or a failure, has left open."""
+        """Close the threads that an earlier run, or a failure, left open."""
         while self.open:
-            with suppress(RefusedError):
+            with suppress(ServerRefusedError):
                 self.client.act(self.open[-1], "close", reason="cancelled")
             self.open.pop()
 
-    def rest(self, seconds: float) -> None:
-        """Wait about so long. Raises StoppedError."""
+    def rest_for(self, seconds: float) -> None:
+        """Wait about `seconds`, scaled by the speed. Raises StoppedError."""
         wait = seconds * self.chance.uniform(0.6, 1.4) / self.speed
         if self.stopped.wait(wait):
             raise StoppedError
@@ -100,38 +100,38 @@ class Life:
         pause: float,
         at: datetime | None = None,
     ) -> None:
-        """Message by message, as they are said; now and then one is sent twice.
+        """Write an exchange message by message; about one in 20 is sent twice.
 
-        A turn begins before each answer: what it packs is what a model would be sent.
-        They are said now, or `at`.
+        A turn begins before each answer, so that the turn packs the model's request.
+        Messages are dated now, or `at`.
         """
         for message in exchange:
             if message["role"] == "assistant":
                 self.client.begin_turn(thread, [])
-            slot = messages.slot(message, at=at or _now())
-            request = self.request_key()
+            slot = messages.build_slot(message, at=at or _get_now())
+            request = self.build_request_key()
             first = self.client.append(thread, slot, request=request)
             if self.chance.random() < 0.05:
-                # As after a lost answer: the repeat finds the same slot.
+                # A repeat, as after a lost answer, returns the same slot.
                 again = self.client.append(thread, slot, request=request)
                 assert again["index"] == first["index"]
-            self.rest(pause)
+            self.rest_for(pause)
 
     def write_at_once(self, thread: str, exchange: Exchange) -> dict[str, Any]:
-        """The whole exchange in one batch: all of it or nothing."""
-        slots = messages.slots(exchange, at=_now())
-        return self.client.append_batch(thread, slots, request=self.request_key())
+        """Write the whole exchange in one batch, all or nothing."""
+        slots = messages.build_slots(exchange, at=_get_now())
+        return self.client.append_batch(thread, slots, request=self.build_request_key())
 
-    def request_key(self) -> str:
+    def build_request_key(self) -> str:
         self._requests += 1
         return f"{self.chance.getrandbits(64):016x}-{self._requests}"
 
 
-def support_desk(life: Life) -> None:
-    """Ann's cases, one after the other; each is closed, some are reopened."""
-    cases = zip(cycle(desk.NAMES), desk.cases(life.chance), strict=False)
+def run_support_desk(life: AgentLife) -> None:
+    """Run Ann's support cases, one after the other; all are closed, some reopened."""
+    cases = zip(cycle(desk.NAMES), desk.iter_cases(life.chance), strict=False)
     for number, (story, case) in enumerate(cases, start=1):
-        thread = life.name(story)
+        thread = life.name_thread(story)
         life.open_thread(
             thread,
             user_id=ANN,
@@ -143,40 +143,40 @@ def support_desk(life: Life) -> None:
         for exchange in case:
             life.write(thread, exchange, pause=1.2)
         life.close(thread)
-        life.rest(4)
+        life.rest_for(4)
         if life.chance.random() < 0.4:
             life.reopen(thread)
-            life.write(thread, desk.reopened(life.chance), pause=1.5)
+            life.write(thread, desk.build_reopening(life.chance), pause=1.5)
             life.close(thread)
-        life.rest(3)
+        life.rest_for(3)
 
 
-def researcher(life: Life) -> None:
-    """A thread that needs all that it found on what it is asked, then another.
+def run_researcher(life: AgentLife) -> None:
+    """Run threads of questions on two topics, each needing all findings of its topic.
 
-    It reads those in its context, and fetches the others: that drives out those of the
-    other topic.
+    The agent references findings in its context and fetches the others, which evicts
+    the findings of the other topic.
     """
     while True:
-        _research(life, life.name("research-tides-and-maps"))
+        _research_topics(life, life.name_thread("research-tides-and-maps"))
 
 
-def _research(life: Life, thread: str) -> None:
+def _research_topics(life: AgentLife, thread: str) -> None:
     life.open_thread(
         thread,
         scope={"agent_type": "researcher"},
         labels={"topic": "tides-maps"},
         config=research.CONFIG,
     )
-    shelves = research.findings(life.chance)
+    shelves = research.build_findings(life.chance)
     for topic, shelf in enumerate(shelves):
         for number, text in enumerate(shelf):
             page_id = f"note-{topic}-{number}"
             life.client.put_page(thread, page_id, text=text, type="artifact", map=False)
-    exchanges = research.rounds(life.chance)
+    exchanges = research.iter_rounds(life.chance)
     topics = islice(cycle(research.ORDER), research.QUESTIONS)
     for topic, exchange in zip(topics, exchanges, strict=False):
-        question, *found = messages.slots(exchange, at=_now())
+        question, *found = messages.build_slots(exchange, at=_get_now())
         shown = life.client.begin_turn(thread, [question])["included"]
         for number in range(research.FINDINGS):
             page_id = f"note-{topic}-{number}"
@@ -187,29 +187,32 @@ def _research(life: Life, thread: str) -> None:
                     thread, page_id, "fault", level=0, reason="user_requested_recall"
                 )
         life.client.begin_turn(thread, found[:-1])
-        life.client.append(thread, found[-1], request=life.request_key())
-        life.rest(3.5)
+        life.client.append(thread, found[-1], request=life.build_request_key())
+        life.rest_for(3.5)
     life.close(thread)
 
 
-def repairs(life: Life) -> None:
-    """Bugs, one a thread; a failed attempt is forked from where it was still good."""
+def run_coder(life: AgentLife) -> None:
+    """Run repairs of bugs, one a thread; after a failed attempt fork from the
+    checkpoint."""
     for story in cycle(coder.NAMES):
-        _repair(life, life.name(story))
-        life.rest(6)
+        _repair_bug(life, life.name_thread(story))
+        life.rest_for(6)
 
 
-def _repair(life: Life, name: str) -> None:
+def _repair_bug(life: AgentLife, name: str) -> None:
     scope = {"agent_type": "coder", "agent_instance": "coder-1", "session": name}
     life.open_thread(name, scope=scope, labels={"try": 1}, config=coder.CONFIG)
-    task = [*coder.task(life.chance), *coder.log(life.chance)]
+    task = [*coder.build_task(life.chance), *coder.build_log(life.chance)]
     last = life.write_at_once(name, task)["items"][-1]
     thread, log = name, f"slot-{last['index']}"
     life.client.set_task(thread, status="running", description=task[1]["content"])
-    for count, (exchange, passed) in enumerate(coder.attempts(life.chance), start=1):
+    for count, (exchange, passed) in enumerate(
+        coder.iter_attempts(life.chance), start=1
+    ):
         good = f"before-try-{count}"
-        life.client.checkpoint(thread, name=good, description="tests as found")
-        _try(life, thread, exchange, log=log, count=count)
+        life.client.take_checkpoint(thread, name=good, description="tests as found")
+        _try_repair(life, thread, exchange, log=log, count=count)
         if passed:
             break
         fork = f"{name}-{coder.FORKS[count - 1]}"
@@ -222,46 +225,48 @@ def _repair(life: Life, name: str) -> None:
     life.close(thread)
 
 
-def _try(life: Life, thread: str, exchange: Exchange, *, log: str, count: int) -> None:
-    """An attempt: thoughts go to the notes, what is held goes to keys."""
+def _try_repair(
+    life: AgentLife, thread: str, exchange: Exchange, *, log: str, count: int
+) -> None:
+    """Write one attempt: its idea as a note, the attempt and its lock as keys."""
     urge, idea, *steps, report = exchange
     life.client.note(thread, idea["content"])
     life.client.update_task(thread, current_step=count, progress_percent=20.0 * count)
     life.client.set_key(thread, "attempt", {"number": count, "of": "repair"})
-    # The lock on the working copy lapses by itself if the agent dies.
+    # The lock on the working copy expires if the agent dies.
     life.client.set_key(thread, "lock.working-copy", "coder-1", ttl_seconds=45)
     life.write(thread, [urge], pause=0.9)
-    _read_again(life, thread, log)
+    _fetch_again(life, thread, log)
     life.write(thread, [idea, *steps], pause=0.9)
-    _read_again(life, thread, log)
+    _fetch_again(life, thread, log)
     life.write(thread, [report], pause=0.9)
 
 
-def _read_again(life: Life, thread: str, page_id: str) -> None:
-    """The model wants a page that other messages have pushed out."""
-    call = messages.fetching(life.chance, page_id, level=0)
+def _fetch_again(life: AgentLife, thread: str, page_id: str) -> None:
+    """Write a page fault of the model for a page that newer messages evicted."""
+    call = messages.build_page_fault(life.chance, page_id, level=0)
     life.write(thread, [call], pause=0.5)
     answer = life.client.call_tool(thread, call["tool_calls"][0])
     life.write(thread, [answer], pause=0.5)
 
 
-def diarist(life: Life) -> None:
-    """Long entries, told at once and talked over slowly; the last are kept in mind."""
-    days = diary.days(life.chance)
+def run_diarist(life: AgentLife) -> None:
+    """Run diaries of long entries, discussed slowly; the last days are pinned."""
+    days = diary.iter_days(life.chance)
     while True:
-        thread = life.name("diary")
+        thread = life.name_thread("diary")
         opened = life.open_thread(
             thread, user_id=ANN, scope={"agent_type": "diarist"}, config=diary.CONFIG
         )
         number = life.counts["diary"]
         if not opened["slots"]:
-            life.write(thread, diary.hides(number), pause=3)
+            life.write(thread, diary.build_hiding(number), pause=3)
         _keep_diary(life, thread, islice(days, diary.DAYS))
-        _look_for_it(life, thread, number, pause=3)
+        _look_for_hidden(life, thread, number, pause=3)
         life.close(thread)
 
 
-def _keep_diary(life: Life, thread: str, days: Iterator[Exchange]) -> None:
+def _keep_diary(life: AgentLife, thread: str, days: Iterator[Exchange]) -> None:
     for number, exchange in enumerate(days, start=1):
         life.write(thread, exchange, pause=3)
         text = exchange[0]["content"]
@@ -269,67 +274,72 @@ def _keep_diary(life: Life, thread: str, days: Iterator[Exchange]) -> None:
         if number > diary.PINNED:
             life.client.act_on(thread, f"day-{number - diary.PINNED}", "unpin")
         life.client.act_on(thread, f"day-{number}", "pin")
-        life.rest(4)
+        life.rest_for(4)
 
 
-def _look_for_it(life: Life, thread: str, number: int, *, pause: float) -> None:
-    """Ask for what was said first: its turn brings it along, and nobody fetches it."""
-    question, answer, thanks = diary.looks_for(number)
+def _look_for_hidden(
+    life: AgentLife, thread: str, number: int, *, pause: float
+) -> None:
+    """Ask for the first message, which the turn prefetches without a page fault."""
+    question, answer, thanks = diary.build_search(number)
     life.write(thread, [question, answer], pause=pause)
-    # The answer refers to it.
+    # The answer refers to the first message.
     life.client.act_on(thread, "slot-0", "reference")
     life.write(thread, [thanks], pause=pause)
 
 
-def concierges(life: Life) -> None:
-    """A guest's stay, then the next one's: wishes, and facts that replace older ones.
+def run_concierge(life: AgentLife) -> None:
+    """Run guests' stays, one after the other: wishes, and facts that replace older
+    ones.
 
-    Of a guest who is being forgotten one more write is refused, and the stay is over.
+    The stay of a guest ends when a write is refused because the guest is being erased.
     """
-    wishes = concierge.wishes(life.chance)
+    wishes = concierge.iter_wishes(life.chance)
     for name in chain([life.guest], cycle(GUESTS)):
-        thread = life.name(f"concierge-{name}")
+        thread = life.name_thread(f"concierge-{name}")
         try:
-            _serve(life, thread, name, islice(wishes, concierge.WISHES))
+            _serve_guest(life, thread, name, islice(wishes, concierge.WISHES))
             life.close(thread)
-        except RefusedError as refused:
+        except ServerRefusedError as refused:
             if refused.code not in FORGOTTEN:
                 raise
             life.open.remove(thread)
 
 
-def _serve(life: Life, thread: str, name: str, wishes: Iterator[Exchange]) -> None:
+def _serve_guest(
+    life: AgentLife, thread: str, name: str, wishes: Iterator[Exchange]
+) -> None:
     opened = life.open_thread(
         thread,
-        user_id=user_of(name),
+        user_id=build_user_id(name),
         scope={"agent_type": "concierge", "agent_instance": "front-desk"},
         labels={"vip": True},
-        # What this guest said in an earlier stay comes along by itself.
+        # Recall includes what this guest said in earlier stays.
         config={"recall": "subject"},
     )
     subject = opened["subject_id"]
-    fresh = _greet(life, thread, subject, name)
+    fresh = _greet_guest(life, thread, subject, name)
     life.client.set_task(
         thread, status="running", description=f"The evenings of {name}"
     )
     for number, exchange in enumerate(wishes):
-        # Nothing changed: it says that the agent lives.
+        # An empty update is a heartbeat.
         life.client.update_task(thread)
         life.client.set_key(thread, "table.held", {"wish": number}, ttl_seconds=20)
         life.write(thread, exchange, pause=1.1)
-        if fact := concierge.remembered(exchange):
+        if fact := concierge.get_remembered(exchange):
             life.client.append_to_block(thread, concierge.BLOCK, f"\n- {fact}")
         if fresh and number == concierge.WISHES // 4:
-            _take_back(life, thread, subject)
+            _take_back_fact(life, thread, subject)
             _read_letter(life, subject, name)
         life.client.note(thread, f"wish {number}: {exchange[-1]['content']}")
-        _change_of_mind(life, thread, number)
-        life.rest(2.5)
+        _change_plans(life, thread, number)
+        life.rest_for(2.5)
 
 
-def _greet(life: Life, thread: str, subject: str, name: str) -> bool:
-    """Read what is known of the guest; True for a new one, of whom a block begins."""
-    if life.client.memory(subject)["blocks"]:
+def _greet_guest(life: AgentLife, thread: str, subject: str, name: str) -> bool:
+    """Read the guest's memory; write a first block for a new guest and return True."""
+    if life.client.fetch_memory(subject)["blocks"]:
         return False
     life.client.put_block(
         thread,
@@ -337,71 +347,76 @@ def _greet(life: Life, thread: str, subject: str, name: str) -> bool:
         text=f"{name.capitalize()} is a guest of the house.",
         description=concierge.ABOUT,
     )
-    welcome = [messages.user(concierge.MOVED), messages.assistant("Welcome.")]
+    welcome = [
+        messages.build_user(concierge.MOVED),
+        messages.build_assistant("Welcome."),
+    ]
     life.write(thread, welcome, pause=1.1)
     return True
 
 
-def _read_letter(life: Life, subject: str, name: str) -> None:
-    """What was said weeks ago is told late: what held since then is derived anew."""
-    letters = life.name(f"letters-{name}")
-    life.open_thread(letters, user_id=user_of(name), scope={"agent_type": "concierge"})
+def _read_letter(life: AgentLife, subject: str, name: str) -> None:
+    """Add an exchange of weeks ago, so that facts valid since then are derived anew."""
+    letters = life.name_thread(f"letters-{name}")
+    life.open_thread(
+        letters, user_id=build_user_id(name), scope={"agent_type": "concierge"}
+    )
     life.client.remember(
         subject,
         thread=letters,
         input=concierge.LATE,
         output="Thank you for the card; we will write there.",
-        occurred_at=(_now() - timedelta(days=concierge.LATE_DAYS)).isoformat(),
+        occurred_at=(_get_now() - timedelta(days=concierge.LATE_DAYS)).isoformat(),
     )
     life.close(letters)
 
 
-def _take_back(life: Life, thread: str, subject: str) -> None:
-    """A guest is mistaken; what is taken back stays away, whoever reads it again."""
-    noted = messages.assistant("Noted.")
-    life.write(thread, [messages.user(concierge.MISTAKEN), noted], pause=1.1)
+def _take_back_fact(life: AgentLife, thread: str, subject: str) -> None:
+    """Assert a mistaken fact and retract it, so that no model can assert it again."""
+    noted = messages.build_assistant("Noted.")
+    life.write(thread, [messages.build_user(concierge.MISTAKEN), noted], pause=1.1)
     value = concierge.MISTAKEN.rpartition(" ")[2].strip(".")
     fact = life.client.assert_fact(
         thread, entity="user", predicate="phone_ends_in", value=value
     )
-    life.write(thread, [messages.user(concierge.TAKEN_BACK), noted], pause=1.1)
+    life.write(thread, [messages.build_user(concierge.TAKEN_BACK), noted], pause=1.1)
     life.client.retract(subject, fact)
 
 
-def _change_of_mind(life: Life, thread: str, number: int) -> None:
-    """Plans are kept at a checkpoint; now and then the guest goes back to them."""
+def _change_plans(life: AgentLife, thread: str, number: int) -> None:
+    """Keep plans at a checkpoint; restore them every third wish."""
     if number % 3 == 0:
-        life.client.checkpoint(thread, name=f"plan-{number}")
+        life.client.take_checkpoint(thread, name=f"plan-{number}")
     life.client.set_key(thread, f"evening.{number % 4}", {"booked": number})
     if number % 3 == 2:
         life.client.restore(thread, f"plan-{number - 2}")
 
 
-def planner(life: Life) -> None:
-    """A week of moving house, told in minutes; its days are those that have passed.
+def run_planner(life: AgentLife) -> None:
+    """Run a week of moving house in minutes, dated over the last seven days.
 
-    What was said first has long become observations when it is asked for.
+    Early messages are observations by the time the user asks for them.
     """
     while True:
-        thread = life.name(week.THREAD)
+        thread = life.name_thread(week.THREAD)
         life.open_thread(
             thread, user_id=ANN, scope={"agent_type": "planner"}, config=week.CONFIG
         )
-        morning = _now().replace(hour=7, minute=30)
-        for ago, day in zip(range(7, 0, -1), week.days(life.chance), strict=True):
+        morning = _get_now().replace(hour=7, minute=30)
+        for ago, day in zip(range(7, 0, -1), week.iter_days(life.chance), strict=True):
             at = morning - timedelta(days=ago)
             for exchange in day:
                 at += timedelta(minutes=life.chance.uniform(20, 100))
                 life.write(thread, exchange, pause=1.2, at=at)
-            life.rest(2)
+            life.rest_for(2)
         life.close(thread)
 
 
-def ticket_counter(life: Life) -> None:
-    """Sales into small threads: each is filled to the brim, and closed."""
-    sales = counter.sales(life.chance)
+def run_ticket_counter(life: AgentLife) -> None:
+    """Run sales into small threads: each is filled to its limit, and closed."""
+    sales = counter.iter_sales(life.chance)
     for story in cycle(counter.NAMES):
-        thread = life.name(story)
+        thread = life.name_thread(story)
         life.open_thread(
             thread,
             scope={"agent_type": "ticket-counter", "session": thread},
@@ -409,55 +424,56 @@ def ticket_counter(life: Life) -> None:
         )
         for exchange in islice(sales, counter.SALES):
             life.write_at_once(thread, exchange)
-            life.rest(1.8)
+            life.rest_for(1.8)
         life.close(thread)
 
 
-AGENTS: dict[str, Callable[[Life], None]] = {
-    "support-desk": support_desk,
-    "researcher": researcher,
-    "coder": repairs,
-    "diarist": diarist,
-    "concierge": concierges,
-    "planner": planner,
-    "ticket-counter": ticket_counter,
+AGENTS: dict[str, Callable[[AgentLife], None]] = {
+    "support-desk": run_support_desk,
+    "researcher": run_researcher,
+    "coder": run_coder,
+    "diarist": run_diarist,
+    "concierge": run_concierge,
+    "planner": run_planner,
+    "ticket-counter": run_ticket_counter,
 }
 
 
-def privacy_officer(life: Life) -> None:
-    """Forgets the first guest of this run, once, and reads the receipt."""
+def run_privacy_officer(life: AgentLife) -> None:
+    """Erase the first guest of this run, once, and read the receipt."""
     if life.stopped.wait(officer.AT_SECONDS / life.speed):
         raise StoppedError
-    erasure = officer.forget(life.client, user_of(life.guest))
+    erasure = officer.forget(life.client, build_user_id(life.guest))
     for _ in officer.watch(life.client, erasure):
-        # To the end, even if the demo ends meanwhile: the worker stops after it.
+        # Watched to the end, even if the demo stops: the worker stops later.
         sleep(officer.LOOK_SECONDS)
-    officer.receipt(life.client, erasure)
+    officer.fetch_receipt(life.client, erasure)
 
 
-def tell_history(life: Life) -> None:
-    """Two threads with an hour behind them, by the agents' clocks; and a promise."""
-    airline.tell(life.client, life.chance, at=_now() - timedelta(hours=1))
-    _tell(
+def tell_history(life: AgentLife) -> None:
+    """Write threads that began an hour ago by the agents' clocks, among them the
+    promise."""
+    airline.tell_story(life.client, life.chance, at=_get_now() - timedelta(hours=1))
+    _tell_exchanges(
         life,
         "diary",
-        chain([diary.hides(1)], diary.days(life.chance)),
+        chain([diary.build_hiding(1)], diary.iter_days(life.chance)),
         user_id=ANN,
         agent_type="diarist",
         config=diary.CONFIG,
     )
-    _look_for_it(life, "diary", 1, pause=0)
-    _tell(
+    _look_for_hidden(life, "diary", 1, pause=0)
+    _tell_exchanges(
         life,
         f"concierge-{life.guest}",
-        concierge.wishes(life.chance),
-        user_id=user_of(life.guest),
+        concierge.iter_wishes(life.chance),
+        user_id=build_user_id(life.guest),
         agent_type="concierge",
     )
 
 
-def _tell(
-    life: Life,
+def _tell_exchanges(
+    life: AgentLife,
     thread: str,
     exchanges: Iterable[Exchange],
     *,
@@ -468,20 +484,20 @@ def _tell(
     life.client.put_thread(
         thread, user_id=user_id, scope={"agent_type": agent_type}, config=config or {}
     )
-    at, now = _now() - timedelta(hours=1), _now()
+    at, now = _get_now() - timedelta(hours=1), _get_now()
     for exchange in exchanges:
         slots = []
         for message in exchange:
             at += timedelta(seconds=life.chance.uniform(20, 120))
-            slots.append(messages.slot(message, at=min(at, now)))
-        life.client.append_batch(thread, slots, request=life.request_key())
+            slots.append(messages.build_slot(message, at=min(at, now)))
+        life.client.append_batch(thread, slots, request=life.build_request_key())
         if at >= now:
             return
 
 
-def user_of(name: str) -> str:
+def build_user_id(name: str) -> str:
     return f"{name}@people.example"
 
 
-def _now() -> datetime:
+def _get_now() -> datetime:
     return datetime.now(UTC)

@@ -1,7 +1,7 @@
-"""An airline's desk on a stormy day: a promise that leaves the context is denied later.
+"""An airline's desk on a stormy day: a promise leaves the context and is later denied.
 
-The refund is promised in turn 12. By turn 31, when the customer asks for it, what was
-looked up since has pushed the promise out; the model fetches another page and says no.
+The refund is promised in turn 12. By turn 31, when the customer asks for the refund,
+later look-ups have evicted the promise; the model fetches another page and says no.
 """
 
 from __future__ import annotations
@@ -14,17 +14,23 @@ from random import Random
 from typing import Any
 
 from memoryhub.management.demo import messages
-from memoryhub.management.demo.client import Client
-from memoryhub.management.demo.messages import Exchange, assistant, system, used, user
+from memoryhub.management.demo.client import DemoClient
+from memoryhub.management.demo.messages import (
+    Exchange,
+    build_assistant,
+    build_system,
+    build_tool_use,
+    build_user,
+)
 
 THREAD = "rebook-lisbon-storm"
-#: So small that a long afternoon does not fit; few entries of the page table at hand.
+#: A budget that a long talk exceeds, and a small TLB.
 CONFIG = {
     "budget_tokens": 8_000,
     "reserved_tokens": 2_000,
     "tlb_entries": 8,
     "auto_pin_turns": 1,
-    # The promise would come back unasked when it is asked for.
+    # Recall would prefetch the promise when the customer asks for it.
     "recall": "off",
 }
 #: Turns of the promise and of its denial.
@@ -46,7 +52,7 @@ DENIAL = (
 ASKED_AGAIN = (
     "Remind me, what did you promise to refund for the cancelled Lisbon flight?"
 )
-#: What is asked, the tool that is called for it, and what is said.
+#: Question, called tool and answer of each exchange before the promise is evicted.
 _BEFORE = (
     (
         "My flight NL 482 from Lisbon to Oslo was cancelled. What now?",
@@ -118,7 +124,7 @@ _AFTER = (
     ),
 )
 _FOOD = ("Is there food on board?", "Coffee and a sandwich, both are free.")
-#: What is said after the denial, with a look at another rule in between.
+#: Exchanges after the denial.
 _END = (
     ("That is not what you told me this morning.", "read_policy", DENIAL),
     ("Please send me that in writing.", "send_mail", "Sent to the address we have."),
@@ -126,25 +132,25 @@ _END = (
 )
 
 
-def exchanges(chance: Random) -> Iterator[Exchange]:
+def iter_exchanges(chance: Random) -> Iterator[Exchange]:
     """Yield the talk, one exchange after the other: 37 turns.
 
-    A page fault is said as the model says it; what answers it comes from the hub.
+    A page fault is a message of the model; the hub's answer is not part of the talk.
     """
-    yield [system(RULES)]
+    yield [build_system(RULES)]
     for question, tool, answer in _BEFORE:
-        yield _exchange(chance, question, tool, answer)
+        yield _build_exchange(chance, question, tool, answer)
     for question, tool, answer in _AFTER:
-        yield _exchange(chance, question, tool, answer)
-    yield [user(_FOOD[0]), assistant(_FOOD[1])]
-    call = messages.fetching(chance, "slot-3", level=0)
-    yield [user(ASKED_AGAIN), call, assistant(DENIAL)]
+        yield _build_exchange(chance, question, tool, answer)
+    yield [build_user(_FOOD[0]), build_assistant(_FOOD[1])]
+    call = messages.build_page_fault(chance, "slot-3", level=0)
+    yield [build_user(ASKED_AGAIN), call, build_assistant(DENIAL)]
     for question, tool, answer in _END:
-        yield _exchange(chance, question, tool, answer)
+        yield _build_exchange(chance, question, tool, answer)
 
 
-def tell(client: Client, chance: Random, *, at: datetime) -> None:
-    """Write the whole talk at once; by the agent's clock it begins then."""
+def tell_story(client: DemoClient, chance: Random, *, at: datetime) -> None:
+    """Write the whole talk at once; by the agent's clock it begins at `at`."""
     client.put_thread(
         THREAD,
         user_id="carla@people.example",
@@ -152,28 +158,30 @@ def tell(client: Client, chance: Random, *, at: datetime) -> None:
         labels={"airline": "northline"},
         config=CONFIG,
     )
-    for message in chain.from_iterable(exchanges(chance)):
+    for message in chain.from_iterable(iter_exchanges(chance)):
         at += timedelta(seconds=chance.uniform(15, 70))
         if message["role"] == "assistant":
             client.begin_turn(THREAD, [])
-        client.append(THREAD, messages.slot(message, at=at))
-        if _fetches(message):
+        client.append(THREAD, messages.build_slot(message, at=at))
+        if _has_page_fault(message):
             fetched = client.call_tool(THREAD, message["tool_calls"][0])
-            client.append(THREAD, messages.slot(fetched, at=at))
+            client.append(THREAD, messages.build_slot(fetched, at=at))
 
 
-def _fetches(message: dict[str, Any]) -> bool:
+def _has_page_fault(message: dict[str, Any]) -> bool:
     calls = message.get("tool_calls") or ()
     return any(call["function"]["name"] == "page_fault" for call in calls)
 
 
-def _exchange(chance: Random, question: str, tool: str, answer: str) -> Exchange:
-    found = used(chance, tool, {"pnr": "K7QXLM"}, json.dumps(_result(chance, tool)))
-    return [user(question), *found, assistant(answer)]
+def _build_exchange(chance: Random, question: str, tool: str, answer: str) -> Exchange:
+    found = build_tool_use(
+        chance, tool, {"pnr": "K7QXLM"}, json.dumps(_build_result(chance, tool))
+    )
+    return [build_user(question), *found, build_assistant(answer)]
 
 
-def _result(chance: Random, tool: str) -> dict[str, Any]:
-    """Make up what a tool answers: long, as such answers are."""
+def _build_result(chance: Random, tool: str) -> dict[str, Any]:
+    """Build a long, invented tool result."""
     rows = [
         {
             "flight": chance.choice(FLIGHTS),

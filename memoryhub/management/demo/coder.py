@@ -8,10 +8,10 @@ from random import Random
 from memoryhub.management.demo.grammar import Bank, Grammar
 from memoryhub.management.demo.messages import (
     Exchange,
-    assistant,
-    system,
-    used,
-    user,
+    build_assistant,
+    build_system,
+    build_tool_use,
+    build_user,
 )
 
 RULES = (
@@ -19,7 +19,7 @@ RULES = (
     "Change one thing at a time and say why."
 )
 
-#: What a bug's thread is called.
+#: Names of the threads, one a bug.
 NAMES = (
     "fix-loan-counter",
     "fix-reminder-job",
@@ -29,7 +29,7 @@ NAMES = (
     "fix-waiting-list",
 )
 
-#: What a bug's further tries are called, behind its own name; the last one passes.
+#: Suffixes of the threads of further tries; the last try passes.
 FORKS = ("second-try", "third-try", "fourth-try")
 
 BANK: Bank = {
@@ -120,38 +120,40 @@ BANK: Bank = {
 }
 
 
-#: A log takes nearly all of this context: what is said after it pushes it out.
+#: A budget that the log nearly fills, so that later messages evict the log.
 CONFIG = {"budget_tokens": 4_500, "reserved_tokens": 2_000}
 LOG_LINES = 100
 
 
-def log(chance: Random) -> Exchange:
-    """A long log is read once; after that the model has to ask for it."""
+def build_log(chance: Random) -> Exchange:
+    """Build the reading of a long log; later the model has to fetch the log again."""
     grammar = Grammar(bank=BANK, chance=chance)
     lines = [
         f"{n:05d} {grammar.say('file')}: the {grammar.say('part')} "
         f"{grammar.say('symptom')}"
         for n in range(LOG_LINES)
     ]
-    return used(chance, "read_log", {"lines": LOG_LINES}, "\n".join(lines))
+    return build_tool_use(chance, "read_log", {"lines": LOG_LINES}, "\n".join(lines))
 
 
-def task(chance: Random) -> Exchange:
-    """The rules and the bug."""
+def build_task(chance: Random) -> Exchange:
+    """Build the rules and the bug report."""
     grammar = Grammar(bank=BANK, chance=chance)
-    return [system(RULES), user(grammar.say("task"))]
+    return [build_system(RULES), build_user(grammar.say("task"))]
 
 
-def attempts(chance: Random) -> Iterator[tuple[Exchange, bool]]:
-    """Reading, an edit and its tests; whether they passed. The last one does."""
+def iter_attempts(chance: Random) -> Iterator[tuple[Exchange, bool]]:
+    """Yield attempts (reading, an edit, its tests) and whether the tests passed.
+
+    The last attempt passes."""
     failures = chance.randint(1, len(FORKS))
     for attempt in range(failures + 1):
         passed = attempt == failures
         grammar = Grammar(bank=BANK, chance=chance)
-        yield _attempt(grammar, chance, passed=passed), passed
+        yield _build_attempt(grammar, chance, passed=passed), passed
 
 
-def _attempt(grammar: Grammar, chance: Random, *, passed: bool) -> Exchange:
+def _build_attempt(grammar: Grammar, chance: Random, *, passed: bool) -> Exchange:
     file, number = grammar.pick("file"), chance.randrange(30, 90)
     first = chance.randrange(10, 300)
     text = "\n".join(
@@ -163,11 +165,11 @@ def _attempt(grammar: Grammar, chance: Random, *, passed: bool) -> Exchange:
     report = {"passed": number - failed, "failed": failed, "took_ms": number * 7}
     verdict = grammar.say("passed" if passed else "failed", number=failed or number)
     return [
-        user(grammar.say("urge")),
-        assistant(grammar.say("idea")),
-        *used(chance, "read_file", {"file": file}, text),
-        assistant(grammar.say("edit", change=change)),
-        *used(chance, "edit_file", edit, {"ok": True}),
-        *used(chance, "run_tests", {"only": file}, report),
-        assistant(verdict),
+        build_user(grammar.say("urge")),
+        build_assistant(grammar.say("idea")),
+        *build_tool_use(chance, "read_file", {"file": file}, text),
+        build_assistant(grammar.say("edit", change=change)),
+        *build_tool_use(chance, "edit_file", edit, {"ok": True}),
+        *build_tool_use(chance, "run_tests", {"only": file}, report),
+        build_assistant(verdict),
     ]

@@ -7,13 +7,18 @@ from collections.abc import Iterator
 from random import Random
 
 from memoryhub.management.demo.grammar import Bank, Grammar
-from memoryhub.management.demo.messages import Exchange, assistant, used, user
+from memoryhub.management.demo.messages import (
+    Exchange,
+    build_assistant,
+    build_tool_use,
+    build_user,
+)
 
-#: Of one stay.
+#: Wishes of one stay.
 WISHES = 12
-#: What is kept in front of the concierge's model, and what belongs in it.
+#: Name and description of the block about the guest.
 BLOCK, ABOUT = "guest", "What the concierge keeps in mind of this guest."
-#: By which words of a guest the demo's model knows a fact: pattern, predicate, value.
+#: Patterns by which the demo's model finds a fact: pattern, predicate, value.
 FACTS = (
     (r"I moved to (\w+)\.", "lives_in", r"\1"),
     (r"My new number ends in (\d\d)\.", "phone_ends_in", r"\1"),
@@ -25,8 +30,8 @@ FACTS = (
     (r"Call me by my second name", "is_called_by", "the second name"),
     (r"Nothing with nuts", "allergic_to", "nuts"),
 )
-#: What a new guest says first; what it takes back; and what it had written weeks
-#: before, which is told late.
+#: First message of a new guest; a mistake and its correction; and an older message
+#: that is added late, with its age in days.
 MOVED = "I moved to Trieste."
 MISTAKEN, TAKEN_BACK = "My new number ends in 99.", "No, 99 was never mine. Strike it."
 LATE, LATE_DAYS = "I moved to Ghent.", 21
@@ -89,8 +94,8 @@ BANK: Bank = {
 }
 
 
-def remembered(exchange: Exchange) -> str:
-    """Return what the concierge called `remember` with; empty if it did not."""
+def get_remembered(exchange: Exchange) -> str:
+    """Return the fact of the concierge's call of `remember`; empty without a call."""
     for message in exchange:
         for call in message.get("tool_calls") or ():
             if call["function"]["name"] == "remember":
@@ -99,22 +104,22 @@ def remembered(exchange: Exchange) -> str:
     return ""
 
 
-def wishes(chance: Random) -> Iterator[Exchange]:
-    """A wish, what was found for it, and an answer."""
+def iter_wishes(chance: Random) -> Iterator[Exchange]:
+    """Yield exchanges of a wish, the tool's results, and an answer."""
     grammar = Grammar(bank=BANK, chance=chance)
     while True:
         house, hour = grammar.pick("house"), grammar.pick("hour")
-        wish = user(grammar.say("wish", hour=hour))
+        wish = build_user(grammar.say("wish", hour=hour))
         if chance.random() < 0.35:
             fact = {"fact": grammar.say("fact"), "replaces_older": True}
-            noted = used(chance, "remember", fact, {"ok": True})
-            yield [wish, *noted, assistant(grammar.say("noted"))]
+            noted = build_tool_use(chance, "remember", fact, {"ok": True})
+            yield [wish, *noted, build_assistant(grammar.say("noted"))]
             continue
         free = [
             {"house": grammar.pick("house"), "hour": grammar.pick("hour"), "free": n}
             for n in range(1, chance.randrange(2, 6))
         ]
         query = {"near": grammar.pick("place"), "hour": hour}
-        booked = assistant(grammar.say("booked", house=house, hour=hour))
-        found = used(chance, "find_tables", query, {"tables": free})
-        yield [wish, *found, booked, user(grammar.say("thanks"))]
+        booked = build_assistant(grammar.say("booked", house=house, hour=hour))
+        found = build_tool_use(chance, "find_tables", query, {"tables": free})
+        yield [wish, *found, booked, build_user(grammar.say("thanks"))]

@@ -6,13 +6,18 @@ from collections.abc import Iterator
 from random import Random
 
 from memoryhub.management.demo.grammar import Bank, Grammar
-from memoryhub.management.demo.messages import Exchange, assistant, used, user
+from memoryhub.management.demo.messages import (
+    Exchange,
+    build_assistant,
+    build_tool_use,
+    build_user,
+)
 
-#: Of four messages each; and of a thread that they fill.
+#: Sales of a thread, of four messages each, and the slots that these fill.
 SALES = 20
 MAX_SLOTS = 4 * SALES
 
-#: What a roll's thread is called.
+#: Names of the threads.
 NAMES = (
     "box-office-matinee",
     "box-office-night-train",
@@ -43,14 +48,16 @@ BANK: Bank = {
 }
 
 
-def sales(chance: Random) -> Iterator[Exchange]:
+def iter_sales(chance: Random) -> Iterator[Exchange]:
     grammar = Grammar(bank=BANK, chance=chance)
     while True:
         price, seat = chance.randrange(9, 80), chance.randrange(1, 40)
         show, row = grammar.pick("show"), grammar.pick("row")
         sale = {"show": show, "row": row, "seat": seat, "price_cents": price * 100}
         yield [
-            user(grammar.say("ask", show=show, row=row)),
-            *used(chance, "sell", sale, {"ticket": f"T{chance.getrandbits(32):08X}"}),
-            assistant(grammar.say("sold", row=row, price=price)),
+            build_user(grammar.say("ask", show=show, row=row)),
+            *build_tool_use(
+                chance, "sell", sale, {"ticket": f"T{chance.getrandbits(32):08X}"}
+            ),
+            build_assistant(grammar.say("sold", row=row, price=price)),
         ]

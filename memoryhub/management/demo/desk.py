@@ -9,10 +9,10 @@ from memoryhub.management.demo.grammar import Bank, Grammar
 from memoryhub.management.demo.messages import (
     Exchange,
     Message,
-    assistant,
-    system,
-    used,
-    user,
+    build_assistant,
+    build_system,
+    build_tool_use,
+    build_user,
 )
 
 RULES = (
@@ -20,7 +20,7 @@ RULES = (
     "about it. Refunds over 200 euros need a person. Be brief and kind."
 )
 
-#: Pinned in each case, so that the model always sees it.
+#: Text of the page that is pinned in each case.
 POLICY = (
     "Returns are taken back for thirty days, if the frame has no scratch. A part that "
     "fails in two years is replaced. Whoever waits longer than promised is offered ten "
@@ -28,7 +28,7 @@ POLICY = (
     "seats and helmets that fell are never sold again, nor repaired."
 )
 
-#: What a case's thread is called.
+#: Names of the threads, one a case.
 NAMES = (
     "scratched-pannier",
     "parcel-came-twice",
@@ -148,24 +148,27 @@ BANK: Bank = {
 }
 
 
-def cases(chance: Random) -> Iterator[list[Exchange]]:
-    """One case after the other, each a list of exchanges."""
+def iter_cases(chance: Random) -> Iterator[list[Exchange]]:
+    """Yield cases, each a list of exchanges."""
     grammar = Grammar(bank=BANK, chance=chance)
     while True:
-        yield _case(grammar, chance)
+        yield _build_case(grammar, chance)
 
 
-def reopened(chance: Random) -> Exchange:
-    """What a customer comes back with after the case was closed."""
+def build_reopening(chance: Random) -> Exchange:
+    """Build the exchange with which a customer reopens a closed case."""
     grammar = Grammar(bank=BANK, chance=chance)
-    return [user(grammar.say("again")), assistant(grammar.say("answer"))]
+    return [build_user(grammar.say("again")), build_assistant(grammar.say("answer"))]
 
 
-def _case(grammar: Grammar, chance: Random) -> list[Exchange]:
+def _build_case(grammar: Grammar, chance: Random) -> list[Exchange]:
     order = f"NB-{chance.randrange(10_000, 99_999)}"
     item, state = grammar.pick("item"), grammar.pick("state")
     details = {"order": order, "item": item, "state": state}
-    opening: list[Message] = [system(RULES), user(grammar.say("hello", **details))]
+    opening: list[Message] = [
+        build_system(RULES),
+        build_user(grammar.say("hello", **details)),
+    ]
     record = {
         "order": order,
         "item": item,
@@ -173,12 +176,17 @@ def _case(grammar: Grammar, chance: Random) -> list[Exchange]:
         "paid_cents": chance.randrange(1_900, 189_900, 100),
         "sent": grammar.pick("weekday"),
     }
-    looked_up = used(chance, "find_order", {"order": order}, record)
-    offered = [assistant(f"{grammar.say('found', **details)} {grammar.say('ask')}")]
-    wished = [user(grammar.say("wish"))]
+    looked_up = build_tool_use(chance, "find_order", {"order": order}, record)
+    offered = [
+        build_assistant(f"{grammar.say('found', **details)} {grammar.say('ask')}")
+    ]
+    wished = [build_user(grammar.say("wish"))]
     deed = grammar.say("deed")
-    arranged = used(
+    arranged = build_tool_use(
         chance, "arrange", {"order": order, "deed": deed}, {"ok": True, "order": order}
     )
-    closing = [assistant(grammar.say("done", deed=deed)), user(grammar.say("thanks"))]
+    closing = [
+        build_assistant(grammar.say("done", deed=deed)),
+        build_user(grammar.say("thanks")),
+    ]
     return [opening, looked_up, offered, wished, arranged, closing]

@@ -6,18 +6,18 @@ from collections.abc import Iterator
 from random import Random
 
 from memoryhub.management.demo.grammar import Bank, Grammar
-from memoryhub.management.demo.messages import Exchange, assistant, user
+from memoryhub.management.demo.messages import Exchange, build_assistant, build_user
 
-#: Small enough that a week of days is more than may be in a context.
+#: A budget that a week of entries exceeds.
 CONFIG = {"budget_tokens": 4_000, "reserved_tokens": 1_000}
-#: Of the last days; the longest of them together are less than may be pinned.
+#: Pinned last days; even the longest entries stay below the limit of pins.
 PINNED = 5
 
-#: Of one diary.
+#: Entries of one diary.
 DAYS = 28
 
-#: Things and where they are put away as a diary begins; each is looked for at its end,
-#: when that has long left the context.
+#: Things and their hiding places. A diary begins with hiding one and ends with the
+#: search for it, when the first message has long left the context.
 HIDDEN = (
     ("the amber ring", "behind the loose brick in the chimney"),
     ("the boathouse key", "in the blue teapot on the pantry shelf"),
@@ -87,8 +87,8 @@ BANK: Bank = {
 }
 
 
-def days(chance: Random) -> Iterator[Exchange]:
-    """A day's entry of some paragraphs, a question about it, and an answer."""
+def iter_days(chance: Random) -> Iterator[Exchange]:
+    """Yield entries of some paragraphs, each with a question about it and an answer."""
     grammar = Grammar(bank=BANK, chance=chance)
     while True:
         paragraphs = [
@@ -98,26 +98,28 @@ def days(chance: Random) -> Iterator[Exchange]:
         parts = [grammar.say("opening"), *paragraphs, grammar.say("mood")]
         entry = "\n\n".join(text[:1].upper() + text[1:] for text in parts)
         yield [
-            user(entry),
-            assistant(grammar.say("echo")),
-            user(grammar.say("reply")),
+            build_user(entry),
+            build_assistant(grammar.say("echo")),
+            build_user(grammar.say("reply")),
         ]
 
 
-def hides(number: int) -> Exchange:
-    """Say where something is put away, in a diary of this number."""
+def build_hiding(number: int) -> Exchange:
+    """Build the exchange that hides a thing, by the diary's number."""
     thing, place = HIDDEN[number % len(HIDDEN)]
     return [
-        user(f"Before I begin: I have put {thing} {place}. I am sure to forget it."),
-        assistant("Then I keep it in mind. And now tell me about your day."),
+        build_user(
+            f"Before I begin: I have put {thing} {place}. I am sure to forget it."
+        ),
+        build_assistant("Then I keep it in mind. And now tell me about your day."),
     ]
 
 
-def looks_for(number: int) -> Exchange:
-    """Ask where it is, in the same diary; the answer is what was said then."""
+def build_search(number: int) -> Exchange:
+    """Build the question where the thing is, and the answer, by the diary's number."""
     thing, place = HIDDEN[number % len(HIDDEN)]
     return [
-        user(f"I have looked everywhere. Where did I put {thing}?"),
-        assistant(f"You put it {place}. You told me before your first entry."),
-        user("There it was, of course. Thank you!"),
+        build_user(f"I have looked everywhere. Where did I put {thing}?"),
+        build_assistant(f"You put it {place}. You told me before your first entry."),
+        build_user("There it was, of course. Thank you!"),
     ]

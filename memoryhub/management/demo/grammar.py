@@ -12,13 +12,13 @@ Bank = Mapping[str, Sequence[str]]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Grammar:
-    """Says things: `{word}` in a template is another entry of the bank."""
+    """A generator of sentences: `{word}` in a template is another entry of the bank."""
 
     bank: Bank
     chance: Random
 
     def say(self, entry: str, **given: object) -> str:
-        """A sentence of this entry; `given` words stand before those of the bank."""
+        """Return a sentence of this entry; `given` words replace the bank's."""
         template = self.chance.choice(self.bank[entry])
         words = {
             name: given[name] if name in given else self.say(name, **given)
@@ -28,5 +28,5 @@ class Grammar:
         return template.format(**words)
 
     def pick(self, entry: str) -> str:
-        """One of the entry's own words, to be said more than once."""
+        """Return a word of the entry, to be used more than once."""
         return self.say(entry)

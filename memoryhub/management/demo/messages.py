@@ -9,24 +9,26 @@ from random import Random
 from typing import Any
 
 Message = dict[str, Any]
-#: What is said at a stretch; a batch or one request after the other.
+#: Consecutive messages, sent as a batch or one by one.
 Exchange = list[Message]
 
 
-def system(text: str) -> Message:
+def build_system(text: str) -> Message:
     return {"role": "system", "content": text}
 
 
-def user(text: str) -> Message:
+def build_user(text: str) -> Message:
     return {"role": "user", "content": text}
 
 
-def assistant(text: str) -> Message:
+def build_assistant(text: str) -> Message:
     return {"role": "assistant", "content": text}
 
 
-def used(chance: Random, tool: str, arguments: Message, result: Any) -> Exchange:
-    """A tool called, and what it answered."""
+def build_tool_use(
+    chance: Random, tool: str, arguments: Message, result: Any
+) -> Exchange:
+    """Build a tool call and its result."""
     call_id = f"call_{chance.getrandbits(48):012x}"
     function = {"name": tool, "arguments": json.dumps(arguments)}
     call = {"id": call_id, "type": "function", "function": function}
@@ -42,15 +44,15 @@ def used(chance: Random, tool: str, arguments: Message, result: Any) -> Exchange
     ]
 
 
-def fetching(chance: Random, page_id: str, *, level: int) -> Message:
-    """The model asks for a page that it was only told of."""
+def build_page_fault(chance: Random, page_id: str, *, level: int) -> Message:
+    """Build the model's page fault for a page that it knows from the manifest."""
     arguments = {"page_id": page_id, "target_level": level}
-    return used(chance, "page_fault", arguments, "")[0]
+    return build_tool_use(chance, "page_fault", arguments, "")[0]
 
 
-def slot(message: Message, *, at: datetime) -> dict[str, Any]:
-    """The body that appends the message, said at this time by the agent's clock."""
-    sender, receiver = _route(message)
+def build_slot(message: Message, *, at: datetime) -> dict[str, Any]:
+    """Build the body that appends the message, dated `at` by the agent's clock."""
+    sender, receiver = _get_route(message)
     return {
         "from": sender,
         "to": receiver,
@@ -60,11 +62,11 @@ def slot(message: Message, *, at: datetime) -> dict[str, Any]:
     }
 
 
-def slots(messages: Iterable[Message], *, at: datetime) -> list[dict[str, Any]]:
-    return [slot(message, at=at) for message in messages]
+def build_slots(messages: Iterable[Message], *, at: datetime) -> list[dict[str, Any]]:
+    return [build_slot(message, at=at) for message in messages]
 
 
-def _route(message: Message) -> tuple[str, str]:
+def _get_route(message: Message) -> tuple[str, str]:
     role = message["role"]
     if role == "tool":
         return f"tool:{message['name']}", "assistant"

@@ -1,7 +1,7 @@
-"""A language model of the demo's own, on loopback: it answers by patterns.
+"""The demo's own language model, on loopback: it answers by patterns.
 
-It answers what consolidation and observing ask as a real one would, over a real line,
-and knows nothing but what it is given.
+The model answers requests of consolidation and observing over a real connection. It
+uses nothing but the request.
 """
 
 from __future__ import annotations
@@ -21,16 +21,16 @@ from memoryhub.management.demo import concierge, observations
 from memoryhub.model_settings import ModelSettings
 
 NAME: Final = "demo-by-patterns"
-#: No secret: nobody but this process listens there.
+#: API key of the model; no secret, since only this process listens there.
 KEY: Final = "demo"
 _USER = re.compile(r"^\| user: (.*)$", re.MULTILINE)
-#: Questions of an observer, of all since the start, that it has no use of: the second
-#: run fails, and the same messages are asked of it once more.
+#: Numbers of the observer's requests since the start that get a useless answer: the
+#: second run fails, and the same messages are sent once more.
 USELESS: Final = (1, 2)
 SORRY: Final = "I would rather talk about something else."
 
 
-def environment() -> dict[str, str]:
+def build_environment() -> dict[str, str]:
     """Return the settings of a model at a port that is free now."""
     with socket.create_server(("127.0.0.1", 0)) as free:
         port = free.getsockname()[1]
@@ -40,13 +40,13 @@ def environment() -> dict[str, str]:
 
 
 @contextmanager
-def running(model: ModelSettings | None) -> Iterator[None]:
-    """Answer at the address of these settings, if they are the demo's own."""
+def serve_model(model: ModelSettings | None) -> Iterator[None]:
+    """Serve the model at the address of these settings, if they are the demo's own."""
     if model is None or model.name != NAME:
         yield
         return
     port = int(model.host.rpartition(":")[2])
-    with ThreadingHTTPServer(("127.0.0.1", port), _Answer) as server:
+    with ThreadingHTTPServer(("127.0.0.1", port), _ModelHandler) as server:
         thread = threading.Thread(target=server.serve_forever, name="demo-model")
         thread.start()
         try:
@@ -56,8 +56,8 @@ def running(model: ModelSettings | None) -> Iterator[None]:
             thread.join()
 
 
-def claims(exchange: str) -> list[dict[str, Any]]:
-    """Return what an exchange tells of its user, line by line as it is given."""
+def find_claims(exchange: str) -> list[dict[str, Any]]:
+    """Return the claims that an exchange makes of its user, in line order."""
     return [
         {"entity": "user", "predicate": predicate, "value": value, "confidence": 0.9}
         for line in _USER.findall(exchange)
@@ -68,13 +68,13 @@ def claims(exchange: str) -> list[dict[str, Any]]:
 
 
 def answer(messages: list[dict[str, str]], observed: Iterator[int]) -> str:
-    """Return what it says to these, by the role that the first of them gives it.
+    """Return the model's answer, by the role that the first message gives it.
 
-    `observed` numbers the questions of observers.
+    `observed` numbers the requests of observers.
     """
     role, *_, last = (each["content"] for each in messages)
-    found: Any = claims(last)
-    # A project's own instructions may follow.
+    found: Any = find_claims(last)
+    # A project's own instructions may follow the prompt.
     if role.startswith(prompts.PROMPTS[prompts.OBSERVER]):
         if next(observed) in USELESS:
             return SORRY
@@ -85,8 +85,8 @@ def answer(messages: list[dict[str, str]], observed: Iterator[int]) -> str:
     return json.dumps(found, ensure_ascii=False)
 
 
-class _Answer(BaseHTTPRequestHandler):
-    """One chat completion for each POST."""
+class _ModelHandler(BaseHTTPRequestHandler):
+    """Handler that answers each POST with one chat completion."""
 
     observed = count()
 
@@ -105,4 +105,4 @@ class _Answer(BaseHTTPRequestHandler):
         self.wfile.write(body)
 
     def log_message(self, format: str, *args: Any) -> None:  # noqa: A002  # its name
-        """Say nothing: the demo's own log is read."""
+        """Log nothing: the demo prints its own log."""

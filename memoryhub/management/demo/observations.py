@@ -1,4 +1,4 @@
-"""How the demo's model observes: by patterns, from the messages that it is given."""
+"""Observations and reflections of the demo's model, by patterns in the messages."""
 
 from __future__ import annotations
 
@@ -8,32 +8,32 @@ from itertools import groupby
 from typing import Any, Final
 
 from memoryhub.kernel.observing import lines
-from memoryhub.kernel.observing.lines import Line
+from memoryhub.kernel.observing.lines import ObservationLine
 
 _SLOT: Final = re.compile(
     r"^\[(\d+)\] (\w+)(?: (\S+ \S+))?\n((?:\|.*\n?)+)", re.MULTILINE
 )
 _SENTENCE: Final = re.compile(r"(?<=[.!?])\s+")
-#: A sentence with a number or a name in it says something that can be lost.
+#: A sentence with a number or a name is worth keeping.
 _EXACT: Final = re.compile(r"\d|[^.!?\s] (?!I\b)[A-Z]")
 _CALL: Final = re.compile(r"\w+\(\{")
 _STATED: Final = "User said: "
 
 
 def observe(transcript: str) -> dict[str, Any]:
-    """Return what a transcript comes to: facts, questions, and what calls led to."""
+    """Return the observation of a transcript: facts, questions, results of calls."""
     found, called, question = list[dict[str, Any]](), None, ""
     for number, role, at, barred in _SLOT.findall(transcript):
-        last, text = int(number), _unbarred(barred)
+        last, text = int(number), _strip_bars(barred)
         if role == "tool" or _CALL.match(text):
             called = last if called is None else called
             continue
         first = last if called is None or role == "user" else called
-        if first < last and found and _asks(found[-1], first - 1):
-            # What was asked is in what came of it.
+        if first < last and found and _is_question(found[-1], first - 1):
+            # The line of the result replaces the line of its question.
             first = found.pop()["slots"][0]
         about = {"at": f"{at.replace(' ', 'T')}Z", "slots": [first, last]}
-        found += [about | each for each in _noted(role, text, called=first < last)]
+        found += [about | each for each in _iter_notes(role, text, called=first < last)]
         called = None
         end = _SENTENCE.split(text)[-1]
         question = end if role == "user" and end.endswith("?") else ""
@@ -41,11 +41,11 @@ def observe(transcript: str) -> dict[str, Any]:
     return {"lines": found or [nothing], "current_task": question}
 
 
-def _asks(line: dict[str, Any], number: int) -> bool:
+def _is_question(line: dict[str, Any], number: int) -> bool:
     return (line["mark"], line["slots"]) == ("medium", [number, number])
 
 
-def _noted(role: str, text: str, *, called: bool) -> Iterator[dict[str, str]]:
+def _iter_notes(role: str, text: str, *, called: bool) -> Iterator[dict[str, str]]:
     if called:
         yield {"mark": "done", "text": text}
         return
@@ -59,24 +59,24 @@ def _noted(role: str, text: str, *, called: bool) -> Iterator[dict[str, str]]:
 
 
 def reflect(log: str, *, shorter: bool) -> dict[str, Any]:
-    """Return a log condensed: what is of one mark and day in one line, low ones gone.
+    """Condense a log: lines of one mark and day are joined, low ones dropped.
 
-    `shorter`: only what is critical.
+    `shorter` keeps critical lines only.
     """
-    found = lines.read(_unbarred(log))
+    found = lines.read(_strip_bars(log))
     kept = [each for each in found if each.mark == "critical"]
     if not (shorter and kept):
         kept = [each for each in found if each.mark != "low"] or [*found]
-    return {"lines": [*_joined(kept)]}
+    return {"lines": [*_join_lines(kept)]}
 
 
-def _joined(kept: list[Line]) -> Iterator[dict[str, Any]]:
-    def kind(line: Line) -> tuple[str, str]:
+def _join_lines(kept: list[ObservationLine]) -> Iterator[dict[str, Any]]:
+    def get_kind(line: ObservationLine) -> tuple[str, str]:
         return f"{line.at:%Y-%m-%d}" if line.at else "", line.mark
 
-    for (_, mark), group in groupby(sorted(kept, key=kind), key=kind):
+    for (_, mark), group in groupby(sorted(kept, key=get_kind), key=get_kind):
         same = [*group]
-        # Said once for all of them, and each of them once.
+        # The prefix is written once for the group, and each text once.
         texts = dict.fromkeys(each.text.removeprefix(_STATED) for each in same)
         prefix = _STATED if same[0].text.startswith(_STATED) else ""
         yield {
@@ -90,5 +90,5 @@ def _joined(kept: list[Line]) -> Iterator[dict[str, Any]]:
         }
 
 
-def _unbarred(text: str) -> str:
+def _strip_bars(text: str) -> str:
     return "\n".join(row.removeprefix("| ") for row in text.rstrip("\n").split("\n"))

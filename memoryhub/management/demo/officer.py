@@ -1,23 +1,23 @@
-"""A privacy officer: forgets a guest while their concierge still writes."""
+"""A privacy officer: erases a guest while their concierge still writes."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator
 from typing import Any
 
-from memoryhub.management.demo.client import Client
+from memoryhub.management.demo.client import DemoClient
 
-#: When in the demo, at its own speed.
+#: Start of the erasure, in seconds of the demo at speed 1.
 AT_SECONDS = 50.0
-#: How often to look how far it is, at any speed.
+#: Seconds between two looks at the erasure, at any speed.
 LOOK_SECONDS = 0.5
 TICKET = "DEMO-1"
 
 
-def forget(client: Client, user_id: str) -> str:
-    """Plan, read the count, confirm it; the erasure's id.
+def forget(client: DemoClient, user_id: str) -> str:
+    """Plan the erasure, confirm its count, and return its id.
 
-    Agents are kept out from the plan on, or what they write would make it stale.
+    The plan restricts the subject, or agents' writes would make the plan stale.
     """
     found = client.request("POST", "/subjects:resolve", {"user_id": user_id})
     wish = {
@@ -32,8 +32,8 @@ def forget(client: Client, user_id: str) -> str:
     return str(plan["id"])
 
 
-def watch(client: Client, erasure: str) -> Iterator[str]:
-    """Its state, each time one looks, until it is complete."""
+def watch(client: DemoClient, erasure: str) -> Iterator[str]:
+    """Yield the erasure's state at each look, until it is complete."""
     while True:
         state = client.request("GET", f"/erasures/{erasure}", None)["state"]
         yield state
@@ -41,5 +41,5 @@ def watch(client: Client, erasure: str) -> Iterator[str]:
             return
 
 
-def receipt(client: Client, erasure: str) -> dict[str, Any]:
+def fetch_receipt(client: DemoClient, erasure: str) -> dict[str, Any]:
     return client.request("GET", f"/erasures/{erasure}/receipt", None)

@@ -1,7 +1,7 @@
 """A researcher with two topics whose findings never fit together.
 
-While it keeps to one of them its context settles; where it changes with each question
-it thrashes. So both rates of its thread fall and rise.
+While questions keep to one topic the context settles; where the topic changes with each
+question the context thrashes. So both rates of the thread fall and rise.
 """
 
 from __future__ import annotations
@@ -12,7 +12,12 @@ from random import Random
 from typing import Any
 
 from memoryhub.management.demo.grammar import Bank, Grammar
-from memoryhub.management.demo.messages import Exchange, assistant, used, user
+from memoryhub.management.demo.messages import (
+    Exchange,
+    build_assistant,
+    build_tool_use,
+    build_user,
+)
 
 _SHARED: Bank = {
     "ask": [
@@ -103,25 +108,25 @@ MAPS: Bank = {
 }
 
 TOPICS = (TIDES, MAPS)
-#: The findings of one topic take more than half of this context, so that two never fit.
+#: A budget of which one topic's findings take more than half, so that two never fit.
 CONFIG = {
     "budget_tokens": 7_500,
     "reserved_tokens": 1_500,
     "max_faults_per_turn": 8,
-    # Of one topic and what is said meanwhile: a change of topics changes them all.
+    # Room for one topic and its messages: a change of topics replaces all entries.
     "tlb_entries": 16,
-    # What a turn brings along is gone with its exchange; what is fetched settles.
+    # Recalled pages leave with their exchange; fetched pages stay.
     "recall": "off",
 }
 FINDINGS, PASSAGES = 7, 24
-#: Questions of a thread: it sees each topic twice.
+#: Questions of a thread; the order of topics repeats twice.
 QUESTIONS = 48
 #: Topics of the questions, over and over: settled, torn, settled with the other, torn.
 ORDER = (*[0] * 6, *[1, 0] * 3, *[1] * 6, *[0, 1] * 3)
 
 
-def findings(chance: Random) -> list[list[str]]:
-    """By topic, the texts that its questions are answered from."""
+def build_findings(chance: Random) -> list[list[str]]:
+    """Build the texts that answer the questions, by topic."""
     grammars = [Grammar(bank=bank, chance=chance) for bank in TOPICS]
     return [
         [
@@ -135,19 +140,19 @@ def findings(chance: Random) -> list[list[str]]:
     ]
 
 
-def rounds(chance: Random) -> Iterator[Exchange]:
-    """Question, reading and verdict, on the topics in their order."""
+def iter_rounds(chance: Random) -> Iterator[Exchange]:
+    """Yield exchanges of question, reading and verdict, in the order of topics."""
     for topic in cycle(ORDER):
         grammar = Grammar(bank=TOPICS[topic], chance=chance)
         subject = grammar.pick("subject")
         yield [
-            user(grammar.say("ask", subject=subject)),
-            *_read(grammar, chance, subject),
-            assistant(grammar.say("verdict", subject=subject)),
+            build_user(grammar.say("ask", subject=subject)),
+            *_build_reading(grammar, chance, subject),
+            build_assistant(grammar.say("verdict", subject=subject)),
         ]
 
 
-def _read(grammar: Grammar, chance: Random, subject: str) -> Exchange:
+def _build_reading(grammar: Grammar, chance: Random, subject: str) -> Exchange:
     found: list[dict[str, Any]] = [
         {
             "source": grammar.say("source"),
@@ -159,4 +164,4 @@ def _read(grammar: Grammar, chance: Random, subject: str) -> Exchange:
         for _ in range(chance.randrange(1, 4))
     ]
     query = {"query": subject, "limit": len(found)}
-    return used(chance, "search_library", query, {"results": found})
+    return build_tool_use(chance, "search_library", query, {"results": found})

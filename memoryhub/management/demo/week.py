@@ -1,4 +1,4 @@
-"""A planner, and a week of moving house in one thread: what was agreed on changes."""
+"""A planner and a week of moving house in one thread, in which agreements change."""
 
 from __future__ import annotations
 
@@ -7,11 +7,17 @@ from itertools import chain, cycle
 from random import Random
 
 from memoryhub.management.demo.grammar import Bank, Grammar
-from memoryhub.management.demo.messages import Exchange, assistant, system, used, user
+from memoryhub.management.demo.messages import (
+    Exchange,
+    build_assistant,
+    build_system,
+    build_tool_use,
+    build_user,
+)
 
-#: What a week's thread is called.
+#: Name of a week's thread.
 THREAD = "moving-week"
-#: Two days and a half fill this window; a day or two later the log is long, too.
+#: A budget that two and a half days fill; a day or two later the log is long, too.
 CONFIG = {
     "budget_tokens": 4_000,
     "reserved_tokens": 1_000,
@@ -24,7 +30,7 @@ RULES = (
     "Look prices and times up before you name them."
 )
 
-#: Day by day, what is agreed on. The last day asks for what the first one said.
+#: Agreements, by day. The last day asks for the code of the first.
 DAYS = (
     (
         "We move to Harbour Street 3 on Friday. The door code there is {code}.",
@@ -51,7 +57,7 @@ DAYS = (
         "Jonas is ill. Paul drives the van, still on Saturday at nine.",
     ),
 )
-#: Between which numbers they agree on one.
+#: Ranges of the agreed numbers.
 AGREED = {
     "code": (1_000, 9_999),
     "price": (120, 300),
@@ -104,28 +110,34 @@ BANK: Bank = {
 }
 
 
-def days(chance: Random) -> Iterator[list[Exchange]]:
-    """Return a week, each day a list of exchanges; the last has but one."""
+def iter_days(chance: Random) -> Iterator[list[Exchange]]:
+    """Yield the days of a week, each a list of exchanges; the last day has one
+    exchange."""
     grammar = Grammar(bank=BANK, chance=chance)
     agreed = {name: chance.randrange(*reach) for name, reach in AGREED.items()}
     for number, facts in enumerate(DAYS):
-        morning, evening = [_agreed(grammar, fact.format(**agreed)) for fact in facts]
-        errands = [_errand(grammar, chance) for _ in range(chance.randint(4, 5))]
-        opening = [[system(RULES)]] if number == 0 else []
+        morning, evening = [
+            _build_agreement(grammar, fact.format(**agreed)) for fact in facts
+        ]
+        errands = [_build_errand(grammar, chance) for _ in range(chance.randint(4, 5))]
+        opening = [[build_system(RULES)]] if number == 0 else []
         yield [*opening, morning, *errands[:2], evening, *errands[2:]]
-    yield [[user(QUESTION), assistant(REPLY.format(**agreed))]]
+    yield [[build_user(QUESTION), build_assistant(REPLY.format(**agreed))]]
 
 
-def exchanges(chance: Random) -> Iterator[Exchange]:
-    """Return week after week without a break."""
-    return chain.from_iterable(chain.from_iterable(map(days, cycle([chance]))))
+def iter_exchanges(chance: Random) -> Iterator[Exchange]:
+    """Return the exchanges of endless weeks."""
+    return chain.from_iterable(chain.from_iterable(map(iter_days, cycle([chance]))))
 
 
-def _agreed(grammar: Grammar, fact: str) -> Exchange:
-    return [user(f"{grammar.say('chat')} {fact}"), assistant(grammar.say("noted"))]
+def _build_agreement(grammar: Grammar, fact: str) -> Exchange:
+    return [
+        build_user(f"{grammar.say('chat')} {fact}"),
+        build_assistant(grammar.say("noted")),
+    ]
 
 
-def _errand(grammar: Grammar, chance: Random) -> Exchange:
+def _build_errand(grammar: Grammar, chance: Random) -> Exchange:
     thing = grammar.pick("thing")
     costs = sorted(chance.sample(range(15, 300), 3))
     offers = [
@@ -134,7 +146,7 @@ def _errand(grammar: Grammar, chance: Random) -> Exchange:
     ]
     outcome = grammar.say("outcome", thing=thing, **offers[0])
     return [
-        user(f"{grammar.say('chat')} {grammar.say('errand', thing=thing)}"),
-        *used(chance, "find_offers", {"of": thing}, {"offers": offers}),
-        assistant(outcome[:1].upper() + outcome[1:]),
+        build_user(f"{grammar.say('chat')} {grammar.say('errand', thing=thing)}"),
+        *build_tool_use(chance, "find_offers", {"of": thing}, {"offers": offers}),
+        build_assistant(outcome[:1].upper() + outcome[1:]),
     ]

@@ -1,4 +1,4 @@
-"""Where the server of this installation is, for commands that name it."""
+"""Address of this installation's server, for commands that print it."""
 
 from __future__ import annotations
 
@@ -9,8 +9,8 @@ from django.conf import settings
 USUAL = "http://127.0.0.1:8000"
 
 
-def note(url: str) -> None:
-    """Keep where it listens, beside its data; the last one that started is right."""
+def note_address(url: str) -> None:
+    """Store the server's address in the data folder; the last started server wins."""
     (settings.DATA_DIR / "address").write_text(f"{url}\n", encoding="utf-8")
 
 

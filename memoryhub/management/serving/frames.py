@@ -1,8 +1,8 @@
-"""Frames of sockets: bounds on what a peer can have the server hold for it.
+"""Socket frames: bounds on the data that a peer can have the server hold.
 
 uvicorn bounds the bytes of a message and waits before it sends to a peer that does not
-read. Here is what that leaves open: answers to pings that nobody takes, messages of
-ever more parts without a byte in them, and goodbyes that are not read either.
+read. This module bounds the rest: pongs that the peer does not read, messages of
+endless empty parts, and close frames that are not read either.
 """
 
 from __future__ import annotations
@@ -12,15 +12,15 @@ from typing import Any
 
 from uvicorn.protocols.websockets.websockets_sansio_impl import WebSocketsSansIOProtocol
 
-#: Of one message. Nobody who has a reason to divide one needs more.
+#: Most parts of one message; no sensible client needs more.
 MAX_PARTS = 1_000
 TOO_BIG = 1009
-#: How long a close frame may take on its way out.
+#: Seconds that sending a close frame may take.
 LINGER_SECONDS = 2.0
 
 
 class FrameBound(WebSocketsSansIOProtocol):
-    """Hangs up on who sends without end, or does not take what it is sent."""
+    """A protocol that disconnects peers that send endless parts or do not read."""
 
     def __init__(self, *given: Any, **named: Any) -> None:
         super().__init__(*given, **named)
@@ -46,7 +46,7 @@ class FrameBound(WebSocketsSansIOProtocol):
             self.handle_parser_exception()
 
     def handle_parser_exception(self) -> None:
-        """Say why, and read what still comes: else a reset may overtake the answer."""
+        """Send the close frame and keep reading: a reset might overtake the answer."""
         if self.close_sent:
             return
         close = self.conn.close_sent
@@ -56,7 +56,7 @@ class FrameBound(WebSocketsSansIOProtocol):
         if self.transport.can_write_eof():
             self.transport.write_eof()
         self.close_sent = self.disconnected = True
-        # What has a timer is not closed when the application returns.
+        # uvicorn does not close a connection with a timer when the application returns.
         self.close_timer = self.loop.call_later(LINGER_SECONDS, self.transport.abort)
 
     def keepalive_timeout(self) -> None:
@@ -76,6 +76,7 @@ class FrameBound(WebSocketsSansIOProtocol):
             self._cut_after(self.close_timeout + LINGER_SECONDS)
 
     def _cut_after(self, seconds: float) -> None:
-        """Closing waits until all was taken, which may be never."""
+        """Abort the connection after a time: a close waits for a reader, maybe for
+        ever."""
         if self._cut is None and not self.disconnected:
             self._cut = self.loop.call_later(seconds, self.transport.abort)

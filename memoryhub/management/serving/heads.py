@@ -1,7 +1,7 @@
-"""Heads of requests: bounds on bytes and time before there is a request to look at.
+"""Request heads: bounds on bytes and time before a request is complete.
 
-uvicorn collects a request's line and headers for as long as they come, and hands them
-over once they are whole; what is beyond its bounds by then the application refuses.
+uvicorn collects a request's line and headers as long as they come, and hands over
+complete heads. The application refuses a complete head that is too large.
 """
 
 from __future__ import annotations
@@ -12,28 +12,28 @@ from typing import Any
 from uvicorn.protocols.http.httptools_impl import STATUS_LINE, HttpToolsProtocol
 
 from memoryhub.api.http.gate import HEADER_BYTES, URL_BYTES
-from memoryhub.management.serving.joined import Joined
+from memoryhub.management.serving.joined import JoiningTransport
 
-#: More than the gate lets through, so that it refuses what it can, and in its words.
+#: Above the gate's limit, so that the gate refuses most oversized heads itself.
 HEAD_BYTES = HEADER_BYTES + URL_BYTES + 1024
 HEAD_SECONDS = 15.0
-#: What stands around a chunk of a body is no head.
+#: Framing bytes of a chunk of a body, which do not count as head.
 _CHUNK_BYTES = 8
 
 
 class HeadBound(HttpToolsProtocol):
-    """Hangs up on a head, or trailers, too long to read or too long in coming."""
+    """A protocol that disconnects on a head, or trailers, too long or too slow."""
 
     def __init__(self, *given: Any, **named: Any) -> None:
         super().__init__(*given, **named)
         self.url = b""
         self._in_head = True
-        #: Bytes since the last head or message was whole, without those of bodies.
+        #: Bytes since the last complete head or message, without bytes of bodies.
         self._spent = 0
         self._deadline: asyncio.TimerHandle | None = None
 
     def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]  # uvicorn's
-        super().connection_made(Joined(transport, self.loop))  # type: ignore[arg-type]  # all that is used of one
+        super().connection_made(JoiningTransport(transport, self.loop))  # type: ignore[arg-type]  # all that is used of one
         self._expect_head()
 
     def connection_lost(self, exc: Exception | None) -> None:
@@ -74,10 +74,10 @@ class HeadBound(HttpToolsProtocol):
             self._expect_head()
 
     def send_400_response(self, msg: str) -> None:
-        """Answer bytes that are no request, but never in the place of another answer.
+        """Answer bytes that are no request, but never in place of another answer.
 
-        Who counts too few bytes sends such ones behind a request that is whole: the
-        connection ends with the answer to that.
+        A client with a too small Content-Length sends such bytes after a complete
+        request: the connection ends with the answer to that request.
         """
         cycle: Any = self.cycle  # None before the first request
         if cycle is None or cycle.response_complete:

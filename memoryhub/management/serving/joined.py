@@ -1,4 +1,4 @@
-"""Answers that leave whole: uvicorn writes an answer's head and body one by one."""
+"""Answers in one write: uvicorn writes an answer's head and body separately."""
 
 from __future__ import annotations
 
@@ -8,11 +8,11 @@ from typing import Any
 _HEAD = b"HTTP/1.1 "
 
 
-class Joined:
-    """A transport that keeps a head back until its body comes, or the loop is free.
+class JoiningTransport:
+    """A transport that holds a head back until its body comes, or the loop is free.
 
-    One call of the system and one packet instead of two, which cost a tenth of an
-    append. Nothing else is kept back, so that what a client is slow to take is known.
+    One system call and one packet instead of two, which cost a tenth of an append.
+    Nothing else is held back, so that backpressure from a slow client still works.
     """
 
     def __init__(

@@ -19,12 +19,12 @@ from memoryhub.management.serving.frames import FrameBound
 if sys.platform != "win32":
     from memoryhub.management.serving.heads import HeadBound
 
-#: How long open streams may hold up a stop before they are cut.
+#: Seconds that open streams may delay a stop before they are cut.
 GRACE_SECONDS = 5
 
 
 class Server(uvicorn.Server):
-    """Says when it listens, and can be stopped from another thread."""
+    """A uvicorn server that reports when it listens and that a thread can stop."""
 
     def __init__(self, config: uvicorn.Config, *, listening: Callable[[], None]):
         super().__init__(config)
@@ -32,8 +32,8 @@ class Server(uvicorn.Server):
 
     async def startup(self, sockets: list[socket.socket] | None = None) -> None:
         await super().startup(sockets)
-        # What is loaded now stays: the collector need not look through all of it again
-        # every few thousand requests, which costs a fiftieth of an append.
+        # Objects loaded by now stay: without the freeze the collector would scan them
+        # every few thousand requests, at a fiftieth of the cost of an append.
         gc.freeze()
         self._listening()
 
@@ -60,20 +60,20 @@ def bind(host: str, port: int) -> socket.socket:
     return bound
 
 
-def url(bound: socket.socket) -> str:
-    """Return the address to open in a browser on this machine."""
+def build_url(bound: socket.socket) -> str:
+    """Build the address to open in a browser on this machine."""
     host, port = bound.getsockname()[:2]
     return f"http://[{host}]:{port}" if ":" in host else f"http://{host}:{port}"
 
 
-def server(*, listening: Callable[[], None]) -> Server:
-    """Make a server of `memoryhub.asgi`; `listening` is called once it serves."""
-    # Whoever closes SQLite last folds its log into the file: the writer, once drained.
+def build_server(*, listening: Callable[[], None]) -> Server:
+    """Build a server of `memoryhub.asgi`; `listening` is called once it serves."""
+    # The last connection to close checkpoints SQLite's log: that must be the writer's.
     connections.close_all()
     proxies = settings.TRUSTED_PROXIES
     config = uvicorn.Config(
         "memoryhub.asgi:application",
-        http=_protocol(),
+        http=_choose_protocol(),
         lifespan="on",
         log_config=None,
         access_log=False,
@@ -90,6 +90,6 @@ def server(*, listening: Callable[[], None]) -> Server:
     return Server(config, listening=listening)
 
 
-def _protocol() -> type[asyncio.Protocol] | str:
-    """Of HTTP: ours; where there is none of its parser, what uvicorn has instead."""
+def _choose_protocol() -> type[asyncio.Protocol] | str:
+    """Return our HTTP protocol, or uvicorn's choice where httptools is missing."""
     return HeadBound if sys.platform != "win32" else "auto"

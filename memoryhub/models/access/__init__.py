@@ -1,1 +1,1 @@
-"""Who may do what: projects, keys, operators, the audit."""
+"""Models of access: API keys, operators, and the audit log."""

@@ -2,7 +2,7 @@ from __future__ import annotations
 
 from django.db import models
 
-from memoryhub.models.privacy import Fate, Privacy, fields
+from memoryhub.models.privacy import Fate, Privacy, parse_fields
 from memoryhub.models.projects import Project
 from memoryhub.models.server.ids import NameField, uuid7
 from memoryhub.models.subjects import Subject
@@ -12,12 +12,12 @@ SUBJECT_SCOPES = ("subject:export", "subject:forget", "admin")
 
 
 class ApiKey(models.Model):
-    """What an agent signs its requests with. Only a digest is stored."""
+    """An API key, by which an agent authenticates. Only its digest is stored."""
 
     id = models.UUIDField(primary_key=True, default=uuid7, editable=False)
     project = models.ForeignKey(Project, models.PROTECT, related_name="api_keys")
     prefix = NameField(max_length=8, unique=True)
-    #: What people call it, after what uses it; empty for a key that has no name.
+    #: Name for people, after the key's use; empty for a key without a name.
     name = NameField(max_length=64, default="")
     #: SHA-256 of the whole key: 256 bits of chance need no slow hash.
     digest = models.BinaryField(max_length=32)
@@ -36,7 +36,7 @@ class ApiKey(models.Model):
         # A key bound to a subject refers to it by id alone.
         subject="subject",
         forget=Fate.STAYS,
-        holds=fields(
+        holds=parse_fields(
             id="id project prefix subject",
             digest="digest",
             title="name",

@@ -1,36 +1,36 @@
-"""The audit log: who did what to whose memory, in closed words, in one chain."""
+"""The audit log: actors' actions on subjects' memory, in closed words and one chain."""
 
 from __future__ import annotations
 
 from django.db import models
 
 from memoryhub.models.access.api_keys import ApiKey
-from memoryhub.models.privacy import Fate, Privacy, fields
+from memoryhub.models.privacy import Fate, Privacy, parse_fields
 from memoryhub.models.subjects import Subject
 
 
 class AuditEntry(models.Model):
-    """One line. Triggers let none be changed or removed."""
+    """One line of the audit log. Triggers forbid changing or deleting rows."""
 
     seq = models.BigIntegerField(primary_key=True)
     at = models.DateTimeField()
-    #: None for what concerns the whole instance.
+    #: None for an action on the whole instance.
     project = models.UUIDField(null=True)
     #: `operator`, `agent`, `worker`, `command`.
     actor_kind = models.CharField(max_length=8)
-    #: The operator's id, the key's prefix, the worker's word.
+    #: Operator's id, key's prefix or worker's word.
     actor_ref = models.CharField(max_length=64)
     action = models.CharField(max_length=40)
     purpose = models.CharField(max_length=15, null=True)
     #: `thread`, `subject`, `erasure`, `key` …
     target_kind = models.CharField(max_length=16, null=True)
     target_id = models.CharField(max_length=64, null=True)
-    #: Keyed digest; nobody can compute it once the subject's key is gone.
+    #: Keyed digest, which nobody can compute once the subject's key is gone.
     subject = models.BinaryField(max_length=8, null=True)
     #: `done`, `refused` or the code of the refusal.
     outcome = models.CharField(max_length=40)
     count = models.BigIntegerField(default=0)
-    #: Route template and range of seqs of a look at content.
+    #: Route template and range of seqs, when content was read.
     route = models.CharField(max_length=120, null=True)
     first_seq = models.BigIntegerField(null=True)
     last_seq = models.BigIntegerField(null=True)
@@ -39,9 +39,9 @@ class AuditEntry(models.Model):
     hash = models.BinaryField(max_length=32)
 
     privacy = Privacy(
-        # By its pseudonym alone, which dies with the subject's key.
+        # Subjects appear only as a pseudonym, useless without the subject's key.
         forget=Fate.STAYS,
-        holds=fields(
+        holds=parse_fields(
             id="project actor_ref target_id request_id",
             number="seq count first_seq last_seq",
             word="actor_kind action purpose target_kind outcome route",
@@ -68,7 +68,7 @@ class AuditEntry(models.Model):
 
 
 class DailyUse(models.Model):
-    """How often a key read and wrote a subject's memory on one day (UTC)."""
+    """Count of one key's reads and writes of a subject's memory on one day (UTC)."""
 
     pk = models.CompositePrimaryKey("subject_id", "day", "key_id")
     subject = models.ForeignKey(
@@ -84,7 +84,7 @@ class DailyUse(models.Model):
         exported="access.jsonl",
         forget=Fate.DELETED,
         passing=True,
-        holds=fields(id="subject key", number="reads writes", time="day"),
+        holds=parse_fields(id="subject key", number="reads writes", time="day"),
     )
 
     def __str__(self) -> str:

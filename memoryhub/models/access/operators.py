@@ -5,13 +5,13 @@ from typing import ClassVar
 from django.contrib.auth.base_user import AbstractBaseUser, BaseUserManager
 from django.db import models
 
-from memoryhub.models.privacy import Privacy, fields
+from memoryhub.models.privacy import Privacy, parse_fields
 from memoryhub.models.projects import Project
 from memoryhub.models.server.ids import NameField, uuid7
 
 
 class OperatorManager(BaseUserManager["Operator"]):
-    """What Django's sign-in asks of a user model."""
+    """Manager that Django's sign-in requires of a user model."""
 
 
 class Operator(AbstractBaseUser):
@@ -23,7 +23,7 @@ class Operator(AbstractBaseUser):
     created_at = models.DateTimeField()
 
     privacy = Privacy(
-        holds=fields(
+        holds=parse_fields(
             id="id",
             title="username",
             staff="password last_login created_at",
@@ -40,7 +40,7 @@ class Operator(AbstractBaseUser):
 
 
 class Membership(models.Model):
-    """What an operator may do in a project; each role includes the one before."""
+    """Role of an operator in a project; each role includes the role before."""
 
     class Role(models.TextChoices):
         VIEWER = "viewer"
@@ -55,14 +55,14 @@ class Membership(models.Model):
     operator = models.ForeignKey(Operator, models.CASCADE, related_name="memberships")
     role = models.CharField(max_length=7, choices=Role.choices)
 
-    privacy = Privacy(holds=fields(id="project operator", word="role"))
+    privacy = Privacy(holds=parse_fields(id="project operator", word="role"))
 
     def __str__(self) -> str:
         return f"{self.project_id}/{self.operator_id}"
 
 
 class Identity(models.Model):
-    """Whom a provider of single sign-on calls by this subject."""
+    """An operator's account at a single sign-on provider: issuer and subject."""
 
     id = models.UUIDField(primary_key=True, default=uuid7, editable=False)
     operator = models.ForeignKey(Operator, models.CASCADE, related_name="identities")
@@ -71,7 +71,7 @@ class Identity(models.Model):
     created_at = models.DateTimeField()
 
     privacy = Privacy(
-        holds=fields(id="id operator", staff="issuer subject", time="created_at")
+        holds=parse_fields(id="id operator", staff="issuer subject", time="created_at")
     )
 
     class Meta:
@@ -84,7 +84,7 @@ class Identity(models.Model):
 
 
 class SignInLink(models.Model):
-    """A one-time link; only its digest is stored."""
+    """A one-time sign-in link; only its digest is stored."""
 
     id = models.UUIDField(primary_key=True, default=uuid7, editable=False)
     digest = models.BinaryField(max_length=32, unique=True)
@@ -93,7 +93,7 @@ class SignInLink(models.Model):
     used_at = models.DateTimeField(null=True)
 
     privacy = Privacy(
-        holds=fields(id="id operator", digest="digest", time="expires_at used_at")
+        holds=parse_fields(id="id operator", digest="digest", time="expires_at used_at")
     )
 
     def __str__(self) -> str:
@@ -101,14 +101,14 @@ class SignInLink(models.Model):
 
 
 class SignInFailure(models.Model):
-    """A try to sign in that failed, as keyed digests: nothing typed is kept."""
+    """A failed sign-in, as keyed digests: typed text is not kept."""
 
     id = models.UUIDField(primary_key=True, default=uuid7, editable=False)
     at = models.DateTimeField()
     name = models.BinaryField(max_length=32)
     address = models.BinaryField(max_length=32)
 
-    privacy = Privacy(holds=fields(id="id", digest="name address", time="at"))
+    privacy = Privacy(holds=parse_fields(id="id", digest="name address", time="at"))
 
     class Meta:
         indexes = [

@@ -1,1 +1,1 @@
-"""What the server itself keeps: ids, clocks, leases, heartbeats."""
+"""Infrastructure of the server: ids, clocks, leases, heartbeats, database router."""

@@ -1,7 +1,7 @@
-"""The process's clock: wall time at its start, carried on by one that never jumps.
+"""The process's clock: wall time at its start, advanced by a monotonic clock.
 
-Whatever the machine is told about the time meanwhile, here it passes evenly. Workers
-compare it with others' clocks; once it is too far off, the process stands still.
+Changes of the machine's time do not affect the clock. Workers compare the clock with
+other processes' clocks; once it is too far off, the process refuses to work.
 """
 
 from __future__ import annotations
@@ -15,30 +15,30 @@ from django.conf import settings
 from memoryhub.errors import ClockSkewError
 
 SECOND_NS = 10**9
-#: So far off a clock is put right quietly; beyond it nobody knows which one is wrong.
+#: Largest deviation that is corrected silently; beyond it either clock may be wrong.
 TOLERANCE_NS = 2 * SECOND_NS
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
-#: What Linux and macOS go on counting while the machine sleeps; `time.monotonic` stands
-#: still then. Windows has neither, and no need.
+#: Clock that on Linux and macOS also counts while the machine sleeps, unlike
+#: `time.monotonic`. Windows has no such clock, and no need.
 _COUNT = getattr(time, "CLOCK_BOOTTIME", getattr(time, "CLOCK_MONOTONIC", None))
 
 
-def ticks_ns() -> int:
-    """Return nanoseconds since the machine started, the same for all its processes."""
+def read_ticks_ns() -> int:
+    """Return nanoseconds since the machine started, equal in all its processes."""
     return time.monotonic_ns() if _COUNT is None else time.clock_gettime_ns(_COUNT)
 
 
 class Clock:
-    """Tells the time to all of a process. Any thread may ask."""
+    """Clock of a process, safe to use from any thread."""
 
     def __init__(
         self,
         wall_ns: Callable[[], int] = time.time_ns,
-        ticks: Callable[[], int] = ticks_ns,
+        ticks: Callable[[], int] = read_ticks_ns,
     ) -> None:
         self._ticks = ticks
         self._began_ns = wall_ns() - ticks()
-        #: By how much it is behind what it was compared with; 0 while that is little.
+        #: Nanoseconds that this clock is behind the other; 0 within the tolerance.
         self.skew_ns = 0
 
     def now(self) -> datetime:
@@ -52,15 +52,15 @@ class Clock:
         return self._began_ns + self._ticks()
 
     @property
-    def skewed(self) -> bool:
-        """Whether it is so far off that nothing may be judged by it."""
+    def is_skewed(self) -> bool:
+        """Whether the clock is too far off to judge anything by."""
         return self.skew_ns != 0
 
     def compare(self, behind_ns: int) -> None:
-        """Take note of how far behind another clock it is; ahead of it is negative.
+        """Note the nanoseconds that this clock is behind another; ahead is negative.
 
-        A little is caught up with. Much is not, whoever is wrong: order is kept by seq,
-        but what a jump would erase is gone.
+        A deviation within the tolerance is corrected. A larger deviation is not: seqs
+        keep the order of events, but a jump could erase values for good.
         """
         if abs(behind_ns) <= TOLERANCE_NS:
             self._began_ns += behind_ns
@@ -73,11 +73,11 @@ class Clock:
         if self.skew_ns:
             raise ClockSkewError(behind_seconds=self.skew_ns // SECOND_NS)
 
-    def hook(self, wall_ns: Callable[[], int]) -> None:
-        """Tell this time instead, for tests that travel. Else it does nothing."""
+    def use_source(self, wall_ns: Callable[[], int]) -> None:
+        """Use another source of time, for tests that travel; no effect elsewhere."""
         if settings.TESTING:
             self._began_ns, self._ticks, self.skew_ns = 0, wall_ns, 0
 
 
-#: The process's one clock.
+#: The single clock of the process.
 clock = Clock()

@@ -2,23 +2,23 @@ from __future__ import annotations
 
 from django.db import models
 
-from memoryhub.models.privacy import Privacy, fields
+from memoryhub.models.privacy import Privacy, parse_fields
 
 
 class Heartbeat(models.Model):
-    """A process that runs on this machine, and what time it goes by.
+    """Heartbeat of a process on this machine: wall time and time since boot.
 
-    Kept on SQLite, where no database has a clock of its own; the eldest is believed.
+    Used on SQLite, which has no clock of its own; the oldest process counts as right.
     """
 
-    #: It makes one up when it starts.
+    #: Random id that the process chose at its start.
     process = models.UUIDField(unique=True)
-    #: What time it was for the process, and how long the machine had run by then.
+    #: Time of the process's clock, and nanoseconds since boot, at the heartbeat.
     beaten_at = models.DateTimeField()
     ticks_ns = models.BigIntegerField()
 
     privacy = Privacy(
-        holds=fields(id="id process", time="beaten_at", number="ticks_ns")
+        holds=parse_fields(id="id process", time="beaten_at", number="ticks_ns")
     )
 
     def __str__(self) -> str:

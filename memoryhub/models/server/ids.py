@@ -30,7 +30,7 @@ class NameField(models.CharField):  # type: ignore[type-arg]  # generic in stubs
 
     def db_parameters(self, connection: BaseDatabaseWrapper) -> dict[str, str | None]:
         parameters = super().db_parameters(connection)
-        # SQLite compares bytes unless told otherwise; PostgreSQL by locale.
+        # SQLite compares bytes by default; PostgreSQL compares by locale.
         if connection.vendor == "postgresql":
             parameters["collation"] = "C"
         return parameters

@@ -1,4 +1,4 @@
-"""API keys of a project, which name no secret. Never writes."""
+"""API keys of a project, without their secrets. Never writes."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from memoryhub.models.projects import Project
 
 
 def get_key(project: Project, prefix: str) -> ApiKey:
-    """Read a key that is not revoked, with its project and subject. One query.
+    """Return a key that is not revoked, with its project and subject. One query.
 
     Raises NotFoundError.
     """
@@ -24,7 +24,7 @@ def get_key(project: Project, prefix: str) -> ApiKey:
 
 
 def find_writing_key(project: Project, *, now: datetime) -> ApiKey | None:
-    """Find the newest key by which an agent may write now. One query."""
+    """Find the newest key with which an agent may write now. One query."""
     alive = Q(expires_at=None) | Q(expires_at__gt=now)
     rows = ApiKey.objects.filter(alive, project=project, revoked_at=None)
     writing = rows.filter(scopes__contains="memory:write")
@@ -32,6 +32,6 @@ def find_writing_key(project: Project, *, now: datetime) -> ApiKey | None:
 
 
 def list_keys(project: Project, *, limit: int) -> list[ApiKey]:
-    """List keys, newest first, those that have ended as well. One query."""
+    """List keys, newest first, including revoked and expired keys. One query."""
     rows = ApiKey.objects.filter(project=project).order_by("-created_at")
     return list(rows[:limit])

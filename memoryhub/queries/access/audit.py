@@ -1,4 +1,4 @@
-"""The audit log as it is read: listed, streamed, its chain walked. Never writes."""
+"""Reads of the audit log: lists, streams and walks along its chain. Never writes."""
 
 from __future__ import annotations
 
@@ -17,15 +17,15 @@ from memoryhub.models.access.audit import AuditEntry
 from memoryhub.models.access.operators import Operator
 from memoryhub.models.projects import Instance
 from memoryhub.models.threads import Thread
-from memoryhub.queries.lists.cursors import Batch, Listing
+from memoryhub.queries.lists.cursors import ListBatch, ListScope
 from memoryhub.queries.lists.terms import (
+    NumberSpan,
     Period,
     SearchTerm,
-    Span,
     Value,
-    Word,
-    time_of,
-    word_in,
+    WordValue,
+    filter_time,
+    filter_word,
 )
 
 CHUNK = 1_000
@@ -35,13 +35,13 @@ FIELDS = (
     "target_kind", "target_id", "subject", "outcome", "count", "route", "first_seq",
     "last_seq", "request_id", "hash",
 )  # fmt: skip
-#: Operators, keys or threads that the beginning of a name stands for.
+#: Most operators, keys or threads that a search by name matches.
 NAMED = 500
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Line:
-    """An entry, and what its ids stand for now."""
+class AuditLine:
+    """An audit entry with the current name of its target."""
 
     seq: int
     at: datetime
@@ -52,7 +52,7 @@ class Line:
     purpose: str | None
     target_kind: str | None
     target_id: str | None
-    #: The name of a thread that has it still, else nothing.
+    #: The name of the target thread; empty for other targets and erased threads.
     target_name: str
     #: Hex of the subject's pseudonym.
     subject: str | None
@@ -62,7 +62,7 @@ class Line:
     first_seq: int | None
     last_seq: int | None
     request_id: str | None
-    #: Hex of the chain at this entry.
+    #: Hash of the chain at this entry, in hex.
     hash: str
 
     @property
@@ -72,13 +72,13 @@ class Line:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ChainCheck:
-    """How far the chain is whole."""
+    """Result of walking the audit chain."""
 
-    #: The newest entry up to which every one is as it was written.
+    #: The newest entry up to which every entry is intact.
     verified_to: int
-    #: The first that is not, or that is missing; None when all are there.
+    #: The first entry that is changed, missing or superfluous; None without any.
     wrong: int | None = None
-    #: The entry that the walk began behind; 0 is the very first.
+    #: The entry after which the walk began; 0 walks from the first entry.
     verified_from: int = 0
 
 
@@ -89,41 +89,41 @@ def list_entries(
     now: datetime,
     after: str | None = None,
     limit: int = 50,
-) -> Batch[Line]:
-    """List entries of a project that match, newest first; None is all projects'.
+) -> ListBatch[AuditLine]:
+    """List the project's entries that match, newest first; None: of all projects.
 
     Two queries, and two more for a target that is asked for. Raises BadCursorError
-    when `after` is not of this very list.
+    when the cursor `after` belongs to another list.
     """
-    place, filters = project or UUID(int=0), [term.plain() for term in terms]
-    listing = Listing(name="audit", project=place, filters=filters)
-    rows = _matching(project, terms, now)
+    place, filters = project or UUID(int=0), [term.to_json() for term in terms]
+    listing = ListScope(name="audit", project=place, filters=filters)
+    rows = _select_matching(project, terms, now)
     if after is not None:
         rows = rows.filter(seq__lt=listing.open(after)[0])
     found = list(rows.order_by("-seq")[: limit + 1])
-    items = _lines(found[:limit])
+    items = _build_lines(found[:limit])
     following = listing.seal([items[-1].seq]) if len(found) > limit else None
-    return Batch(items=items, next=following)
+    return ListBatch(items=items, next=following)
 
 
 def iter_entries(
     project: UUID | None, *, terms: Sequence[SearchTerm] = (), now: datetime
-) -> Iterator[tuple[Line, ...]]:
-    """Yield all that match, oldest first, in chunks of two queries each."""
-    rows, after = _matching(project, terms, now), 0
+) -> Iterator[tuple[AuditLine, ...]]:
+    """Yield all entries that match, oldest first, in chunks of two queries each."""
+    rows, after = _select_matching(project, terms, now), 0
     while found := list(rows.filter(seq__gt=after).order_by("seq")[:CHUNK]):
-        yield _lines(found)
+        yield _build_lines(found)
         after = found[-1].seq
 
 
-def get_entry(project: UUID, seq: int) -> Line | None:
+def get_entry(project: UUID, seq: int) -> AuditLine | None:
     """Return one entry of a project. Two queries."""
-    found = _lines(list(AuditEntry.objects.filter(project=project, seq=seq)))
+    found = _build_lines(list(AuditEntry.objects.filter(project=project, seq=seq)))
     return found[0] if found else None
 
 
-def record(line: Line) -> dict[str, Any]:
-    """Return an entry as JSON values: ids, words, numbers, and the chain at it.
+def build_record(line: AuditLine) -> dict[str, Any]:
+    """Return an entry as JSON values: ids, words, numbers and the hash of the chain.
 
     No query.
     """
@@ -134,21 +134,21 @@ def record(line: Line) -> dict[str, Any]:
     }
 
 
-def head() -> tuple[int, bytes]:
+def get_head() -> tuple[int, bytes]:
     """Return seq and hash of the newest entry; 0 and the genesis before the first."""
     instance = Instance.objects.first() or Instance()
     return instance.audit_seq, bytes(instance.audit_hash) or audit.GENESIS
 
 
 def verify(*, after: int = 0, digest: bytes = audit.GENESIS) -> ChainCheck:
-    """Walk the chain behind an entry that is known to be right, up to the head.
+    """Walk the chain from a trusted entry up to the head.
 
-    Names the first entry that was changed, is missing or is too many. One query for
-    every thousand entries.
+    `digest` is the hash of the entry `after`. Reports the first entry that was changed,
+    is missing or is superfluous. One query for every thousand entries.
     """
-    last, newest = head()
+    last, newest = get_head()
     seq = after
-    while rows := _walked(seq, last):
+    while rows := _list_entries_after(seq, last):
         for row in rows:
             if row.seq != seq + 1 or bytes(row.prev) != digest:
                 return ChainCheck(verified_to=seq, wrong=seq + 1)
@@ -157,12 +157,12 @@ def verify(*, after: int = 0, digest: bytes = audit.GENESIS) -> ChainCheck:
             seq, digest = row.seq, bytes(row.hash)
     if seq < last or digest != newest:
         return ChainCheck(verified_to=min(seq, last - 1), wrong=min(seq + 1, last))
-    return ChainCheck(verified_to=seq, wrong=_superfluous())
+    return ChainCheck(verified_to=seq, wrong=_find_superfluous())
 
 
 def verify_newest(reach: int = CHUNK) -> ChainCheck:
-    """Verify as `verify` does, but at most so many entries: quick for any log."""
-    after = max(0, head()[0] - reach)
+    """Verify at most the newest `reach` entries, as `verify` does."""
+    after = max(0, get_head()[0] - reach)
     if not after:
         return verify()
     before = AuditEntry.objects.filter(seq=after).values_list("hash", flat=True)
@@ -170,20 +170,20 @@ def verify_newest(reach: int = CHUNK) -> ChainCheck:
     return replace(found, verified_from=after)
 
 
-def _superfluous() -> int | None:
-    """The first entry behind the head, where nobody appended one."""
+def _find_superfluous() -> int | None:
+    """Find the first entry after the head, where no append can have put one."""
     newest = Instance.objects.values("audit_seq")[:1]
     rows = AuditEntry.objects.filter(seq__gt=Coalesce(Subquery(newest), 0))
     first: int | None = rows.aggregate(first=Min("seq"))["first"]
     return first
 
 
-def _walked(after: int, last: int) -> list[AuditEntry]:
+def _list_entries_after(after: int, last: int) -> list[AuditEntry]:
     rows = AuditEntry.objects.filter(seq__gt=after, seq__lte=last)
     return list(rows.order_by("seq")[:CHUNK])
 
 
-def _matching(
+def _select_matching(
     project: UUID | None, terms: Sequence[SearchTerm], now: datetime
 ) -> QuerySet[AuditEntry]:
     rows = AuditEntry.objects.all()
@@ -197,88 +197,88 @@ def _matching(
     return rows
 
 
-def _word(column: str) -> Callable[..., Q]:
+def _build_word_filter(column: str) -> Callable[..., Q]:
     def match(project: UUID | None, value: Value, now: datetime) -> Q:
-        assert isinstance(value, Word)
-        return word_in(column, value)
+        assert isinstance(value, WordValue)
+        return filter_word(column, value)
 
     return match
 
 
-def _by(project: UUID | None, value: Value, now: datetime) -> Q:
-    """Who did it: `operator:<id>`, a kind, a ref, or an operator's or a key's name."""
-    assert isinstance(value, Word)
+def _filter_by_actor(project: UUID | None, value: Value, now: datetime) -> Q:
+    """Match the actor: `operator:<id>`, a kind, a ref, an operator's or key's name."""
+    assert isinstance(value, WordValue)
     kind, colon, ref = value.text.partition(":")
     if colon:
-        return Q(actor_kind=kind) & word_in("actor_ref", replace(value, text=ref))
-    people = Operator.objects.filter(word_in("username", value))
+        return Q(actor_kind=kind) & filter_word("actor_ref", replace(value, text=ref))
+    people = Operator.objects.filter(filter_word("username", value))
     ids = [str(each) for each in people.values_list("id", flat=True)[:NAMED]]
-    keys = ApiKey.objects.filter(word_in("name", value)).exclude(name="")
+    keys = ApiKey.objects.filter(filter_word("name", value)).exclude(name="")
     if project is not None:
         keys = keys.filter(project=project)
     ids += keys.values_list("prefix", flat=True)[:NAMED]
-    found = Q(actor_ref__in=ids) | word_in("actor_ref", value)
-    return found | word_in("actor_kind", value)
+    found = Q(actor_ref__in=ids) | filter_word("actor_ref", value)
+    return found | filter_word("actor_kind", value)
 
 
-def _of(project: UUID | None, value: Value, now: datetime) -> Q:
-    """What it was done to: an id, a thread's name; or the subject it is about."""
-    assert isinstance(value, Word)
-    threads = Thread.objects.filter(word_in("name", value))
+def _filter_by_target(project: UUID | None, value: Value, now: datetime) -> Q:
+    """Match the target by its id or its thread's name, or the subject by its id."""
+    assert isinstance(value, WordValue)
+    threads = Thread.objects.filter(filter_word("name", value))
     if project is not None:
         threads = threads.filter(project=project)
     ids = [str(each) for each in threads.values_list("id", flat=True)[:NAMED]]
-    found = Q(target_id__in=ids) | word_in("target_id", value)
-    subject = _uuid(value.text)
-    pseudonym = audit.pseudonym(subject) if subject else None
+    found = Q(target_id__in=ids) | filter_word("target_id", value)
+    subject = _parse_uuid(value.text)
+    pseudonym = audit.find_pseudonym(subject) if subject else None
     return found | Q(subject=pseudonym) if pseudonym else found
 
 
-def _at(project: UUID | None, value: Value, now: datetime) -> Q:
-    assert isinstance(value, Span | Period)
-    return time_of("at", value, now)
+def _filter_by_time(project: UUID | None, value: Value, now: datetime) -> Q:
+    assert isinstance(value, NumberSpan | Period)
+    return filter_time("at", value, now)
 
 
-#: By the key of a term; words of a client's never become a column.
+#: Filters by the key of a term; a client's words never become a column.
 _COLUMNS: Mapping[str, Callable[[UUID | None, Value, datetime], Q]] = {
-    "action": _word("action"),
-    "actor": _by,
-    "target": _of,
-    "purpose": _word("purpose"),
-    "outcome": _word("outcome"),
-    "at": _at,
+    "action": _build_word_filter("action"),
+    "actor": _filter_by_actor,
+    "target": _filter_by_target,
+    "purpose": _build_word_filter("purpose"),
+    "outcome": _build_word_filter("outcome"),
+    "at": _filter_by_time,
 }
 
 
-def _uuid(text: str) -> UUID | None:
+def _parse_uuid(text: str) -> UUID | None:
     try:
         return UUID(text)
     except ValueError:
         return None
 
 
-def _lines(rows: Sequence[AuditEntry]) -> tuple[Line, ...]:
-    """The rows with what their ids stand for. One query."""
-    threads = _ids(row.target_id for row in rows if row.target_kind == "thread")
+def _build_lines(rows: Sequence[AuditEntry]) -> tuple[AuditLine, ...]:
+    """Build lines of rows, with the names of their target threads. One query."""
+    threads = _parse_ids(row.target_id for row in rows if row.target_kind == "thread")
     found = Thread.objects.filter(id__in=threads).exclude(status=Thread.Status.ERASED)
     names = dict(found.values_list("id", "name"))
-    return tuple(_line(row, names) for row in rows)
+    return tuple(_build_line(row, names) for row in rows)
 
 
-def _ids(texts: Iterable[str | None]) -> set[UUID]:
-    found = (_uuid(text) for text in texts if text)
+def _parse_ids(texts: Iterable[str | None]) -> set[UUID]:
+    found = (_parse_uuid(text) for text in texts if text)
     return {each for each in found if each}
 
 
-def _line(row: AuditEntry, names: Mapping[UUID, str]) -> Line:
-    fields = audit.plain(row) | {"at": row.at, "project": row.project}
-    return Line(
+def _build_line(row: AuditEntry, names: Mapping[UUID, str]) -> AuditLine:
+    fields = audit.to_json_values(row) | {"at": row.at, "project": row.project}
+    return AuditLine(
         **fields,
-        target_name=_named(row.target_id, names),
+        target_name=_find_name(row.target_id, names),
         hash=bytes(row.hash).hex(),
     )
 
 
-def _named(ref: str | None, names: Mapping[UUID, str]) -> str:
-    found = _uuid(ref) if ref else None
+def _find_name(ref: str | None, names: Mapping[UUID, str]) -> str:
+    found = _parse_uuid(ref) if ref else None
     return names.get(found, "") if found else ""

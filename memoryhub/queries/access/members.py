@@ -1,4 +1,4 @@
-"""Members: which operators have a role in a project. Never writes."""
+"""Members of a project: operators with a role in it. Never writes."""
 
 from __future__ import annotations
 
@@ -12,19 +12,22 @@ _OFFICERS = (Membership.Role.OFFICER, Membership.Role.OWNER)
 
 
 def get_membership(slug: str, operator: Operator) -> Membership | None:
-    """Read the operator's role, with the project; None without one. One query."""
+    """Return the operator's role, with the project; None without one. One query."""
     rows = Membership.objects.select_related("project")
     return rows.filter(project__slug=slug, operator=operator).first()
 
 
-def owns_any(operator: Operator) -> bool:
-    """Tell whether the operator owns a project, whichever. One query."""
+def is_project_owner(operator: Operator) -> bool:
+    """Tell whether the operator owns any project. One query."""
     rows = Membership.objects.filter(operator=operator, role=Membership.Role.OWNER)
     return rows.exists()
 
 
 def get_member(project: Project, operator: UUID) -> Membership:
-    """Read one of the project, with the operator. One query. Raises NotFoundError."""
+    """Return a member of the project, with the operator. One query.
+
+    Raises NotFoundError.
+    """
     rows = Membership.objects.select_related("operator")
     found = rows.filter(project=project, operator=operator).first()
     if found is None:
@@ -33,13 +36,13 @@ def get_member(project: Project, operator: UUID) -> Membership:
 
 
 def list_members(project: Project, *, limit: int) -> list[Membership]:
-    """List those of a project by name, each with the operator. One query."""
+    """List a project's members by name, each with the operator. One query."""
     rows = Membership.objects.filter(project=project).select_related("operator")
     return list(rows.order_by("operator__username")[:limit])
 
 
 def list_officers(project: Project) -> list[Operator]:
-    """List by name who may act as an officer of the project. One query."""
+    """List by name the operators who may act as officers of the project. One query."""
     rows = Operator.objects.filter(
         is_active=True,
         memberships__project=project,

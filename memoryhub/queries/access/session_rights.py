@@ -1,4 +1,4 @@
-"""Standings: what the holders of sessions may look at right now. Never writes."""
+"""Current rights of the operators who hold sessions. Never writes."""
 
 from __future__ import annotations
 
@@ -13,13 +13,13 @@ from django.db.models.functions import Cast
 
 from memoryhub.models.access.operators import Membership
 
-#: Name, data, role, project, operator; the last three are empty of a session.
+#: Name, data, role, project, operator; a session's last three are empty.
 _Row = tuple[str, str, str, str, str]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Member:
-    """An operator in a project, and the password that its sessions were made with."""
+    """An operator's role in a project, and the hash of the operator's password."""
 
     project: UUID
     role: str
@@ -27,26 +27,28 @@ class Member:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Standings:
-    #: Stored data of the sessions that have not ended, by key.
+class SessionRights:
+    #: Stored data of unexpired sessions, by session key.
     sessions: dict[str, str]
-    #: By slug of the project and operator; who may not sign in is left out.
+    #: Active operators only, by the project's slug and the operator's id.
     members: dict[tuple[str, UUID], Member]
 
 
-def list_standings(
+def get_session_rights(
     *,
     sessions: Collection[str],
     projects: Collection[str],
     operators: Collection[UUID],
     now: datetime,
-) -> Standings:
-    """Return what rights are left to these sessions and memberships.
+) -> SessionRights:
+    """Return the sessions and memberships among these that still give rights.
 
-    One query, however many.
+    One query, however many are asked for.
     """
-    rows = _alive(sessions, now).union(_members(projects, operators), all=True)
-    found = Standings(sessions={}, members={})
+    rows = _select_sessions(sessions, now).union(
+        _select_members(projects, operators), all=True
+    )
+    found = SessionRights(sessions={}, members={})
     for name, data, role, project, operator in rows:
         if not operator:
             found.sessions[name] = data
@@ -57,7 +59,9 @@ def list_standings(
     return found
 
 
-def _alive(sessions: Collection[str], now: datetime) -> QuerySet[Session, _Row]:
+def _select_sessions(
+    sessions: Collection[str], now: datetime
+) -> QuerySet[Session, _Row]:
     rows = Session.objects.filter(session_key__in=list(sessions), expire_date__gt=now)
     return rows.values_list(
         Cast("session_key", TextField()),
@@ -66,7 +70,7 @@ def _alive(sessions: Collection[str], now: datetime) -> QuerySet[Session, _Row]:
     )
 
 
-def _members(
+def _select_members(
     projects: Collection[str], operators: Collection[UUID]
 ) -> QuerySet[Membership, _Row]:
     rows = Membership.objects.filter(
@@ -78,7 +82,7 @@ def _members(
         Cast("project__slug", TextField()),
         Cast(F("operator__password"), TextField()),
         Cast("role", TextField()),
-        # Text of an id by way of its own type, which differs between the engines.
+        # Cast an id to text through CharField: ids have other types on each engine.
         Cast(Cast("project_id", CharField()), TextField()),
         Cast(Cast("operator_id", CharField()), TextField()),
     )

@@ -1,1 +1,1 @@
-"""Episodes: what happened, an exchange at a time."""
+"""Episodes: exchanges between user and assistant, one by one."""

@@ -1,6 +1,6 @@
-"""The backlog: exchanges that the model is not asked about unless an owner agrees.
+"""Backlog: exchanges that the model is not asked about unless an owner agrees.
 
-Never writes. Figures of a whole project, for whoever decides about it: not for pages
+Never writes. Counts a whole project, for the owner's decision: too costly for pages
 that are drawn often.
 """
 
@@ -19,34 +19,37 @@ from memoryhub.models.subjects import Subject
 from memoryhub.models.threads import Thread
 from memoryhub.queries.episodes import pending
 
-#: Tokens that an exchange is asked with besides its own, and of an answer, about.
+#: Tokens, estimated: of a question without its exchange, and of an answer.
 _QUESTION, _ANSWER = 300, 100
-#: Of an exchange at most: what is longer loses its middle.
+#: Most tokens of an exchange in a question: a longer exchange loses its middle.
 _LONGEST = 8_000
-#: Homes and threads that one statement is about.
+#: Threads per statement.
 _AT_ONCE: Final = 200
 
 
 class Backlog(NamedTuple):
-    """Figures of asking about it. Equal exchanges are asked once: it is less."""
+    """Estimated cost of consolidating the backlog.
+
+    An upper bound: of equal exchanges the model is asked about one.
+    """
 
     exchanges: int
-    #: Of questions and answers, about.
+    #: Estimated tokens of questions and answers.
     tokens: int
-    #: In the currency of the model's price; None where nobody set one.
+    #: In the currency of the model's price; None without a configured price.
     cost: float | None
 
 
 def get_backlog(project: Project) -> Backlog:
-    """Count the exchanges of a project that are not asked about as its settings are.
+    """Estimate the exchanges that the project's present settings leave out.
 
-    Of all people but those who are restricted, erased or nobody in particular. Three
-    queries, and the state of each home whose subject was asked about.
+    Counts active subjects: not restricted, erased or anonymous subjects. Three
+    queries, and the state of the home thread of each subject with a consolidation.
     """
     auto = project.consolidate == Project.Consolidate.AUTO
     since = project.consolidate_since
     if auto and since is None:
-        return Backlog(0, 0, _cost(0, 0))
+        return Backlog(0, 0, _compute_cost(0, 0))
     slots = Slot.objects.filter(
         thread__project=project,
         thread__home=False,
@@ -60,16 +63,16 @@ def get_backlog(project: Project) -> Backlog:
     every = begins.count()
     exchanges = every - _count_asked(project, begins)
     if exchanges <= 0:
-        return Backlog(0, 0, _cost(0, 0))
+        return Backlog(0, 0, _compute_cost(0, 0))
     spoken = slots.filter(role__in=("user", "assistant"))
     tokens = spoken.aggregate(all=Sum("tokens", default=0))["all"] * exchanges // every
     tokens = min(tokens, exchanges * _LONGEST) + exchanges * _QUESTION
     answered = exchanges * _ANSWER
-    return Backlog(exchanges, tokens + answered, _cost(tokens, answered))
+    return Backlog(exchanges, tokens + answered, _compute_cost(tokens, answered))
 
 
 def _count_asked(project: Project, begins: QuerySet[Slot]) -> int:
-    """Count those of these exchanges that the model was asked about."""
+    """Count the exchanges among `begins` that the model was asked about."""
     homes = Event.objects.filter(
         thread__project=project,
         thread__home=True,
@@ -80,8 +83,8 @@ def _count_asked(project: Project, begins: QuerySet[Slot]) -> int:
     )
     found, done = 0, list[Q]()
     for subject in subjects:
-        for thread, held in pending.held_of(subject).items():
-            done.append(Q(thread_id=thread) & ~pending.unasked(held))
+        for thread, held in pending.get_consolidated(subject).items():
+            done.append(Q(thread_id=thread) & ~pending.filter_unasked(held))
     for start in range(0, len(done), _AT_ONCE):
         batch = Q()
         for each in done[start : start + _AT_ONCE]:
@@ -90,6 +93,6 @@ def _count_asked(project: Project, begins: QuerySet[Slot]) -> int:
     return found
 
 
-def _cost(tokens_in: int, tokens_out: int) -> float | None:
+def _compute_cost(tokens_in: int, tokens_out: int) -> float | None:
     price = settings.MODEL.price if settings.MODEL else None
-    return price.cost(tokens_in, tokens_out) if price else None
+    return price.compute_cost(tokens_in, tokens_out) if price else None

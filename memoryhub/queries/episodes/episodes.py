@@ -1,7 +1,7 @@
 """Episodes: exchanges of a subject's threads, newest first. Never writes.
 
-They have no table: one begins at each message of the user that is still there, and goes
-on until the next one.
+Episodes have no table. An episode begins at each message of the user that is not
+erased, and ends before the next message of the user.
 """
 
 from __future__ import annotations
@@ -17,45 +17,50 @@ from uuid import UUID
 from django.db.models import OuterRef, Q, QuerySet, Subquery
 
 from memoryhub.kernel.threads import exchanges
-from memoryhub.kernel.threads.exchanges import ToolCall
+from memoryhub.kernel.threads.exchanges import AssistantCall
 from memoryhub.models.slots import Slot
 from memoryhub.models.subjects import Subject
 from memoryhub.models.threads import Thread
-from memoryhub.queries.lists.cursors import PART_BYTES, Batch, Listing, fitting
+from memoryhub.queries.lists.cursors import (
+    PART_BYTES,
+    ListBatch,
+    ListScope,
+    count_fitting,
+)
 from memoryhub.queries.threads import slots
-from memoryhub.queries.threads.events import rows_at
+from memoryhub.queries.threads.events import get_rows_at
 from memoryhub.queries.threads.forks import get_segments
 from memoryhub.queries.threads.slots import SlotLine
 
-#: An exchange is over once its thread was silent for so long.
+#: Silence of a thread after which its last exchange is over.
 SILENCE: Final = timedelta(minutes=10)
-#: Messages that are read of an exchange, from its begin on and again before its end.
+#: Messages that are read of an exchange, at its begin and again at its end.
 READ: Final = 32
-#: Of these nobody reads anything.
+#: Threads of these states have no episodes.
 _HIDDEN = (Thread.Status.IMPORTING, Thread.Status.ERASED)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Episode:
-    """An exchange: what the user said, and what followed."""
+class EpisodeView:
+    """An exchange: a message of the user, and the messages that follow."""
 
-    #: It was read in; with its subject.
+    #: The thread that the episode was read in, with its subject.
     thread: Thread
     input: SlotLine
-    #: The last that the assistant said in words; None until it does.
+    #: The assistant's last message with words; None without one.
     output: SlotLine | None
-    #: What the user and the assistant said, as far as it was read, in its order.
+    #: Messages of the user and the assistant that were read, in order.
     lines: tuple[SlotLine, ...]
-    #: In their order, those in what was not read left out.
-    tool_calls: tuple[tuple[SlotLine, ToolCall], ...]
-    #: Of the slot after its last one.
+    #: Tool calls of the messages that were read, in order.
+    tool_calls: tuple[tuple[SlotLine, AssistantCall], ...]
+    #: Index of the slot after the last slot.
     end: int
     ended_at: datetime
     over: bool
 
     @property
     def occurred_at(self) -> datetime:
-        """Give the agent's time, if it said one."""
+        """Return the time that the agent gave, else the time of recording."""
         return self.input.agent_at or self.input.at
 
     @property
@@ -64,36 +69,36 @@ class Episode:
 
     @property
     def cut(self) -> bool:
-        """Tell whether not all of its messages were read."""
+        """Tell whether some messages of the episode were not read."""
         return self.messages > 2 * READ
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class EpisodeFilter:
-    """Which episodes: of one thread of the subject, recorded from <= at < to."""
+    """Filter of episodes by thread and by time of recording, begin <= at < end."""
 
-    #: With its subject.
+    #: A thread of the subject, with the subject; None for all threads.
     thread: Thread | None = None
     begin: datetime | None = None
     end: datetime | None = None
 
-    def plain(self) -> list[Any]:
+    def to_json(self) -> list[Any]:
         return [self.thread and self.thread.id, self.begin, self.end]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class _Span:
-    """Where an episode lies: [begin, end) of the thread that it is read in."""
+class _EpisodeSpan:
+    """Slot indexes [begin, end) of an episode in the thread that it is read in."""
 
     thread: Thread
     begin: int
     end: int
-    #: By an exchange that follows.
+    #: Whether another exchange follows.
     ended: bool
 
     @property
     def parts(self) -> Iterator[tuple[UUID, int, int]]:
-        """Yield the threads whose slots these are, from which index to which."""
+        """Yield each thread that stores slots of the episode: (thread, first, end)."""
         for part in get_segments(self.thread):
             first, end = max(self.begin, part.first), min(self.end, part.end)
             if first < end:
@@ -101,15 +106,15 @@ class _Span:
 
     @property
     def where(self) -> Q:
-        """Give the condition of the slots that are read of it."""
+        """Return the condition of the slots to read of the episode."""
         near = Q(index__lt=self.begin + READ) | Q(index__gte=self.end - READ)
         found = Q()
         for home, first, end in self.parts:
             found |= Q(thread_id=home, index__gte=first, index__lt=end) & near
         return found
 
-    def take(self, homes: Mapping[UUID, Sequence[Slot]]) -> Iterator[Slot]:
-        """Yield its own of slots, which are in the order of their indexes by thread."""
+    def iter_own_slots(self, homes: Mapping[UUID, Sequence[Slot]]) -> Iterator[Slot]:
+        """Yield the slots of the episode out of `homes`: rows by thread, by index."""
         index = attrgetter("index")
         for home, first, end in self.parts:
             rows = homes.get(home, ())
@@ -124,36 +129,42 @@ def list_episodes(
     now: datetime,
     after: str | None = None,
     limit: int = 50,
-) -> Batch[Episode]:
+) -> ListBatch[EpisodeView]:
     """List episodes of a subject, newest first, in batches of about 4 MiB at most.
 
-    In a thread that was forked those stand too that it inherited. `subject` comes with
-    its project. Three queries. Raises BadCursorError.
+    Episodes of a forked thread include the inherited ones. `subject` comes with its
+    project. Three queries. Raises BadCursorError.
     """
     where = where or EpisodeFilter()
-    listing = Listing(
+    listing = ListScope(
         name="episodes",
         project=subject.project_id,
-        filters=[subject.id, *where.plain()],
+        filters=[subject.id, *where.to_json()],
     )
-    rows = _matching(subject, where)
+    rows = _select_matching_begins(subject, where)
     if after is not None:
-        rows = rows.filter(_behind(listing.open(after), by_index=bool(where.thread)))
+        rows = rows.filter(
+            _filter_after_cursor(listing.open(after), by_index=bool(where.thread))
+        )
     found = list(rows[: limit + 1])
-    spans = [_span(row, where.thread, subject) for row in found[:limit]]
-    made, sizes = _read(spans, now=now)
-    size = fitting(sizes, max_bytes=PART_BYTES)
+    spans = [_build_span(row, where.thread, subject) for row in found[:limit]]
+    made, sizes = _read_episodes(spans, now=now)
+    size = count_fitting(sizes, max_bytes=PART_BYTES)
     rest, last = size < len(found), found[size - 1] if size else None
     place = last and [last.at.isoformat(), str(last.thread_id), last.index]
-    return Batch(
+    return ListBatch(
         items=tuple(each for each in made[:size] if each),
         next=listing.seal(place) if rest and place else None,
     )
 
 
-def _matching(subject: Subject, where: EpisodeFilter) -> QuerySet[Slot]:
-    """The messages that begin such episodes, the newest first."""
-    rows = _of_thread(where.thread) if where.thread else _of_subject(subject)
+def _select_matching_begins(subject: Subject, where: EpisodeFilter) -> QuerySet[Slot]:
+    """Select the messages that begin matching episodes, newest first."""
+    rows = (
+        _select_thread_begins(where.thread)
+        if where.thread
+        else _select_subject_begins(subject)
+    )
     if where.begin is not None:
         rows = rows.filter(at__gte=where.begin)
     if where.end is not None:
@@ -161,8 +172,8 @@ def _matching(subject: Subject, where: EpisodeFilter) -> QuerySet[Slot]:
     return rows
 
 
-def _begins(until: QuerySet[Slot]) -> QuerySet[Slot]:
-    """Slots that begin an episode, with the index of the next one in `until`."""
+def _select_begins(until: QuerySet[Slot]) -> QuerySet[Slot]:
+    """Select slots that begin an episode; `until` is the index of the next begin."""
     following = until.filter(role="user", index__gt=OuterRef("index"))
     rows = Slot.objects.filter(role="user", erased=False)
     return rows.annotate(
@@ -170,36 +181,36 @@ def _begins(until: QuerySet[Slot]) -> QuerySet[Slot]:
     )
 
 
-def _of_subject(subject: Subject) -> QuerySet[Slot]:
-    rows = _begins(Slot.objects.filter(thread=OuterRef("thread")))
+def _select_subject_begins(subject: Subject) -> QuerySet[Slot]:
+    rows = _select_begins(Slot.objects.filter(thread=OuterRef("thread")))
     rows = rows.filter(subject=subject).exclude(thread__status__in=_HIDDEN)
     rows = rows.select_related("thread")
     return rows.order_by("-at", "-thread_id", "-index")
 
 
-def _of_thread(thread: Thread) -> QuerySet[Slot]:
+def _select_thread_begins(thread: Thread) -> QuerySet[Slot]:
     own = Q()
     for part in get_segments(thread):
         own |= Q(thread_id=part.thread, index__gte=part.first, index__lt=part.end)
-    return _begins(Slot.objects.filter(own)).filter(own).order_by("-index")
+    return _select_begins(Slot.objects.filter(own)).filter(own).order_by("-index")
 
 
-def _behind(position: Sequence[Any], *, by_index: bool) -> Q:
+def _filter_after_cursor(position: Sequence[Any], *, by_index: bool) -> Q:
     at, thread, index = position
     if by_index:
         return Q(index__lt=index)
     moment, home = datetime.fromisoformat(at), UUID(thread)
     same = Q(at=moment) & (Q(thread_id__lt=home) | Q(thread_id=home, index__lt=index))
-    # The first bound is what the index goes by.
+    # The database index uses the first bound.
     return Q(at__lte=moment) & (Q(at__lt=moment) | same)
 
 
-def _span(row: Slot, thread: Thread | None, subject: Subject) -> _Span:
+def _build_span(row: Slot, thread: Thread | None, subject: Subject) -> _EpisodeSpan:
     read_in = thread or row.thread
     read_in.subject = subject
     until = row.until  # type: ignore[attr-defined]  # annotated
     end = read_in.slot_count if until is None else until
-    return _Span(
+    return _EpisodeSpan(
         thread=read_in,
         begin=row.index,
         end=max(end, row.index + 1),
@@ -207,45 +218,45 @@ def _span(row: Slot, thread: Thread | None, subject: Subject) -> _Span:
     )
 
 
-def _read(
-    spans: Sequence[_Span], *, now: datetime
-) -> tuple[list[Episode | None], list[int]]:
-    """The episodes, and how many bytes were read of each. Two queries.
+def _read_episodes(
+    spans: Sequence[_EpisodeSpan], *, now: datetime
+) -> tuple[list[EpisodeView | None], list[int]]:
+    """Read the episodes of spans, and the bytes read of each. Two queries.
 
-    None for one that was purged meanwhile.
+    None for an episode that was purged meanwhile.
     """
     where = Q()
     for span in spans:
         where |= span.where
     rows = [*Slot.objects.filter(where).order_by("index")] if spans else []
     spoken = [row for row in rows if row.role in ("user", "assistant")]
-    events = rows_at([(row.thread_id, row.seq) for row in spoken], content=True)
+    events = get_rows_at([(row.thread_id, row.seq) for row in spoken], content=True)
     homes: dict[UUID, list[Slot]] = {}
     for row in rows:
         homes.setdefault(row.thread_id, []).append(row)
-    made, sizes = list[Episode | None](), list[int]()
+    made, sizes = list[EpisodeView | None](), list[int]()
     for span in spans:
-        own = [*span.take(homes)]
+        own = [*span.iter_own_slots(homes)]
         lines = [
-            slots.line_of(span.thread, row, stored, content=True)
+            slots.build_line(span.thread, row, stored, content=True)
             for row in own
             if (stored := events.get((row.thread_id, row.seq)))
         ]
         there = bool(lines) and lines[0].index == span.begin
-        made.append(_episode(span, lines, own[-1].at, now=now) if there else None)
+        made.append(_build_episode(span, lines, own[-1].at, now=now) if there else None)
         sizes.append(sum(line.bytes for line in lines))
     return made, sizes
 
 
-def _episode(
-    span: _Span, lines: Sequence[SlotLine], ended_at: datetime, *, now: datetime
-) -> Episode:
-    """The first of the lines is the user's, the others are the assistant's."""
+def _build_episode(
+    span: _EpisodeSpan, lines: Sequence[SlotLine], ended_at: datetime, *, now: datetime
+) -> EpisodeView:
+    """Build an episode: its first line is the user's, the others the assistant's."""
     spoken = [
-        line for line in lines[1:] if line.erased or exchanges.speaks(line.content)
+        line for line in lines[1:] if line.erased or exchanges.has_words(line.content)
     ]
     silent = now - ended_at >= SILENCE
-    return Episode(
+    return EpisodeView(
         thread=span.thread,
         input=lines[0],
         output=spoken[-1] if spoken else None,
@@ -253,7 +264,7 @@ def _episode(
         tool_calls=tuple(
             (line, call)
             for line in lines[1:]
-            for call in exchanges.tool_calls(line.content)
+            for call in exchanges.list_tool_calls(line.content)
         ),
         end=span.end,
         ended_at=ended_at,
@@ -263,29 +274,34 @@ def _episode(
 
 def list_own(
     thread: Thread, where: Q, *, now: datetime, limit: int = 1
-) -> list[Episode]:
-    """List the thread's own episodes that begin at such slots, newest first.
+) -> list[EpisodeView]:
+    """List the thread's own episodes that begin at slots of `where`, newest first.
 
-    What a fork inherited is its ancestor's. `thread` comes with its subject. Three
+    Leaves out episodes that a fork inherited. `thread` comes with its subject. Three
     queries.
     """
-    rows = _begins(Slot.objects.filter(thread=thread)).filter(where, thread=thread)
+    rows = _select_begins(Slot.objects.filter(thread=thread)).filter(
+        where, thread=thread
+    )
     spans = [
-        _span(row, thread, thread.subject) for row in rows.order_by("-index")[:limit]
+        _build_span(row, thread, thread.subject)
+        for row in rows.order_by("-index")[:limit]
     ]
-    made, _ = _read(spans, now=now)
+    made, _ = _read_episodes(spans, now=now)
     return [each for each in made if each]
 
 
-def list_alike(episode: Episode, *, now: datetime, limit: int) -> list[Episode]:
-    """List others of its subject whose first message is as long, newest first.
+def list_alike(episode: EpisodeView, *, now: datetime, limit: int) -> list[EpisodeView]:
+    """List the subject's other episodes whose first message is as long, newest first.
 
-    Three queries, of which one reads along all of the subject's episodes.
+    Three queries; one of the three scans all of the subject's episodes.
     """
     begin = episode.input
-    rows = _of_subject(episode.thread.subject)
+    rows = _select_subject_begins(episode.thread.subject)
     rows = rows.filter(bytes=begin.bytes, tokens=begin.tokens)
     rows = rows.exclude(thread_id=begin.home, index=begin.index)
     subject = episode.thread.subject
-    made, _ = _read([_span(row, None, subject) for row in rows[:limit]], now=now)
+    made, _ = _read_episodes(
+        [_build_span(row, None, subject) for row in rows[:limit]], now=now
+    )
     return [each for each in made if each]

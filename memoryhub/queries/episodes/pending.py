@@ -1,4 +1,4 @@
-"""Pending exchanges: what the language model was not asked yet. Never writes."""
+"""Pending exchanges, which the model has not consolidated yet. Never writes."""
 
 from __future__ import annotations
 
@@ -11,86 +11,91 @@ from uuid import UUID
 
 from django.db.models import Count, Max, Q
 
-from memoryhub.kernel.state.knowledge import Consolidated
+from memoryhub.kernel.state.knowledge import ConsolidationState
 from memoryhub.models.derivations import Derivation
 from memoryhub.models.projects import Project
 from memoryhub.models.slots import Slot
 from memoryhub.models.subjects import Subject
 from memoryhub.models.threads import Thread
-from memoryhub.queries.episodes.episodes import SILENCE, Episode
-from memoryhub.queries.knowledge.facts import AssertionLine, assertion_lines
+from memoryhub.queries.episodes.episodes import SILENCE, EpisodeView
+from memoryhub.queries.knowledge.facts import AssertionLine, iter_assertion_lines
 from memoryhub.queries.knowledge.homes import find_home
-from memoryhub.queries.knowledge.timelines import timelines_of
+from memoryhub.queries.knowledge.timelines import map_timelines
 from memoryhub.queries.replay import states
 
-State = Literal["pending", "consolidated", "failed", "given_up"]
+ExchangeState = Literal["pending", "consolidated", "failed", "given_up"]
 _HIDDEN = (Thread.Status.IMPORTING, Thread.Status.ERASED)
-#: Threads that one statement counts, or looks through.
+#: Threads per statement.
 _AT_ONCE = 200
-_NOBODY = Consolidated()
+_NEVER_ASKED = ConsolidationState()
 
 
-class Pending(NamedTuple):
-    """Exchanges of a subject that nothing was learnt of, in numbers."""
+class PendingCounts(NamedTuple):
+    """Numbers of a subject's exchanges that are not consolidated."""
 
-    #: Nobody has asked the model yet.
+    #: The model was not asked yet.
     waiting: int
-    #: It is asked again; or no more.
+    #: The model failed: it will be asked again (`failed`), or never (`given_up`).
     failed: int
     given_up: int
 
 
-def unasked(held: Consolidated) -> Q:
-    """Give the condition of a thread's slots whose exchanges nobody was asked about."""
+def filter_unasked(held: ConsolidationState) -> Q:
+    """Return the condition of a thread's slots whose exchanges were not asked about."""
     found = Q(index__gte=held.to)
     for first, end in held.skipped:
         found |= Q(index__gte=first, index__lt=end)
     return found
 
 
-def wanted_of(project: Project) -> Q:
-    """Give the condition of the slots whose exchanges a project wants to be asked."""
+def filter_wanted(project: Project) -> Q:
+    """Return the condition of the slots whose exchanges the project consolidates."""
     since = project.consolidate_since
     return Q() if since is None else Q(at__gte=since)
 
 
-def held_of(subject: Subject) -> Mapping[str, Consolidated]:
-    """Return how far each thread of a subject is, by id. At most three queries."""
+def get_consolidated(subject: Subject) -> Mapping[str, ConsolidationState]:
+    """Return how far each thread of a subject is consolidated, by the thread's id.
+
+    At most three queries.
+    """
     home = find_home(subject)
-    return {} if home is None else states.state_of(home).knowledge.consolidated
+    return {} if home is None else states.load_state(home).knowledge.consolidated
 
 
-def count(subject: Subject) -> Pending:
+def count(subject: Subject) -> PendingCounts:
     """Count a subject's exchanges that are pending. One query for 200 threads."""
-    held = held_of(subject)
+    held = get_consolidated(subject)
     rows = Slot.objects.filter(subject=subject, role="user", erased=False)
     rows = rows.exclude(thread__status__in=_HIDDEN)
     waiting = rows.count()
-    for batch in _batches([*held.items()]):
+    for batch in _iter_batches([*held.items()]):
         done = Q()
         for thread, each in batch:
-            done |= Q(thread_id=UUID(thread)) & ~unasked(each)
+            done |= Q(thread_id=UUID(thread)) & ~filter_unasked(each)
         waiting -= rows.filter(done).count()
     failed = [each for of in held.values() for each in of.failed]
     given_up = sum(each.retry_at is None for each in failed)
-    return Pending(waiting, len(failed) - given_up, given_up)
+    return PendingCounts(waiting, len(failed) - given_up, given_up)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Outcome:
-    """What became of an exchange."""
+class EpisodeOutcome:
+    """Result of consolidating an exchange."""
 
-    state: State
-    #: Assertions that name one of its messages as their source, oldest first.
+    state: ExchangeState
+    #: Assertions whose source is a message of the exchange, oldest first.
     facts: tuple[AssertionLine, ...] = ()
 
 
-def list_outcomes(subject: Subject, found: Sequence[Episode]) -> list[Outcome]:
-    """Return what became of each of these exchanges of a subject. Ten queries."""
+def list_outcomes(
+    subject: Subject, found: Sequence[EpisodeView]
+) -> list[EpisodeOutcome]:
+    """Return the outcome of each of these episodes of a subject. Ten queries."""
     home = find_home(subject)
     if home is None or not found:
-        return [Outcome(state="pending") for _ in found]
-    held = states.state_of(home).knowledge.consolidated
+        return [EpisodeOutcome(state="pending") for _ in found]
+    held = states.load_state(home).knowledge.consolidated
     spans = [(each.input.home, each.input.seq, each.lines[-1].seq) for each in found]
     inside = Q()
     for thread, first, last in spans:
@@ -98,13 +103,15 @@ def list_outcomes(subject: Subject, found: Sequence[Episode]) -> list[Outcome]:
     rows = Derivation.objects.filter(inside, derived_thread=home.id)
     learnt = [*rows.values_list("thread_id", "source_seq", "derived_seq")]
     seqs = [seq for *_, seq in learnt]
-    timelines = timelines_of(home, seqs)
-    claims = [(at, at.claim(seq)) for seq, at in timelines.items()]
+    timelines = map_timelines(home, seqs)
+    claims = [(at, at.find_assertion(seq)) for seq, at in timelines.items()]
     there = [(at, claim) for at, claim in claims if claim is not None]
-    lines = {each.seq: each for each in assertion_lines(home, there)}
+    lines = {each.seq: each for each in iter_assertion_lines(home, there)}
     return [
-        Outcome(
-            state=state_of(held.get(str(thread), _NOBODY), episode.input.index),
+        EpisodeOutcome(
+            state=compute_state(
+                held.get(str(thread), _NEVER_ASKED), episode.input.index
+            ),
             facts=tuple(
                 lines[seq]
                 for at, source, seq in sorted(learnt, key=itemgetter(2))
@@ -115,33 +122,35 @@ def list_outcomes(subject: Subject, found: Sequence[Episode]) -> list[Outcome]:
     ]
 
 
-def state_of(held: Consolidated, begin: int) -> State:
-    """Return what became of an exchange of a thread that is so far."""
-    failed = held.find(begin)
+def compute_state(held: ConsolidationState, begin: int) -> ExchangeState:
+    """Return the state of the exchange that begins at slot `begin` of a thread."""
+    failed = held.find_failed(begin)
     if failed is not None:
         return "given_up" if failed.retry_at is None else "failed"
-    return "consolidated" if held.was_asked(begin) else "pending"
+    return "consolidated" if held.has_asked(begin) else "pending"
 
 
-class Wanted(NamedTuple):
-    """A project that has it done, of what was said from then on; None: of all."""
+class ConsolidatingProject(NamedTuple):
+    """A project that consolidates automatically exchanges since `since`; None: all."""
 
     project: UUID
     since: datetime | None
 
 
-def wanted() -> frozenset[Wanted]:
-    """Return the projects that have it done. One query."""
+def list_consolidating_projects() -> frozenset[ConsolidatingProject]:
+    """List the active projects that consolidate automatically. One query."""
     rows = Project.objects.filter(
         consolidate=Project.Consolidate.AUTO, state=Project.State.ACTIVE
     )
-    return frozenset(map(Wanted._make, rows.values_list("id", "consolidate_since")))
+    return frozenset(
+        map(ConsolidatingProject._make, rows.values_list("id", "consolidate_since"))
+    )
 
 
-def is_wanted(thread: Thread) -> bool:
-    """Return whether anything of a thread may be asked, as `iter_threads` has it.
+def can_consolidate(thread: Thread) -> bool:
+    """Tell whether a thread's exchanges may be consolidated, by project and status.
 
-    It comes with its project and its subject.
+    `thread` comes with its project and its subject.
     """
     project, subject = thread.project, thread.subject
     return (
@@ -152,25 +161,26 @@ def is_wanted(thread: Thread) -> bool:
     )
 
 
-class Due(NamedTuple):
-    """A thread that has an exchange to be asked, or will have one by then."""
+class DueThread(NamedTuple):
+    """A thread with an exchange to consolidate now, or from the instant `at` on."""
 
     thread: UUID
     project: UUID
-    #: None: by now.
+    #: None: the exchange is due now.
     at: datetime | None
-    #: When the newest of its exchanges began that are wanted.
+    #: When the newest exchange to consolidate began.
     newest: datetime
 
 
-def iter_threads(
+def iter_due_threads(
     *, since: datetime | None, also: Collection[UUID] = ()
-) -> Iterator[Due]:
-    """Yield threads that have, or will have, an exchange to be asked.
+) -> Iterator[DueThread]:
+    """Yield threads that have, or will have, an exchange to consolidate.
 
-    In projects that have it done, of people who are neither restricted nor being
-    erased; those that moved `since`, or whose home did, or all, and `also` these. Three
-    queries for 200 threads, and the state of each home that is not at hand.
+    In projects that consolidate automatically, of subjects who are neither restricted
+    nor being erased. With `since`: threads that moved since, threads whose home moved
+    since, and `also`. Three queries for 200 threads, and the state of each uncached
+    home.
     """
     rows = Thread.objects.filter(
         project__consolidate=Project.Consolidate.AUTO,
@@ -182,7 +192,7 @@ def iter_threads(
     ).select_related("subject", "project")
     moved = Q()
     if since is not None:
-        # An operator has a failed one asked again, which moves the home alone.
+        # An operator who retries a failed exchange moves the home thread alone.
         homes = Thread.objects.filter(home=True, listed_at__gte=since)
         moved = Q(listed_at__gte=since) | Q(subject__in=homes.values("subject"))
         moved |= Q(id__in=[*also])
@@ -192,23 +202,24 @@ def iter_threads(
         batch = [*later[:_AT_ONCE]]
         if not batch:
             return
-        yield from _with_any(batch)
+        yield from _iter_due(batch)
         after = batch[-1].id
 
 
-def _with_any(batch: Sequence[Thread]) -> Iterator[Due]:
-    homes: dict[UUID, Mapping[str, Consolidated]] = {}
+def _iter_due(batch: Sequence[Thread]) -> Iterator[DueThread]:
+    homes: dict[UUID, Mapping[str, ConsolidationState]] = {}
     for each in batch:
         if each.subject_id not in homes:
-            homes[each.subject_id] = held_of(each.subject)
+            homes[each.subject_id] = get_consolidated(each.subject)
     held = {
-        each.id: homes[each.subject_id].get(str(each.id), _NOBODY) for each in batch
+        each.id: homes[each.subject_id].get(str(each.id), _NEVER_ASKED)
+        for each in batch
     }
     wanted = Q()
     for each in batch:
         done = held[each.id]
         again = Q(index__in=[one.begin for one in done.failed if one.retry_at])
-        own = (unasked(done) & wanted_of(each.project)) | again
+        own = (filter_unasked(done) & filter_wanted(each.project)) | again
         wanted |= Q(thread=each.id) & own
     rows = Slot.objects.filter(wanted, role="user", erased=False).values_list("thread")
     counted = rows.annotate(Max("index"), Count("index"), Max("at"))
@@ -220,15 +231,15 @@ def _with_any(batch: Sequence[Thread]) -> Iterator[Due]:
         done, closed = held[thread.id], thread.status != Thread.Status.OPEN
         due = any(each.retry_at for each in done.failed)
         if due or number > 1 or closed or last < done.to:
-            yield Due(thread.id, thread.project_id, None, newest)
+            yield DueThread(thread.id, thread.project_id, None, newest)
         else:
-            # The last one is over when nobody goes on with it.
+            # The last exchange is over once the thread stays silent.
             over = thread.last_event_at + SILENCE
-            yield Due(thread.id, thread.project_id, over, newest)
+            yield DueThread(thread.id, thread.project_id, over, newest)
 
 
-def _batches(
-    found: Sequence[tuple[str, Consolidated]],
-) -> Iterator[Sequence[tuple[str, Consolidated]]]:
+def _iter_batches(
+    found: Sequence[tuple[str, ConsolidationState]],
+) -> Iterator[Sequence[tuple[str, ConsolidationState]]]:
     for start in range(0, len(found), _AT_ONCE):
         yield found[start : start + _AT_ONCE]

@@ -1,1 +1,1 @@
-"""Files of an export, and imports."""
+"""Files of an export, and lists of imports."""

@@ -1,7 +1,7 @@
-"""Cuts: up to where each thread of a subject goes into a bundle. Never writes.
+"""Cuts: the last event of each thread that goes into a subject's bundle. Never writes.
 
-Events never change, so whatever is read up to a cut, however much later, is of one
-moment; no transaction has to stay open for it.
+Events never change, so all reads up to a cut show one moment, however late they come.
+No transaction has to stay open.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ GONE = (Subject.State.ERASING, Subject.State.ERASED)
 
 
 class ThreadCut(NamedTuple):
-    """A thread as far as it is in a bundle."""
+    """A thread up to its last event in a bundle."""
 
     id: UUID
     name: str
@@ -33,13 +33,13 @@ class ThreadCut(NamedTuple):
     parent: UUID | None
     parent_seq: int | None
     created_at: datetime
-    #: Of its names, which are blanked in the bundle; None where they stand.
+    #: Salt that blanks the thread's names in the bundle; None leaves the names.
     blank: bytes | None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Cut:
-    """What a bundle is made of."""
+class BundleCut:
+    """Threads of a subject that a bundle holds, each up to its last event."""
 
     subject: Subject
     instance: UUID
@@ -52,40 +52,40 @@ class Cut:
         return sum(part.head_seq for part in self.parts)
 
 
-def take(subject: Subject) -> Cut:
-    """Take the cut: all threads of the subject, as of one statement. Three queries.
+def take(subject: Subject) -> BundleCut:
+    """Take the cut: all threads of the subject, read by one statement. Three queries.
 
     Raises SubjectErasedError.
     """
-    # Before the threads: what is erased of them after this moves the epoch on.
+    # Read the subject before its threads: a later erasure moves its epoch on.
     row = Subject.objects.get(id=subject.id)
     if row.state in GONE:
         raise SubjectErasedError
-    parts = {part.id: part for part in _parts(row)}
+    parts = {part.id: part for part in _iter_parts(row)}
     parents = {part.id: part.parent for part in parts.values()}
     erased = {part.id for part in parts.values() if part.status == "erased"}
-    nameless = erased - _ancestors(parents, parents.keys() - erased)
+    nameless = erased - _find_ancestors(parents, parents.keys() - erased)
     for thread in erased:
-        name = _blanked(row.project_id, parts[thread].name)
+        name = _blank_name(row.project_id, parts[thread].name)
         parts[thread] = parts[thread]._replace(name=name)
     for thread in parts.keys() - nameless:
         parts[thread] = parts[thread]._replace(blank=None)
-    return Cut(
+    return BundleCut(
         subject=row,
         instance=Instance.objects.values_list("id", flat=True).get(),
         taken_at=clock.now(),
-        parts=tuple(sorted(parts.values(), key=_Ages(parents).place)),
+        parts=tuple(sorted(parts.values(), key=_ThreadOrder(parents).build_sort_key)),
     )
 
 
-def moved_on(cut: ThreadCut) -> ThreadCut:
-    """Return the thread as it is by now. One query."""
+def refresh_cut(cut: ThreadCut) -> ThreadCut:
+    """Return the thread's cut moved to its present head. One query."""
     rows = Thread.objects.filter(id=cut.id)
     seq, digest, status = rows.values_list("head_seq", "head_hash", "status").get()
     return cut._replace(head_seq=seq, head_hash=bytes(digest), status=status)
 
 
-def _parts(subject: Subject) -> Iterator[ThreadCut]:
+def _iter_parts(subject: Subject) -> Iterator[ThreadCut]:
     rows = Thread.objects.filter(project=subject.project_id, subject=subject.id)
     columns = rows.exclude(status=Thread.Status.IMPORTING).values_list(
         *("id", "name", "status", "head_seq", "head_hash"),
@@ -95,10 +95,10 @@ def _parts(subject: Subject) -> Iterator[ThreadCut]:
         yield ThreadCut(*row)._replace(blank=bytes(row[-1]))
 
 
-def _ancestors(
+def _find_ancestors(
     parents: dict[UUID, UUID | None], threads: Collection[UUID]
 ) -> set[UUID]:
-    """Of these threads; what they fold through keeps its names."""
+    """Find all ancestors of these threads, whose names forks need to fold."""
     found: set[UUID] = set()
     for thread in threads:
         parent = parents[thread]
@@ -108,20 +108,22 @@ def _ancestors(
     return found
 
 
-def _blanked(project: UUID, name: str) -> str:
-    """As the row will be named, once the eraser has come to it."""
+def _blank_name(project: UUID, name: str) -> str:
+    """Return the name that the eraser gives to an erased thread's row."""
     if name.startswith("~"):
         return name
-    return "~" + blind_index.thread_name(keys.project_key(project), name).hex()
+    return (
+        "~" + blind_index.digest_thread_name(keys.get_project_key(project), name).hex()
+    )
 
 
-class _Ages:
-    """The order of threads, by nothing that another instance would give otherwise."""
+class _ThreadOrder:
+    """Order of threads: by depth, age and name, which are equal on every instance."""
 
     def __init__(self, parents: dict[UUID, UUID | None]) -> None:
         self._parents = parents
 
-    def place(self, part: ThreadCut) -> tuple[int, datetime, str]:
+    def build_sort_key(self, part: ThreadCut) -> tuple[int, datetime, str]:
         depth, parent = 0, part.parent
         while parent is not None:
             depth, parent = depth + 1, self._parents.get(parent)

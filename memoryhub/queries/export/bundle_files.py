@@ -1,4 +1,4 @@
-"""The ZIP of a bundle, made file by file while it is sent. Nothing is kept of it."""
+"""The ZIP of a bundle, built file by file while it is sent, and never stored."""
 
 from __future__ import annotations
 
@@ -7,28 +7,28 @@ from collections.abc import Callable, Iterable, Iterator
 from typing import Any, Final, NamedTuple
 from zipfile import ZIP_DEFLATED, ZipFile, ZipInfo
 
-from memoryhub.kernel.formats.bundles import File
+from memoryhub.kernel.formats.bundles import BundleFile
 from memoryhub.queries.lists.cursors import PART_BYTES
 from memoryhub.queries.replay import exact_json
 
-#: Lines that are sent at once, at most.
+#: Most lines of a chunk.
 LINES: Final = 1_000
 #: Level 1: half as much again on the wire, for a third of the time.
 _LEVEL = 1
-#: The oldest time that a ZIP can tell; bundles of the same memory are the same.
+#: The oldest time that a ZIP can hold: equal memory gives equal bundles.
 _ALWAYS = (1980, 1, 1, 0, 0, 0)
 _PRIVATE = 0o600 << 16
 
 
 class Chunk(NamedTuple):
-    """Some of a file, and how many records that is."""
+    """A part of a file, and the number of records in the part."""
 
     data: bytes
     records: int = 1
 
 
-def chunks(lines: Iterable[bytes]) -> Iterator[Chunk]:
-    """Put lines together in chunks of modest size, whatever agents have sent."""
+def join_lines(lines: Iterable[bytes]) -> Iterator[Chunk]:
+    """Join lines into chunks of at most LINES lines, cut at PART_BYTES."""
     held: list[bytes] = []
     size = 0
     for line in lines:
@@ -41,13 +41,13 @@ def chunks(lines: Iterable[bytes]) -> Iterator[Chunk]:
         yield Chunk(b"".join(held), len(held))
 
 
-def record_chunks(records: Iterable[Any]) -> Iterator[Chunk]:
-    """Write a line for each record."""
-    return chunks(exact_json.dumps(record) + b"\n" for record in records)
+def render_records(records: Iterable[Any]) -> Iterator[Chunk]:
+    """Yield chunks with one JSON line for each record."""
+    return join_lines(exact_json.dump_json(record) + b"\n" for record in records)
 
 
-class _Outlet:
-    """What `zipfile` writes to: no file, so that it seeks nowhere."""
+class _ZipSink:
+    """Output of `zipfile`: a buffer that is no file, so that `zipfile` never seeks."""
 
     def __init__(self) -> None:
         self._parts: list[bytes] = []
@@ -57,31 +57,31 @@ class _Outlet:
         return len(data)
 
     def flush(self) -> None:
-        """Do nothing: nothing is held back."""
+        """Do nothing: writes are not buffered elsewhere."""
 
     def close(self) -> None:
-        """Do nothing: nothing is open."""
+        """Do nothing: the buffer needs no closing."""
 
-    def taken(self) -> bytes:
-        """Return what was written since the last time."""
+    def take_bytes(self) -> bytes:
+        """Return the bytes written since the last call."""
         parts, self._parts = self._parts, []
         return b"".join(parts)
 
 
-class Archive:
-    """A ZIP in the making. It opens only once `end` was sent, its last part."""
+class ZipArchive:
+    """A ZIP that is sent while it is built; readable once the part of `end` is sent."""
 
     def __init__(self, admit: Callable[[], None]) -> None:
-        #: Asked before each part goes out; raises when none may any more.
+        #: Called before each part is sent; raises to end the stream.
         self._admit = admit
-        self._outlet = _Outlet()
+        self._outlet = _ZipSink()
         self._zip = ZipFile(self._outlet, "w", ZIP_DEFLATED, compresslevel=_LEVEL)
-        self.files: list[File] = []
+        self.files: list[BundleFile] = []
 
     def add(
         self, path: str, chunks: Iterable[Chunk], *, schema: str | None = None
     ) -> Iterator[bytes]:
-        """Yield a file, chunk by chunk as it is made."""
+        """Add a file, and yield the ZIP's bytes chunk by chunk."""
         info = ZipInfo(path, date_time=_ALWAYS)
         info.compress_type, info.external_attr = ZIP_DEFLATED, _PRIVATE
         digest, size, records = hashlib.sha256(), 0, 0
@@ -91,9 +91,9 @@ class Archive:
                 digest.update(chunk.data)
                 size += len(chunk.data)
                 records += chunk.records
-                yield self._sent()
+                yield self._take_admitted()
         self.files.append(
-            File(
+            BundleFile(
                 path=path,
                 records=records,
                 bytes=size,
@@ -101,18 +101,18 @@ class Archive:
                 schema=schema,
             )
         )
-        yield self._sent()
+        yield self._take_admitted()
 
     def end(self) -> bytes:
-        """Return the directory, without which no part of the archive opens."""
+        """Return the ZIP's directory, without which no part of the archive opens."""
         self._zip.close()
-        return self._sent()
+        return self._take_admitted()
 
     def drop(self) -> None:
-        """Send no more; what is left of it goes nowhere."""
+        """Close the ZIP and discard its unsent bytes."""
         self._zip.close()
-        self._outlet.taken()
+        self._outlet.take_bytes()
 
-    def _sent(self) -> bytes:
+    def _take_admitted(self) -> bytes:
         self._admit()
-        return self._outlet.taken()
+        return self._outlet.take_bytes()

@@ -1,7 +1,7 @@
-"""The timeline of a bundle: pages for people, which open in a browser by themselves.
+"""The timeline of a bundle: HTML pages for people, readable without a server.
 
-No scripts, nothing from elsewhere; all that anybody has ever sent is escaped. A page
-has 2,000 events; the index, which comes last, says what is in which.
+No scripts, and no resources from elsewhere; all content is escaped. A page has 2,000
+events. The index, written last, lists the pages.
 """
 
 from __future__ import annotations
@@ -16,18 +16,18 @@ from typing import Any, Final
 
 import orjson
 
-from memoryhub.journal.log.event_lines import EventLine
+from memoryhub.journal.log.event_lines import BundleLine
 from memoryhub.kernel.registry import TYPES
 from memoryhub.kernel.text import strict_json
 from memoryhub.queries.export import bundle_events
-from memoryhub.queries.export.bundle_cuts import Cut, ThreadCut
-from memoryhub.queries.export.bundle_files import Archive, Chunk
+from memoryhub.queries.export.bundle_cuts import BundleCut, ThreadCut
+from memoryhub.queries.export.bundle_files import Chunk, ZipArchive
 from memoryhub.queries.replay import exact_json
 
 INDEX: Final = "timeline.html"
 STYLE: Final = "timeline/style.css"
 EVENTS_A_PAGE: Final = 2_000
-#: Characters of one text that a page shows; events.jsonl has it whole.
+#: Characters of one text that a page shows; events.jsonl has the whole text.
 SHOWN: Final = 20_000
 
 SHEET: Final = b"""\
@@ -51,8 +51,8 @@ _FOOT: Final = "</body></html>\n"
 
 
 @dataclass(slots=True, kw_only=True)
-class _Page:
-    """What a page has, for the index."""
+class _TimelinePage:
+    """A page's path, counts and times, for the index."""
 
     path: str
     events: int = 0
@@ -61,25 +61,29 @@ class _Page:
     last: str = ""
 
 
-def add(archive: Archive, cut: Cut, progress: Callable[[int], None]) -> Iterator[bytes]:
-    """Yield all pages, the index after them, and the style sheet."""
-    pages: list[_Page] = []
-    pieces = _pieces(bundle_events.iter_events(cut))
+def add(
+    archive: ZipArchive, cut: BundleCut, progress: Callable[[int], None]
+) -> Iterator[bytes]:
+    """Add all pages to the archive, then the index and the style sheet."""
+    pages: list[_TimelinePage] = []
+    pieces = _split_batches(bundle_events.iter_events(cut))
     for number, shown in groupby(pieces, key=itemgetter(0)):
-        page = _Page(path=f"timeline/{number:05}.html")
-        yield from archive.add(page.path, _texts(page, number, shown))
+        page = _TimelinePage(path=f"timeline/{number:05}.html")
+        yield from archive.add(page.path, _render_page(page, number, shown))
         pages.append(page)
         progress(page.events)
-    yield from archive.add(INDEX, [Chunk(_index(cut, pages))])
+    yield from archive.add(INDEX, [Chunk(_render_index(cut, pages))])
     yield from archive.add(STYLE, [Chunk(SHEET)])
 
 
-#: The number of a page, from 1, and events of a thread that are on it.
-_Piece = tuple[int, ThreadCut, list[EventLine]]
+#: The number of a page, from 1, and a thread's events on the page.
+_Piece = tuple[int, ThreadCut, list[BundleLine]]
 
 
-def _pieces(batches: Iterable[tuple[ThreadCut, list[EventLine]]]) -> Iterator[_Piece]:
-    """Cut the batches where a page is full."""
+def _split_batches(
+    batches: Iterable[tuple[ThreadCut, list[BundleLine]]],
+) -> Iterator[_Piece]:
+    """Split batches of events at the page boundaries."""
     count = 0
     for part, lines in batches:
         left = lines
@@ -90,7 +94,9 @@ def _pieces(batches: Iterable[tuple[ThreadCut, list[EventLine]]]) -> Iterator[_P
             count, left = count + len(shown), left[len(shown) :]
 
 
-def _texts(page: _Page, number: int, pieces: Iterable[_Piece]) -> Iterator[Chunk]:
+def _render_page(
+    page: _TimelinePage, number: int, pieces: Iterable[_Piece]
+) -> Iterator[Chunk]:
     head = _HEAD.format(title=f"Memory, page {number}", style="style.css")
     yield Chunk(head.encode() + b'<p><a href="../timeline.html">Index</a></p>', 0)
     shown = None
@@ -100,7 +106,7 @@ def _texts(page: _Page, number: int, pieces: Iterable[_Piece]) -> Iterator[Chunk
             shown = part.id
             page.threads += 1
             texts.append(f"<h2>{escape(part.name)}</h2>\n")
-        texts += ["<ol>\n", *(_event(line) for line in lines), "</ol>\n"]
+        texts += ["<ol>\n", *(_render_event(line) for line in lines), "</ol>\n"]
         page.events += len(lines)
         page.first = page.first or lines[0].at.isoformat(" ", "seconds")
         page.last = lines[-1].at.isoformat(" ", "seconds")
@@ -108,12 +114,12 @@ def _texts(page: _Page, number: int, pieces: Iterable[_Piece]) -> Iterator[Chunk
     yield Chunk(_FOOT.encode(), 0)
 
 
-def _event(line: EventLine) -> str:
+def _render_event(line: BundleLine) -> str:
     at = line.at.isoformat(" ", "seconds")[:19]
-    facts = _facts(orjson.loads(line.body))
+    facts = _render_details(orjson.loads(line.body))
     texts = ""
     if line.content is not None:
-        texts = "".join(_content(strict_json.kept(line.content)))
+        texts = "".join(_render_content(strict_json.parse_stored(line.content)))
     elif line.erased is not None:
         texts = "<em>Erased.</em>"
     head = escape(f"{line.type} {line.seq}, {line.actor}{': ' * bool(facts)}{facts}")
@@ -123,15 +129,15 @@ def _event(line: EventLine) -> str:
     )
 
 
-#: What each event tells, in the words of its own class.
+#: Headings by type of event: the first sentence of its class's docstring.
 _HEADINGS: Final = {
     kind: escape((inspect.getdoc(event) or "").partition(".")[0] + ".")
     for kind, event in TYPES.items()
 }
 
 
-def _facts(body: dict[str, Any]) -> str:
-    """What of a body tells a reader most; events.jsonl has all of it."""
+def _render_details(body: dict[str, Any]) -> str:
+    """Render the fields of a body that a reader needs; events.jsonl has all fields."""
     return ", ".join(f"{name} {body[name]}" for name in _TELLING if name in body)
 
 
@@ -141,21 +147,21 @@ _TELLING: Final = (
 )
 
 
-def _content(content: Any) -> Iterator[str]:
-    """By its parts; what is known of a run is what its file said, of whatever type."""
+def _render_content(content: Any) -> Iterator[str]:
+    """Render content by its fields, whatever type an imported run gave it."""
     for name, value in (
         content if isinstance(content, dict) else {"": content}
     ).items():
-        text = value if isinstance(value, str) else _json(value)
+        text = value if isinstance(value, str) else _render_json(value)
         more = " …" if len(text) > SHOWN else ""
         yield f"<pre title='{escape(name)}'>{escape(text[:SHOWN])}{more}</pre>"
 
 
-def _json(value: Any) -> str:
-    return exact_json.dumps(value, option=orjson.OPT_INDENT_2).decode()
+def _render_json(value: Any) -> str:
+    return exact_json.dump_json(value, option=orjson.OPT_INDENT_2).decode()
 
 
-def _index(cut: Cut, pages: list[_Page]) -> bytes:
+def _render_index(cut: BundleCut, pages: list[_TimelinePage]) -> bytes:
     rows = "".join(
         f'<tr><td><a href="{page.path}">{page.path}</a></td><td>{page.first}</td>'
         f"<td>{page.last}</td><td>{page.threads:,}</td><td>{page.events:,}</td></tr>\n"

@@ -1,7 +1,7 @@
-"""States of a bundle: what each thread's journal has come to, as of the cut.
+"""States of a bundle: each thread's state, folded from its journal up to the cut.
 
-They can all be folded again from the events; they stand there for people and programs
-that would rather not.
+The bundle's events give the same states when they are folded again. The files spare
+people and programs that work.
 """
 
 from __future__ import annotations
@@ -18,8 +18,8 @@ from memoryhub.journal.log import log
 from memoryhub.journal.rows import projections
 from memoryhub.kernel.state.state import ThreadState
 from memoryhub.models.threads import Thread
-from memoryhub.queries.export.bundle_cuts import Cut, ThreadCut
-from memoryhub.queries.export.bundle_files import Chunk, record_chunks
+from memoryhub.queries.export.bundle_cuts import BundleCut, ThreadCut
+from memoryhub.queries.export.bundle_files import Chunk, render_records
 from memoryhub.queries.replay.state_files import CHUNK, Lines
 
 THREADS: Final = "state/threads.jsonl"
@@ -27,7 +27,7 @@ THREADS: Final = "state/threads.jsonl"
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ThreadRecord:
-    """A thread. Its other lines name it by this id."""
+    """A thread of a bundle; lines of other files refer to the thread by `id`."""
 
     id: UUID
     name: str
@@ -46,59 +46,61 @@ class ThreadRecord:
     bytes: int
     created_at: datetime
     last_event_at: datetime | None
-    #: Of a thread that was imported: [instance, thread, head hash] there.
+    #: Source of an imported thread: [instance, thread, head hash]; else None.
     origin: Sequence[str] | None
 
 
-def texts(
-    cut: Cut, lines: Lines, *, among: Collection[UUID] | None = None
+def iter_state_chunks(
+    cut: BundleCut, lines: Lines, *, among: Collection[UUID] | None = None
 ) -> Iterator[Chunk]:
-    """Yield a file of states: of each thread `among` these, or of all, its records."""
-    return record_chunks(
+    """Yield a file of state records: of the threads `among`, or of all threads."""
+    return render_records(
         record
-        for thread in _threads(cut, among)
-        for record in lines(thread, _state(thread), cut.taken_at)
+        for thread in _iter_threads(cut, among)
+        for record in lines(thread, _fold_state(thread), cut.taken_at)
     )
 
 
-def thread_texts(cut: Cut) -> Iterator[Chunk]:
-    """Yield `state/threads.jsonl`, erased ones included."""
-    return record_chunks(_thread(cut, part, row) for part, row in _rows(cut.parts))
+def iter_thread_chunks(cut: BundleCut) -> Iterator[Chunk]:
+    """Yield `state/threads.jsonl`, erased threads included."""
+    return render_records(
+        _build_record(cut, part, row) for part, row in _iter_rows(cut.parts)
+    )
 
 
-def _threads(cut: Cut, among: Collection[UUID] | None) -> Iterator[Thread]:
-    """The living threads, each as of its cut, with its subject."""
+def _iter_threads(cut: BundleCut, among: Collection[UUID] | None) -> Iterator[Thread]:
+    """Yield the threads that are not erased, each as of its cut, with its subject."""
     living = [
         part
         for part in cut.parts
         if part.status != "erased" and (among is None or part.id in among)
     ]
-    for part, row in _rows(living):
-        yield _as_cut(cut, part, row)
+    for part, row in _iter_rows(living):
+        yield _set_cut_head(cut, part, row)
 
 
-def _as_cut(cut: Cut, part: ThreadCut, row: Thread) -> Thread:
+def _set_cut_head(cut: BundleCut, part: ThreadCut, row: Thread) -> Thread:
     row.subject = cut.subject
     row.head_seq, row.head_hash = part.head_seq, part.head_hash
     return row
 
 
-def _state(thread: Thread) -> ThreadState:
-    # Not by way of what readers keep: nobody looks at most of these again.
-    return log.state_at(thread, thread.head_seq).state
+def _fold_state(thread: Thread) -> ThreadState:
+    # Bypass the readers' cache: most of these states are read once.
+    return log.fold_thread(thread, thread.head_seq).state
 
 
-def _rows(parts: Sequence[ThreadCut]) -> Iterator[tuple[ThreadCut, Thread]]:
+def _iter_rows(parts: Sequence[ThreadCut]) -> Iterator[tuple[ThreadCut, Thread]]:
     for begin in range(0, len(parts), CHUNK):
         batch = parts[begin : begin + CHUNK]
         rows = Thread.objects.in_bulk([part.id for part in batch])
         yield from ((part, rows[part.id]) for part in batch)
 
 
-def _thread(cut: Cut, part: ThreadCut, row: Thread) -> ThreadRecord:
+def _build_record(cut: BundleCut, part: ThreadCut, row: Thread) -> ThreadRecord:
     if row.head_seq != part.head_seq and part.status != "erased":
-        # It has moved on since, and its row with it.
-        columns = projections.columns(_state(_as_cut(cut, part, row)))
+        # The thread moved since the cut: fold its columns as of the cut.
+        columns = projections.build_columns(_fold_state(_set_cut_head(cut, part, row)))
         for name, value in columns.items():
             setattr(row, name, value)
     return ThreadRecord(

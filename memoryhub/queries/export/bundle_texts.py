@@ -1,4 +1,4 @@
-"""What a bundle says of itself and of how memory is dealt with here."""
+"""Texts of a bundle: its README, how memory is processed, access and recipients."""
 
 from __future__ import annotations
 
@@ -16,12 +16,12 @@ from memoryhub.kernel.registry import TYPES
 from memoryhub.models.access.audit import AuditEntry, DailyUse
 from memoryhub.models.projects import Project
 from memoryhub.queries import nouns
-from memoryhub.queries.export.bundle_cuts import Cut
-from memoryhub.queries.export.bundle_files import Chunk, record_chunks
+from memoryhub.queries.export.bundle_cuts import BundleCut
+from memoryhub.queries.export.bundle_files import Chunk, render_records
 from memoryhub.queries.export.bundle_states import ThreadRecord
 from memoryhub.queries.paging import page_states
 from memoryhub.queries.people.recipients import list_recipients
-from memoryhub.queries.replay.state_files import name_of
+from memoryhub.queries.replay.state_files import parse_name
 
 ACCESS: Final = "access.jsonl"
 RECIPIENTS: Final = "recipients.json"
@@ -75,7 +75,7 @@ keys, pages) stand beside it in the clear until their thread is erased.
 """
 
 
-def readme(cut: Cut) -> bytes:
+def render_readme(cut: BundleCut) -> bytes:
     return _README.format(
         subject=cut.subject.id,
         taken=cut.taken_at.isoformat(" ", "seconds"),
@@ -85,7 +85,7 @@ def readme(cut: Cut) -> bytes:
     ).encode()
 
 
-def processing(cut: Cut) -> bytes:
+def render_processing(cut: BundleCut) -> bytes:
     project = Project.objects.get(id=cut.subject.project_id)
     days = project.retention_idle_days
     grace = project.expired_value_grace_seconds
@@ -104,12 +104,12 @@ def processing(cut: Cut) -> bytes:
     ).encode()
 
 
-def access(cut: Cut) -> Iterator[Chunk]:
-    """Yield `access.jsonl`: keys by day, then operators' looks at content."""
-    return record_chunks(chain(_daily_uses(cut), _content_reads(cut)))
+def iter_access_chunks(cut: BundleCut) -> Iterator[Chunk]:
+    """Yield `access.jsonl`: uses of keys by day, then operators' reads of content."""
+    return render_records(chain(_iter_daily_uses(cut), _iter_content_reads(cut)))
 
 
-def _daily_uses(cut: Cut) -> Iterator[dict[str, Any]]:
+def _iter_daily_uses(cut: BundleCut) -> Iterator[dict[str, Any]]:
     rows = DailyUse.objects.filter(subject=cut.subject.id).order_by("day", "key_id")
     days = rows.values_list("day", "key__prefix", "reads", "writes")
     for day, prefix, reads, writes in days.iterator(chunk_size=BATCH):
@@ -122,8 +122,8 @@ def _daily_uses(cut: Cut) -> Iterator[dict[str, Any]]:
         }
 
 
-def _content_reads(cut: Cut) -> Iterator[dict[str, Any]]:
-    pseudonym = audit.pseudonym(cut.subject.id)
+def _iter_content_reads(cut: BundleCut) -> Iterator[dict[str, Any]]:
+    pseudonym = audit.find_pseudonym(cut.subject.id)
     rows = AuditEntry.objects.filter(
         project=cut.subject.project_id, action="content.read", subject=pseudonym
     )
@@ -139,8 +139,8 @@ def _content_reads(cut: Cut) -> Iterator[dict[str, Any]]:
         }
 
 
-def recipients(cut: Cut) -> bytes:
-    """Return the file of recipients; what they made of content is beyond our reach."""
+def render_recipients(cut: BundleCut) -> bytes:
+    """Return `recipients.json`: who read content, and where copies of it went."""
     rows = DailyUse.objects.filter(subject=cut.subject.id)
     given = rows.values("key__prefix").annotate(
         first=Min("day"), last=Max("day"), reads=Sum("reads"), writes=Sum("writes")
@@ -157,29 +157,29 @@ def recipients(cut: Cut) -> bytes:
         for row in given.order_by("key__prefix")
     ]
     looked: dict[str, dict[str, Any]] = {}
-    for look in _content_reads(cut):
+    for look in _iter_content_reads(cut):
         found = looked.setdefault(
             look["who"],
             {"kind": look["kind"], "who": look["who"], "first_at": look["at"]},
         )
         found |= {"last_at": look["at"], "looks": found.get("looks", 0) + 1}
     listed = [*agents, *(looked[who] for who in sorted(looked))]
-    # Whole copies: exports, and projects that one was imported into.
+    # Exports, projects that imported the memory, and hosts of language models.
     copies = list_recipients(cut.subject.id)
     whole = [each for each in copies if not each.startswith("key:")]
     plain = {"recipients": listed, "copies": whole}
     return orjson.dumps(plain, option=orjson.OPT_INDENT_2) + b"\n"
 
 
-def schemas() -> Mapping[str, bytes]:
+def build_schemas() -> Mapping[str, bytes]:
     """Return the JSON schema of each file's lines and of event bodies, by path."""
     shapes: dict[str, Any] = {
         f"schemas/events/{kind}.json": event.model_json_schema(by_alias=True)
         for kind, event in TYPES.items()
     }
-    shapes["schemas/threads.json"] = _schema(ThreadRecord)
+    shapes["schemas/threads.json"] = _build_schema(ThreadRecord)
     for path, file in nouns.FILES.items():
-        shapes[schema_of(path)] = _schema(file.record)
+        shapes[build_schema_path(path)] = _build_schema(file.record)
     shapes["schemas/events.json"] = _EVENT
     return {
         path: orjson.dumps(shapes[path], option=orjson.OPT_INDENT_2) + b"\n"
@@ -187,12 +187,12 @@ def schemas() -> Mapping[str, bytes]:
     }
 
 
-def schema_of(path: str) -> str:
+def build_schema_path(path: str) -> str:
     """Return the path of the schema of a file's lines."""
-    return f"schemas/{name_of(path)}.json"
+    return f"schemas/{parse_name(path)}.json"
 
 
-def _schema(record: type[Any]) -> dict[str, Any]:
+def _build_schema(record: type[Any]) -> dict[str, Any]:
     return TypeAdapter(record).json_schema(mode="serialization")
 
 

@@ -1,7 +1,7 @@
-"""Bundles: a subject's whole memory as a ZIP, made while it is sent. Never writes.
+"""Bundles: a subject's whole memory as a ZIP, built while it is sent. Never writes.
 
-Nothing is stored, and memory stays flat whatever it has. Should it be erased
-meanwhile, the stream ends before its directory: what opens is whole.
+The server stores no bundle and uses constant memory. An erasure meanwhile ends the
+stream before the ZIP's directory, so a bundle that opens is whole.
 """
 
 from __future__ import annotations
@@ -23,103 +23,111 @@ from memoryhub.queries.export import (
     bundle_states,
     bundle_texts,
 )
-from memoryhub.queries.export.bundle_cuts import Cut
-from memoryhub.queries.export.bundle_events import Seen
-from memoryhub.queries.export.bundle_files import Archive, Chunk
+from memoryhub.queries.export.bundle_cuts import BundleCut
+from memoryhub.queries.export.bundle_events import ExportTally
+from memoryhub.queries.export.bundle_files import Chunk, ZipArchive
 
-#: Signs bytes: the id of the key, and the signature.
+#: Signer of bytes: returns the id of the key, and the signature.
 Sign = Callable[[bytes], tuple[str, bytes]]
 Progress = Callable[[int], None]
 
 
 def stream(
-    cut: Cut,
+    cut: BundleCut,
     *,
     user_id: str | None,
     sign: Sign,
     progress: Progress = lambda events: None,
 ) -> Iterator[bytes]:
-    """Yield the bundle of a cut, part by part; `progress` counts the events read.
+    """Yield the bundle of a cut, part by part; `progress` receives counts of events.
 
-    Raises SubjectErasedError once the subject's epoch has moved, between two parts.
+    Raises SubjectErasedError between two parts once the subject's epoch has moved.
     """
-    archive = Archive(lambda: _require_same(cut))
+    archive = ZipArchive(lambda: _require_same(cut))
     try:
-        yield from _files(archive, cut, user_id, sign, progress)
+        yield from _add_files(archive, cut, user_id, sign, progress)
         yield archive.end()
     finally:
         archive.drop()
 
 
-def parts() -> frozenset[str]:
-    """Return the names of every bundle's files of records, as the registry has them."""
+def list_record_files() -> frozenset[str]:
+    """Return the paths of the files of records that every bundle has."""
     fixed = (EVENTS, MANIFEST, bundle_states.THREADS, bundle_texts.ACCESS)
     return frozenset({*fixed, *nouns.FILES})
 
 
-def canonical(manifest: dict[str, Any]) -> bytes:
-    """Return the signed part of a manifest: keys sorted, no space, no signature."""
+def build_canonical(manifest: dict[str, Any]) -> bytes:
+    """Return the signed bytes of a manifest: keys sorted, no space, no signature."""
     rest = {name: value for name, value in manifest.items() if name != "signature"}
     return orjson.dumps(rest, option=orjson.OPT_SORT_KEYS)
 
 
-def _files(
-    archive: Archive, cut: Cut, user_id: str | None, sign: Sign, progress: Progress
+def _add_files(
+    archive: ZipArchive,
+    cut: BundleCut,
+    user_id: str | None,
+    sign: Sign,
+    progress: Progress,
 ) -> Iterator[bytes]:
-    seen = Seen()
-    yield from archive.add("README.md", [Chunk(bundle_texts.readme(cut))])
-    events = _with_progress(bundle_events.texts(cut, seen), progress)
-    yield from archive.add(EVENTS, events, schema=_described(EVENTS))
-    cut = seen.cut(cut)
-    yield from _states(archive, cut, seen)
-    for path, text in bundle_texts.schemas().items():
+    seen = ExportTally()
+    yield from archive.add("README.md", [Chunk(bundle_texts.render_readme(cut))])
+    events = _report_progress(bundle_events.iter_event_chunks(cut, seen), progress)
+    yield from archive.add(EVENTS, events, schema=_build_schema_path(EVENTS))
+    cut = seen.extend_cut(cut)
+    yield from _add_states(archive, cut, seen)
+    for path, text in bundle_texts.build_schemas().items():
         yield from archive.add(path, [Chunk(text)])
     yield from bundle_pages.add(archive, cut, progress)
-    yield from archive.add(bundle_texts.ACCESS, bundle_texts.access(cut))
-    recipients = bundle_texts.recipients(cut)
+    yield from archive.add(bundle_texts.ACCESS, bundle_texts.iter_access_chunks(cut))
+    recipients = bundle_texts.render_recipients(cut)
     yield from archive.add(bundle_texts.RECIPIENTS, [Chunk(recipients)])
-    yield from archive.add("processing.md", [Chunk(bundle_texts.processing(cut))])
-    manifest = _manifest(cut, user_id, archive, erased=seen.erased)
-    key_id, sig = sign(canonical(manifest))
+    yield from archive.add(
+        "processing.md", [Chunk(bundle_texts.render_processing(cut))]
+    )
+    manifest = _build_manifest(cut, user_id, archive, erased=seen.erased)
+    key_id, sig = sign(build_canonical(manifest))
     manifest["signature"] = {"key_id": key_id, "sig": sig.hex()}
     text = orjson.dumps(manifest, option=orjson.OPT_INDENT_2)
     yield from archive.add(MANIFEST, [Chunk(text + b"\n")])
 
 
-def _states(archive: Archive, cut: Cut, seen: Seen) -> Iterator[bytes]:
+def _add_states(
+    archive: ZipArchive, cut: BundleCut, seen: ExportTally
+) -> Iterator[bytes]:
     path = bundle_states.THREADS
-    threads = bundle_states.thread_texts(cut)
-    yield from archive.add(path, threads, schema=_described(path))
+    threads = bundle_states.iter_thread_chunks(cut)
+    yield from archive.add(path, threads, schema=_build_schema_path(path))
     for path, file in nouns.FILES.items():
-        among = seen.among(file.needs, cut)
-        chunks = bundle_states.texts(cut, file.lines, among=among)
-        yield from archive.add(path, chunks, schema=_described(path))
+        among = seen.find_threads(file.needs, cut)
+        chunks = bundle_states.iter_state_chunks(cut, file.lines, among=among)
+        yield from archive.add(path, chunks, schema=_build_schema_path(path))
 
 
-_described = bundle_texts.schema_of
+_build_schema_path = bundle_texts.build_schema_path
 
 
-def _with_progress(chunks: Iterator[Chunk], progress: Progress) -> Iterator[Chunk]:
+def _report_progress(chunks: Iterator[Chunk], progress: Progress) -> Iterator[Chunk]:
     for chunk in chunks:
         yield chunk
         progress(chunk.records)
 
 
-def _require_same(cut: Cut) -> None:
-    """Raise SubjectErasedError when anything of it was erased since the cut."""
+def _require_same(cut: BundleCut) -> None:
+    """Raise SubjectErasedError if anything of the subject was erased since the cut."""
     same = Subject.objects.filter(id=cut.subject.id, epoch=cut.subject.epoch)
     if not same.exclude(state__in=bundle_cuts.GONE).exists():
         raise SubjectErasedError
 
 
-def _manifest(
-    cut: Cut, user_id: str | None, archive: Archive, *, erased: int
+def _build_manifest(
+    cut: BundleCut, user_id: str | None, archive: ZipArchive, *, erased: int
 ) -> dict[str, Any]:
     return {
         "format": FORMAT,
         "instance": str(cut.instance),
-        "exported_at": _time(cut.taken_at),
-        "subject": _subject(cut.subject, user_id),
+        "exported_at": _format_time(cut.taken_at),
+        "subject": _build_subject(cut.subject, user_id),
         "cut": [
             {
                 "thread": str(part.id),
@@ -137,7 +145,7 @@ def _manifest(
     }
 
 
-def _subject(subject: Subject, user_id: str | None) -> dict[str, Any]:
+def _build_subject(subject: Subject, user_id: str | None) -> dict[str, Any]:
     return {
         "id": str(subject.id),
         "user_id": user_id,
@@ -145,19 +153,19 @@ def _subject(subject: Subject, user_id: str | None) -> dict[str, Any]:
         "state": subject.state,
         "basis": subject.basis,
         "generation": subject.generation,
-        "created_at": _time(subject.created_at),
+        "created_at": _format_time(subject.created_at),
         "holds": [
             {
                 "basis": hold.basis,
-                "opened_at": _time(hold.opened_at),
-                "expires_at": _time(hold.expires_at),
-                "lifted_at": _time(hold.lifted_at) if hold.lifted_at else None,
+                "opened_at": _format_time(hold.opened_at),
+                "expires_at": _format_time(hold.expires_at),
+                "lifted_at": _format_time(hold.lifted_at) if hold.lifted_at else None,
             }
             for hold in Hold.objects.filter(subject=subject.id).order_by("opened_at")
         ],
     }
 
 
-def _time(moment: Any) -> str:
+def _format_time(moment: Any) -> str:
     text: str = moment.isoformat(timespec="microseconds")
     return text

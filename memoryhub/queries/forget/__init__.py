@@ -1,1 +1,1 @@
-"""Erasures: plans, progress, receipts, what waits."""
+"""Erasures: plans, progress, receipts, holds and expiry."""

@@ -1,4 +1,4 @@
-"""Closures: records, with all that was made of them, and of that. Never writes."""
+"""Closures: records with all records derived from them, transitively. Never writes."""
 
 from __future__ import annotations
 
@@ -15,53 +15,55 @@ from memoryhub.models.subjects import Subject
 from memoryhub.models.threads import Thread
 from memoryhub.queries.forget.erasure_counts import Range
 
-#: Ranges that one statement looks through.
+#: Ranges per statement.
 _AT_ONCE = 200
 
 
 def list_before(
     subject: Subject, before: datetime, *, taught: bool = True
 ) -> list[Range]:
-    """List every record of the subject from before a time, whatever its kind.
+    """List every record of the subject from before a time, with its closure.
 
-    One query over its events, for time never goes back in a thread. What is still on
-    its way in is nobody's memory yet, and its import ends as soon as anything goes.
+    One query over the subject's events: time never goes back in a thread. Leaves out
+    threads that are being imported, since an erasure ends their import.
     """
     threads = Thread.objects.filter(subject=subject)
     living = threads.exclude(status__in=(Thread.Status.ERASED, Thread.Status.IMPORTING))
     rows = Event.objects.filter(thread__in=living, at__lt=before)
     lasts = rows.values_list("thread").annotate(last=Max("seq"))
     ranges = [(thread, 1, last) for thread, last in lasts]
-    return closure(ranges, taught=taught)
+    return compute_closure(ranges, taught=taught)
 
 
 def list_record(thread: Thread, seq: int, *, taught: bool = True) -> list[Range]:
-    return closure([(thread.id, seq, seq)], taught=taught)
+    return compute_closure([(thread.id, seq, seq)], taught=taught)
 
 
 def list_derived(thread: Thread, *, taught: bool = True) -> list[Range]:
-    """List what was made of a thread's records and stands in others."""
-    found = closure([(thread.id, 1, thread.head_seq)], taught=taught)
+    """List records of other threads that were derived from the thread's records."""
+    found = compute_closure([(thread.id, 1, thread.head_seq)], taught=taught)
     return [each for each in found if each[0] != thread.id]
 
 
-def closure(ranges: Iterable[Range], *, taught: bool = True) -> list[Range]:
-    """Return these records and whatever was made of any of them; sorted, joined.
+def compute_closure(ranges: Iterable[Range], *, taught: bool = True) -> list[Range]:
+    """Return these records and all records derived from them; sorted, joined.
 
-    Unless what they `taught` goes too, what home threads made of them stays. Two
-    queries for every generation and two hundred ranges.
+    Without `taught`, home threads keep what they learnt from the records. Two queries
+    for every generation and two hundred ranges.
     """
-    reached = joined(ranges)
+    reached = join_ranges(ranges)
     while True:
-        made = [(thread, seq, seq) for thread, seq in _made_of(reached, taught=taught)]
-        wider = joined([*reached, *made])
+        made = [
+            (thread, seq, seq) for thread, seq in _iter_derived(reached, taught=taught)
+        ]
+        wider = join_ranges([*reached, *made])
         if wider == reached:
             return reached
         reached = wider
 
 
-def joined(ranges: Iterable[Range]) -> list[Range]:
-    """Return the same records, each once, by thread and seq."""
+def join_ranges(ranges: Iterable[Range]) -> list[Range]:
+    """Join overlapping and adjacent ranges, sorted by thread and seq."""
     found: list[Range] = []
     for thread, first, last in sorted(ranges):
         if found and found[-1][0] == thread and first <= found[-1][2] + 1:
@@ -72,18 +74,20 @@ def joined(ranges: Iterable[Range]) -> list[Range]:
 
 
 def count_unlinked(ranges: Sequence[Range]) -> int:
-    """Count records with content that agents wrote in the same turns and that stay.
+    """Count records with content that stay, though agents wrote them in the same turns.
 
-    Whoever wrote them may have had what goes before their eyes, and named no source.
-    Four queries a range.
+    Counts records without a named source: the agent may have written them from erased
+    content. Four queries a range.
     """
     return sum(
-        _unlinked(thread, [each[1:] for each in ranges if each[0] == thread])
+        _count_thread_unlinked(
+            thread, [each[1:] for each in ranges if each[0] == thread]
+        )
         for thread in sorted({each[0] for each in ranges})
     )
 
 
-def _unlinked(thread: UUID, spans: Sequence[tuple[int, int]]) -> int:
+def _count_thread_unlinked(thread: UUID, spans: Sequence[tuple[int, int]]) -> int:
     turns = Turn.objects.filter(thread=thread)
     beside = Q(pk__in=[])
     for first, last in spans:
@@ -99,7 +103,9 @@ def _unlinked(thread: UUID, spans: Sequence[tuple[int, int]]) -> int:
     return rows.filter(actor__startswith="agent:").count()
 
 
-def _made_of(ranges: Sequence[Range], *, taught: bool) -> Iterator[tuple[UUID, int]]:
+def _iter_derived(
+    ranges: Sequence[Range], *, taught: bool
+) -> Iterator[tuple[UUID, int]]:
     for start in range(0, len(ranges), _AT_ONCE):
         wanted = Q(pk__in=[])
         for thread, first, last in ranges[start : start + _AT_ONCE]:
@@ -107,6 +113,6 @@ def _made_of(ranges: Sequence[Range], *, taught: bool) -> Iterator[tuple[UUID, i
         rows = Derivation.objects.filter(wanted)
         if not taught:
             homes = Thread.objects.filter(id=OuterRef("derived_thread"), home=True)
-            # What it made of its own records goes with those.
+            # Records that a home thread derived from its own records go too.
             rows = rows.exclude(Exists(homes), ~Q(thread=F("derived_thread")))
         yield from rows.values_list("derived_thread", "derived_seq")

@@ -1,7 +1,7 @@
-"""What an erasure is about: threads that go whole, records of those that stay.
+"""Targets of an erasure: threads that go whole, and records of threads that stay.
 
-Never writes. Counted for the plan, frozen there as JSON values, and gone by from then
-on.
+Never writes. The plan freezes the targets as JSON values; the eraser follows the frozen
+values.
 """
 
 from __future__ import annotations
@@ -23,22 +23,22 @@ from memoryhub.models.server.clock import clock
 from memoryhub.models.subjects import Subject
 from memoryhub.models.threads import Thread
 from memoryhub.queries.forget import erasure_closures, erasure_counts
-from memoryhub.queries.forget.erasure_counts import Found, Range
-from memoryhub.queries.forget.holds import in_force
+from memoryhub.queries.forget.erasure_counts import PlaceCount, Range
+from memoryhub.queries.forget.holds import select_in_force
 
 Scope = Erasure.Scope
-#: What only grew old was not wrong: its values may be written anew, and what was learnt
-#: from it stays.
+#: Reason of an erasure by age: old values may be written anew, and facts learnt from
+#: old records stay.
 RETENTION: Final = "retention"
-#: Threads whose snapshots one statement looks through.
+#: Threads per statement.
 _AT_ONCE: Final = 200
 #: {"heads": [[thread, seq], …], "ranges": [[thread, first, last], …]}
 Targets = Mapping[str, Any]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Wish:
-    """What is to be forgotten, and why. `erasures` refuses what can't be meant."""
+class ErasureRequest:
+    """A request to erase: its scope, target and reason. `erasures` validates it."""
 
     scope: str
     reason: str
@@ -50,16 +50,16 @@ class Wish:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Draft:
-    """What a plan says, freshly counted."""
+class ErasureDraft:
+    """A freshly counted plan: counts by place, and targets."""
 
     planned: Mapping[str, Any]
     targets: Mapping[str, Any]
 
-    def moved(self, row: Erasure) -> bool:
-        """Tell whether the plan that was stored says anything else that matters."""
+    def has_changed(self, row: Erasure) -> bool:
+        """Tell whether the stored plan differs from this one in anything lasting."""
         before = orjson.loads(row.planned)
-        if _lasting(before) != _lasting(self.planned):
+        if _select_lasting(before) != _select_lasting(self.planned):
             return True
         if row.scope not in (Scope.SUBJECT, Scope.THREAD):
             return False
@@ -67,15 +67,15 @@ class Draft:
         return bool(heads != self.targets["heads"])
 
 
-def drafted(subject: Subject, wish: Wish) -> Draft:
-    """Return the plan as it is now. A query for each place, and the closure's."""
+def draft_plan(subject: Subject, wish: ErasureRequest) -> ErasureDraft:
+    """Count a plan as of now. A query for each place, and those of the closure."""
     scope = wish.scope
-    goes = targets(subject, wish)
-    touched = threads_of(goes)
-    # What they read through stays; of a whole subject nothing does.
+    goes = list_targets(subject, wish)
+    touched = list_threads(goes)
+    # Forks keep the rows they read through; an erased subject keeps nothing.
     whole = scope == Scope.SUBJECT
-    forks = set[UUID]() if whole else purging.folding_through(touched) - touched
-    counts = count(subject.id, scope, goes)
+    forks = set[UUID]() if whole else purging.list_live_descendants(touched) - touched
+    counts = count_targets(subject.id, scope, goes)
     methods = erasure_counts.get_methods(scope)
     planned = {
         "count": sum(found.goes for found in counts.values()),
@@ -85,16 +85,16 @@ def drafted(subject: Subject, wish: Wish) -> Draft:
         },
         "threads": len(touched),
         "forks": len(forks),
-        "unlinked": erasure_closures.count_unlinked(ranges_of(goes)),
-        "holds": in_force(subject.id, now=clock.now()).count(),
+        "unlinked": erasure_closures.count_unlinked(list_ranges(goes)),
+        "holds": select_in_force(subject.id, now=clock.now()).count(),
         "residue": [*iter_residue(scope, forked=bool(forks))],
     }
-    return Draft(planned=planned, targets=goes)
+    return ErasureDraft(planned=planned, targets=goes)
 
 
-def wish_of(row: Erasure) -> Wish:
-    """Return what was asked for when the plan was made."""
-    return Wish(
+def build_request(row: Erasure) -> ErasureRequest:
+    """Return the request that a stored erasure was planned for."""
+    return ErasureRequest(
         scope=row.scope,
         reason=row.reason,
         thread=row.thread,
@@ -105,11 +105,11 @@ def wish_of(row: Erasure) -> Wish:
     )
 
 
-def targets(subject: Subject, wish: Wish) -> Targets:
-    """Return what goes, in a fixed order. One query, and those of the closure.
+def list_targets(subject: Subject, wish: ErasureRequest) -> Targets:
+    """Return the targets, in a fixed order. One query, and those of the closure.
 
-    Of threads that stay records go with all that was made of them; what a home thread
-    made of others' unless they only grew old.
+    Records of threads that stay go with all records derived from them. For the reason
+    RETENTION, home threads keep what they learnt from other threads.
     """
     scope, thread, seq = wish.scope, wish.thread, wish.seq
     taught = wish.reason != RETENTION
@@ -135,53 +135,54 @@ def targets(subject: Subject, wish: Wish) -> Targets:
     }
 
 
-def threads_of(frozen: Targets) -> set[UUID]:
-    """Return the threads that lose something."""
+def list_threads(frozen: Targets) -> set[UUID]:
+    """Return the threads that lose records, out of frozen targets."""
     return {UUID(of) for of, *_ in (*frozen["heads"], *frozen["ranges"])}
 
 
-def ranges_of(frozen: Targets) -> list[Range]:
+def list_ranges(frozen: Targets) -> list[Range]:
     return [(UUID(of), first, last) for of, first, last in frozen["ranges"]]
 
 
-def count(subject: UUID, scope: str, frozen: Targets) -> dict[str, Found]:
-    """Count what of the targets still holds something, by place."""
+def count_targets(subject: UUID, scope: str, frozen: Targets) -> dict[str, PlaceCount]:
+    """Count rows of the targets that still hold something, by place."""
     if scope == Scope.SUBJECT:
         counts = erasure_counts.count_subject(subject)
-        return {name: Found(goes=n) for name, n in counts.items()}
-    ranges = ranges_of(frozen)
+        return {name: PlaceCount(goes=n) for name, n in counts.items()}
+    ranges = list_ranges(frozen)
     if scope == Scope.THREAD:
         ((name, head_seq),) = frozen["heads"]
         thread = UUID(name)
-        forked = bool(purging.folding_through([thread]))
+        forked = bool(purging.list_live_descendants([thread]))
         found = erasure_counts.count_whole(thread, head_seq, ranges, forked=forked)
     else:
         found = erasure_counts.count_records(ranges)
-    goes = found.get("snapshots", Found(goes=0))
+    goes = found.get("snapshots", PlaceCount(goes=0))
     found["snapshots"] = replace(goes, derives=count_made_anew(scope, frozen))
     return found
 
 
 def count_left(row: Erasure) -> dict[str, int]:
-    """Count what of an erasure's targets still holds something, by place."""
-    found = count(row.subject_id, row.scope, orjson.loads(row.targets))
+    """Count rows of an erasure's targets that still hold something, by place."""
+    found = count_targets(row.subject_id, row.scope, orjson.loads(row.targets))
     return {name: each.goes for name, each in found.items()}
 
 
 def count_made_anew(scope: str, frozen: Targets, *, by: UUID | None = None) -> int:
-    """Count snapshots of threads that stay which hold something of the targets.
+    """Count snapshots, in threads that stay, that hold something of the targets.
 
-    With the id of an erasure: those that stand up to its last order, hence were made
-    anew by it. Two queries for two hundred threads, and one a generation of forks.
+    With an erasure's id in `by`: only snapshots up to that erasure's last order, which
+    the erasure made anew. Two queries for two hundred threads, and one a generation of
+    forks.
     """
     gone = {UUID(of) for of, _ in frozen["heads"]} if scope == Scope.THREAD else ()
     heads = [(UUID(of), 1, head) for of, head in frozen["heads"]]
-    held = erasing.concerned([*heads, *ranges_of(frozen)])
+    held = erasing.list_holders([*heads, *list_ranges(frozen)])
     since = {row.id: seq for row, seq in held.items() if row.id not in gone}
     found = 0
     for start in range(0, len(since), _AT_ONCE):
         batch = [*since][start : start + _AT_ONCE]
-        until = _last_orders(batch, by) if by else {}
+        until = _find_last_orders(batch, by) if by else {}
         rows = Snapshot.objects.filter(thread__in=batch).values_list("thread", "seq")
         found += sum(
             seq >= since[thread] and (by is None or seq <= until.get(thread, 0))
@@ -190,28 +191,28 @@ def count_made_anew(scope: str, frozen: Targets, *, by: UUID | None = None) -> i
     return found
 
 
-def _last_orders(threads: Sequence[UUID], by: UUID) -> dict[UUID, int]:
-    """Return the seq of the last order of an erasure in each of these threads."""
-    orders = Event.objects.filter(thread__in=threads, actor=erasing.actor(by))
+def _find_last_orders(threads: Sequence[UUID], by: UUID) -> dict[UUID, int]:
+    """Return the seq of the last order of the erasure `by` in each of these threads."""
+    orders = Event.objects.filter(thread__in=threads, actor=erasing.render_actor(by))
     rows = orders.order_by().values("thread").annotate(last=Max("seq"))
     return dict(rows.values_list("thread", "last"))
 
 
 def iter_residue(scope: str, *, forked: bool) -> Iterator[str]:
-    """Iterate over words of what will be left out of reach; the receipt dates them."""
+    """Yield the words of residue that stays out of reach; the receipt dates each."""
     yield from ("backups", "free_blocks", "process_memory", "replies_sent")
     yield from ("downloads", "recipients")
     if scope == Scope.SUBJECT:
         yield "key_backups"
     if connection.vendor == "postgresql":
-        # With the key only names are left there; without it sealed bytes as well.
+        # Left there: names, and sealed bytes too while the subject's key exists.
         yield from ("database_free_space", "wal")
     if forked and scope == Scope.THREAD:
         yield "names_in_forks"
 
 
-def _lasting(planned: Mapping[str, Any]) -> Any:
-    """Return what of a plan does not change by itself."""
+def _select_lasting(planned: Mapping[str, Any]) -> Any:
+    """Return the parts of a plan that do not change by themselves."""
     passing = erasure_counts.get_passing()
     places = {
         name: place

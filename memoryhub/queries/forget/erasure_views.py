@@ -1,4 +1,4 @@
-"""What screens say of erasures beside their lines. Never writes."""
+"""Views of erasures for screens: remains, and proof of each erasure. Never writes."""
 
 from __future__ import annotations
 
@@ -18,51 +18,51 @@ from memoryhub.models.events import Event
 from memoryhub.models.threads import Thread
 from memoryhub.queries.forget import exclusions
 from memoryhub.queries.forget.erasures import CLOSED, ErasureLine
-from memoryhub.queries.forget.exclusions import Left
+from memoryhub.queries.forget.exclusions import ResidueLine
 
 #: A thread, and the seq of a record in it.
 RecordPlace = tuple[UUID, int]
-#: Nothing was erased in these.
+#: States in which an erasure has erased nothing.
 _UNBEGUN = (Erasure.State.HELD, Erasure.State.EXPIRED, Erasure.State.CANCELLED)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Remains:
-    """What stays behind an erasure, as its receipt says it."""
+class ErasureRemains:
+    """Data that an erasure leaves, as its receipt says."""
 
-    #: What stays on purpose: `what` and `reason`.
+    #: Kept on purpose: `what` and `reason`.
     retained: Sequence[Mapping[str, str]]
-    #: What is out of reach: `what`, `until`, `control` and `names`.
+    #: Out of reach: `what`, `until`, `control` and `names`.
     residue: Sequence[Mapping[str, Any]]
 
     @classmethod
-    def of(cls, says: Mapping[str, Any]) -> Self:
+    def from_receipt(cls, says: Mapping[str, Any]) -> Self:
         return cls(retained=says["retained"], residue=says["residue"])
 
     @property
-    def left(self) -> list[Left]:
+    def left(self) -> list[ResidueLine]:
         """Return the residue in words."""
-        return exclusions.list_left(self.residue)
+        return exclusions.list_residue_lines(self.residue)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Proof:
-    """Which erasure took something, and its receipt once there is one."""
+class ErasureProof:
+    """The erasure that took a thread or record, and its receipt once issued."""
 
     erasure: UUID
     receipt: UUID | None
 
     @property
     def detail(self) -> dict[str, str]:
-        """Name it as refusals do."""
+        """Return the ids as the detail of a refusal."""
         detail = {"erasure": str(self.erasure)}
         return detail | ({"receipt": str(self.receipt)} if self.receipt else {})
 
 
-def list_proofs(threads: Collection[UUID]) -> dict[UUID, Proof]:
-    """List by erased thread what erased it. One query.
+def list_proofs(threads: Collection[UUID]) -> dict[UUID, ErasureProof]:
+    """List by erased thread the erasure that took it. One query.
 
-    A thread that went by itself is told by that, even if its subject went later.
+    Prefers an erasure of the thread alone to a later erasure of its subject.
     """
     rows = Thread.objects.filter(id__in=threads)
     whole = Erasure.objects.filter(
@@ -87,7 +87,7 @@ def list_proofs(threads: Collection[UUID]) -> dict[UUID, Proof]:
         )
     )
     return {
-        row.id: Proof(erasure=row.erasure, receipt=row.receipt)
+        row.id: ErasureProof(erasure=row.erasure, receipt=row.receipt)
         for row in found.exclude(erasure=None)
     }
 
@@ -98,13 +98,13 @@ def get_receipt_id(erasure: UUID) -> UUID | None:
 
 
 def list_receipt_ids(erasures: Collection[UUID]) -> Mapping[UUID, UUID]:
-    """List receipts by their erasure, of those that have one. One query."""
+    """List ids of receipts by erasure; leaves out erasures without one. One query."""
     rows = Receipt.objects.filter(erasure__in=erasures, n=0)
     return dict(rows.values_list("erasure_id", "id"))
 
 
 def get_thread_name(line: ErasureLine) -> str:
-    """Get the name of the thread in scope; nothing once that is gone. One query."""
+    """Get the name of the thread in scope; empty once it is erased. One query."""
     if line.thread is None:
         return ""
     rows = Thread.objects.filter(id=line.thread).exclude(name__startswith="~")
@@ -112,49 +112,53 @@ def get_thread_name(line: ErasureLine) -> str:
 
 
 def get_open(subject: UUID) -> Erasure | None:
-    """Get the subject's erasure that is not over: there is one at most. One query."""
+    """Get the subject's open erasure; a subject has at most one. One query."""
     rows = Erasure.objects.filter(subject=subject).exclude(state__in=CLOSED)
     return rows.first()
 
 
-def get_remains(erasure: UUID) -> Remains | None:
-    """Get what an erasure's receipt says stays; None before there is one. One query."""
+def get_remains(erasure: UUID) -> ErasureRemains | None:
+    """Get the remains that an erasure's receipt names; None before it. One query."""
     rows = Receipt.objects.filter(erasure=erasure, n=0)
     text = rows.values_list("text", flat=True).first()
     if text is None:
         return None
-    return Remains.of(orjson.loads(text))
+    return ErasureRemains.from_receipt(orjson.loads(text))
 
 
-def list_marks(places: Collection[RecordPlace]) -> dict[RecordPlace, Proof]:
-    """List by place of an erased record what erased it. Three queries, or none.
+def list_record_proofs(
+    places: Collection[RecordPlace],
+) -> dict[RecordPlace, ErasureProof]:
+    """List the erasure of each erased record, by its place. Three queries, or none.
 
-    What expired, or was deleted by an agent, is not among them.
+    Leaves out records that expired or that an agent deleted.
     """
     if not places:
         return {}
-    gone = Event.objects.filter(_at(places), erased_by__isnull=False)
+    gone = Event.objects.filter(_match_places(places), erased_by__isnull=False)
     ordered = {
         (thread, seq): (thread, by)
         for thread, seq, by in gone.values_list("thread_id", "seq", "erased_by")
         if by is not None
     }
-    orders = Event.objects.filter(_at({*ordered.values()}), type="records.erased")
+    orders = Event.objects.filter(
+        _match_places({*ordered.values()}), type="records.erased"
+    )
     rows = orders.values_list("thread_id", "seq", "body")
     erasures = {(t, seq): UUID(orjson.loads(body)["erasure"]) for t, seq, body in rows}
     receipts = list_receipt_ids({*erasures.values()}) if erasures else {}
     return {
-        place: Proof(erasure=erasures[by], receipt=receipts.get(erasures[by]))
+        place: ErasureProof(erasure=erasures[by], receipt=receipts.get(erasures[by]))
         for place, by in ordered.items()
         if by in erasures
     }
 
 
-def _at(places: Collection[RecordPlace]) -> Q:
-    """Match events at these places; none if there are none."""
+def _match_places(places: Collection[RecordPlace]) -> Q:
+    """Match events at these places; no event without places."""
     return reduce(or_, (Q(thread=t, seq=seq) for t, seq in places), Q(seq=-1))
 
 
-def get_mark(thread: UUID, seq: int) -> Proof | None:
-    """Get what erased the record; None if nobody wished it to go. Three queries."""
-    return list_marks([(thread, seq)]).get((thread, seq))
+def find_record_proof(thread: UUID, seq: int) -> ErasureProof | None:
+    """Find the erasure of a record; None if no erasure took it. Three queries."""
+    return list_record_proofs([(thread, seq)]).get((thread, seq))

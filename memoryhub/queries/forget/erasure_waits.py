@@ -1,4 +1,4 @@
-"""Waits: why the next step of an erasure has to wait, and what ends that, in words.
+"""Texts that say why the next step of an erasure waits, and what ends the wait.
 
 Never writes.
 """
@@ -12,7 +12,7 @@ from typing import Final
 from memoryhub.models.erasures import Erasure
 from memoryhub.queries.forget.erasures import ErasureLine
 
-#: By the word that an erasure waits on.
+#: Texts by the word that an erasure waits on.
 WAITING: Final[Mapping[str, str]] = MappingProxyType(
     {
         "reader": "A reader holds on to an old state of the database. It goes on by "
@@ -38,7 +38,7 @@ _FOUND: Final = (
     "The scan found what should be nowhere any more, in {places}. `manage.py scan` "
     "tells each place. Remove it there; it goes on by itself then."
 )
-#: Where that is, by the kind of the place; other kinds are called as they are.
+#: Names of places by their kind; other kinds are shown as they are.
 PLACES: Final[Mapping[str, str]] = MappingProxyType(
     {
         "called": "names that clients gave",
@@ -55,8 +55,8 @@ PLACES: Final[Mapping[str, str]] = MappingProxyType(
 )
 
 
-def wait_text(line: ErasureLine) -> str:
-    """Say what an open erasure waits for and what to do; empty if for nothing."""
+def render_wait(line: ErasureLine) -> str:
+    """Render what an open erasure waits for and what to do; empty if nothing."""
     word = "hold" if line.state == Erasure.State.HELD else line.waiting_on
     if word == "store" and line.undeclared:
         places = [PLACES.get(each, each) for each in line.undeclared]

@@ -1,4 +1,4 @@
-"""Erasures as they are shown: how far each is, and what it takes. Never writes."""
+"""Erasures as lists and screens show them, with state and counts. Never writes."""
 
 from __future__ import annotations
 
@@ -14,46 +14,46 @@ from django.db.models import Count, Q
 from memoryhub.errors import NotFoundError
 from memoryhub.models.erasures import Erasure
 from memoryhub.queries.lists import newest_first
-from memoryhub.queries.lists.cursors import Batch, Listing
+from memoryhub.queries.lists.cursors import ListBatch, ListScope
 
 State = Erasure.State
-#: What no step changes any more.
+#: States that no further step changes.
 CLOSED = (State.COMPLETE, State.EXPIRED, State.CANCELLED)
-#: An erasure that is unfinished for longer is said in readiness.
+#: Age from which readiness reports an unfinished erasure.
 LATE = timedelta(minutes=5)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PlaceLine:
-    """What an erasure does to one place."""
+    """Counts of what an erasure does to one place."""
 
     place: str
-    #: Rows that go, that are made anew from what is left, and that stay.
+    #: Rows that go, rows that are made anew, and rows that stay.
     erase: int
     derive: int
     keep: int
-    #: Why those stay, as a word.
+    #: Why rows stay, as a word.
     why: str | None
-    #: In which way they go: deleted, nulled, shredded.
+    #: How rows go: deleted, nulled, shredded.
     method: str
-    #: Frozen by the fence, and gone since; None before.
+    #: Rows counted at the fence, and rows erased since; None before the fence.
     fenced: int | None
     erased: int | None
 
     @property
     def goes(self) -> int:
-        """Count rows that go: as planned, then as the fence froze them."""
+        """Count rows that go: as planned, or once fenced, as the fence counted them."""
         return self.erase if self.fenced is None else self.fenced
 
     @property
     def touched(self) -> bool:
-        """Tell whether anything of the place goes, is made anew or stays."""
+        """Tell whether rows of the place go, are made anew or stay."""
         return bool(self.goes or self.derive or self.keep)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ErasureLine:
-    """One erasure, from its plan on. Nothing in it tells what was erased."""
+    """One erasure, from its plan on. No field holds erased content."""
 
     id: UUID
     subject: UUID
@@ -67,25 +67,25 @@ class ErasureLine:
     restrict: bool
     state: str
     waiting_on: str | None
-    #: Class of the error by which a step is broken.
+    #: Class of the error that broke a step.
     defect: str | None
-    #: What confirming has to repeat.
+    #: Number of rows, which the confirmation has to repeat.
     count: int
     threads: int
     forks: int
-    #: Records of the same turns that named no source, and stay.
+    #: Records of the same turns that name no source, and stay.
     unlinked: int
-    #: Holds in force when it was planned.
+    #: Holds in force at planning.
     holds: int
     residue: tuple[str, ...]
     places: tuple[PlaceLine, ...]
-    #: When each state was entered, in their order.
+    #: Time at which each state was entered, in order.
     times: Mapping[str, str]
     created_at: datetime
     expires_at: datetime
     confirmed_at: datetime | None
     updated_at: datetime
-    #: The kinds of places where the last scan found what nothing declares.
+    #: Kinds of places where the last scan found undeclared data.
     undeclared: tuple[str, ...] = ()
 
     @property
@@ -94,11 +94,11 @@ class ErasureLine:
 
     @property
     def untouched(self) -> tuple[str, ...]:
-        """List the places that hold nothing of what is to go."""
+        """List the places without rows of the targets."""
         return tuple(each.place for each in self.places if not each.touched)
 
     @classmethod
-    def of(cls, row: Erasure) -> ErasureLine:
+    def from_row(cls, row: Erasure) -> ErasureLine:
         planned = orjson.loads(row.planned)
         return cls(
             id=row.id,
@@ -120,24 +120,24 @@ class ErasureLine:
             unlinked=planned.get("unlinked", 0),
             holds=planned.get("holds", 0),
             residue=tuple(planned.get("residue", ())),
-            places=_places(planned, orjson.loads(row.erased)),
+            places=_build_places(planned, orjson.loads(row.erased)),
             times=orjson.loads(row.times),
             created_at=row.created_at,
             expires_at=row.expires_at,
             confirmed_at=row.confirmed_at,
             updated_at=row.updated_at,
-            undeclared=_undeclared(orjson.loads(row.verification)),
+            undeclared=_list_undeclared(orjson.loads(row.verification)),
         )
 
 
-def _undeclared(scanned: Mapping[str, Any]) -> tuple[str, ...]:
+def _list_undeclared(scanned: Mapping[str, Any]) -> tuple[str, ...]:
     hits = [
         each for each in scanned.get("hits", ()) if each["standing"] == "undeclared"
     ]
     return tuple(sorted({each["surface"] for each in hits}))
 
 
-def _places(
+def _build_places(
     planned: Mapping[str, Any], erased: Mapping[str, Any]
 ) -> tuple[PlaceLine, ...]:
     return tuple(
@@ -162,12 +162,12 @@ def get_erasure(
 
     Raises NotFoundError.
     """
-    return ErasureLine.of(get_row(project, erasure, bound=bound))
+    return ErasureLine.from_row(get_row(project, erasure, bound=bound))
 
 
 def get_row(project: UUID, erasure: UUID, *, bound: UUID | None = None) -> Erasure:
-    """Get it as `get_erasure` does, for who goes on with it."""
-    rows = Erasure.objects.filter(_owned(project, bound), id=erasure)
+    """Get an erasure's row as `get_erasure` does, for its next step."""
+    rows = Erasure.objects.filter(_filter_owned(project, bound), id=erasure)
     row: Erasure | None = rows.first()
     if row is None:
         raise NotFoundError
@@ -182,44 +182,44 @@ def list_erasures(
     after: str | None = None,
     limit: int = 50,
     bound: UUID | None = None,
-) -> Batch[ErasureLine]:
+) -> ListBatch[ErasureLine]:
     """List erasures, newest first. One query.
 
-    Raises BadCursorError when `after` is not of this very list.
+    Raises BadCursorError when the cursor `after` belongs to another list.
     """
     filters = [str(subject), state, str(bound)]
-    listing = Listing(name="erasures", project=project, filters=filters)
-    rows = Erasure.objects.filter(_owned(project, bound))
+    listing = ListScope(name="erasures", project=project, filters=filters)
+    rows = Erasure.objects.filter(_filter_owned(project, bound))
     if subject is not None:
         rows = rows.filter(subject_id=subject)
     if state is not None:
         rows = rows.filter(state=state)
-    return newest_first.part(
-        rows, listing, line=ErasureLine.of, after=after, limit=limit
+    return newest_first.list_batch(
+        rows, listing, line=ErasureLine.from_row, after=after, limit=limit
     )
 
 
 def list_unfinished() -> list[UUID]:
-    """List what is confirmed and has a step to go, longest silent first. One query."""
+    """List confirmed erasures with a step to go, longest silent first. One query."""
     rows = Erasure.objects.exclude(state__in=CLOSED).exclude(confirmed_at=None)
     rows = rows.exclude(state=State.HELD).order_by("updated_at", "id")
     return [*rows.values_list("id", flat=True)]
 
 
-def count_found() -> int:
-    """Count erasures that are open because a scan had found something in the clear."""
+def count_with_hits() -> int:
+    """Count erasures that stay open because a scan found data in the clear."""
     rows = Erasure.objects.filter(state=State.SCRUBBED, hit_at__isnull=False)
     return rows.count()
 
 
 def list_unfenced() -> list[UUID]:
-    """List what is confirmed and unfenced, longest waiting first. One query."""
+    """List confirmed erasures without a fence, longest waiting first. One query."""
     rows = Erasure.objects.filter(state=State.PLANNED).exclude(confirmed_at=None)
     return [*rows.order_by("confirmed_at", "id").values_list("id", flat=True)]
 
 
 def count_troubled(now: datetime) -> tuple[int, int]:
-    """Count unfinished erasures: confirmed a while ago, and broken. One query."""
+    """Count unfinished erasures: (confirmed more than LATE ago, broken). One query."""
     rows = Erasure.objects.exclude(state__in=(*CLOSED, State.HELD))
     late = Count("id", filter=Q(confirmed_at__lt=now - LATE))
     broken = Count("id", filter=Q(waiting_on="broken"))
@@ -227,6 +227,6 @@ def count_troubled(now: datetime) -> tuple[int, int]:
     return found["late"], found["broken"]
 
 
-def _owned(project: UUID, bound: UUID | None) -> Q:
+def _filter_owned(project: UUID, bound: UUID | None) -> Q:
     owned = Q(project_id=project)
     return owned if bound is None else owned & Q(subject_id=bound)

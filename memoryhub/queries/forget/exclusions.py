@@ -1,6 +1,6 @@
-"""Reach: what an erasure leaves out of ours, in words for screens and terminals.
+"""Texts of an erasure's residue, which is out of reach, for screens and terminals.
 
-Never reads. Says what receipts say: where, what stands there in the clear, until when.
+Reads no database. Each line says where, what stands there in the clear, and until when.
 """
 
 from __future__ import annotations
@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from types import MappingProxyType
 from typing import Any, Final
 
-#: Where it is, by the words of plans and receipts.
+#: Places of residue, by the words of plans and receipts.
 PLACES: Final[Mapping[str, str]] = MappingProxyType(
     {
         "backups": "backups of the memory",
@@ -26,7 +26,7 @@ PLACES: Final[Mapping[str, str]] = MappingProxyType(
         "names_in_forks": "living forks, which read by them",
     }
 )
-#: What is there besides names, and what guards it.
+#: Data besides names, and what guards the data, by the word of control.
 CONTROL: Final[Mapping[str, str]] = MappingProxyType(
     {
         "contents_sealed": "contents, sealed under the subject's key",
@@ -37,9 +37,9 @@ CONTROL: Final[Mapping[str, str]] = MappingProxyType(
         "named": "contents and names; the receipt names who has them",
     }
 )
-#: Of what a name is, where the word alone does not tell.
+#: Kinds of names, where the word alone does not tell.
 NAMED: Final[Mapping[str, str]] = MappingProxyType({"types": "message types"})
-#: Until when, where that is no day.
+#: Ends of residue that are no day.
 UNTIL: Final[Mapping[str, str]] = MappingProxyType(
     {
         "overwritten": "until they are written over",
@@ -54,11 +54,11 @@ _DAY: Final = re.compile(r"\d{4}-\d\d-\d\d")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Left:
-    """What is left in one place."""
+class ResidueLine:
+    """Residue in one place, in words."""
 
     where: str
-    #: In the clear, and what else.
+    #: Names in the clear, and other data.
     what: str
     until: str
 
@@ -66,19 +66,19 @@ class Left:
         return f"{self.where}, {self.until}: {self.what}"
 
 
-def list_left(residue: Iterable[Mapping[str, Any]]) -> list[Left]:
-    """Residue as receipts have it, in words; a word that is unknown stays as it is."""
+def list_residue_lines(residue: Iterable[Mapping[str, Any]]) -> list[ResidueLine]:
+    """Build lines of a receipt's residue, in words; an unknown word stays as it is."""
     return [
-        Left(
+        ResidueLine(
             where=PLACES.get(each["what"], each["what"]),
-            what=_what(each),
-            until=_until(each["until"]),
+            what=_describe_content(each),
+            until=_describe_end(each["until"]),
         )
         for each in residue
     ]
 
 
-def _what(each: Mapping[str, Any]) -> str:
+def _describe_content(each: Mapping[str, Any]) -> str:
     kinds = [NAMED.get(kind, kind) for kind in each["names"]]
     besides: str = CONTROL.get(each["control"], each["control"])
     if not kinds:
@@ -89,5 +89,5 @@ def _what(each: Mapping[str, Any]) -> str:
     return f"{named}; {besides}" if besides else named
 
 
-def _until(word: str) -> str:
+def _describe_end(word: str) -> str:
     return f"until {word}" if _DAY.fullmatch(word) else UNTIL.get(word, word)

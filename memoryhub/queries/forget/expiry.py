@@ -1,4 +1,4 @@
-"""Expiry: what is due to be swept and erased, and for how long. Never writes."""
+"""Expired keys to sweep and old values to erase, and since when due. Never writes."""
 
 from __future__ import annotations
 
@@ -17,39 +17,39 @@ from memoryhub.queries.forget import holds
 
 Row = TypeVar("Row", bound=Model)
 
-#: Values that are counted at most.
+#: Most values that are counted.
 COUNTED = 10_000
-#: Threads that take commands of a worker.
+#: States of threads that take a worker's commands.
 _WRITABLE = (Thread.Status.OPEN, Thread.Status.CLOSED)
 _FENCED = (Subject.State.ERASING, Subject.State.ERASED)
 _RESTRICTED = Subject.State.RESTRICTED
 
 
-def due_keys(now: datetime) -> QuerySet[Key]:
-    """Return rows of keys whose instant has passed, the longest due first."""
+def select_due_keys(now: datetime) -> QuerySet[Key]:
+    """Select keys whose expiry has passed, the longest due first."""
     due = Key.objects.filter(expires_at__lte=now)
-    return _writable(due).order_by("expires_at", "thread_id", "key")
+    return _filter_writable(due).order_by("expires_at", "thread_id", "key")
 
 
-def due_values(
+def select_due_values(
     project: Project, *, grace: timedelta, now: datetime
 ) -> QuerySet[DueValue]:
-    """Return a project's values whose time in history is over, the longest due first.
+    """Select a project's values whose grace in history is over, the longest due first.
 
-    Those of a subject that is held or restricted stay until it is not.
+    Leaves out values of subjects that are held or restricted.
     """
     due = DueValue.objects.filter(project=project, due_at__lte=now - grace)
-    return _erasable(due, now).order_by("due_at", "thread_id", "seq")
+    return _filter_erasable(due, now).order_by("due_at", "thread_id", "seq")
 
 
 def iter_due_projects(
     now: datetime,
 ) -> Iterator[tuple[Project, timedelta, datetime]]:
-    """(project, its grace, when its oldest value was due), by those that have any due.
+    """Yield (project, its grace, when its oldest value was due) of projects with one.
 
-    One statement, with one look into the index for each project that has a grace.
+    One statement, with one index lookup for each project that has a grace.
     """
-    oldest = _erasable(DueValue.objects.filter(project=OuterRef("id")), now)
+    oldest = _filter_erasable(DueValue.objects.filter(project=OuterRef("id")), now)
     rows = Project.objects.exclude(expired_value_grace_seconds=None).annotate(
         oldest=Subquery(oldest.order_by("due_at").values("due_at")[:1])
     )
@@ -60,43 +60,46 @@ def iter_due_projects(
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Doomed:
-    """Values that another grace would erase at once."""
+class DoomedValues:
+    """Count of the values that another grace would erase at once."""
 
     count: int
-    #: There are more.
+    #: Whether there are more values than were counted.
     capped: bool
 
 
 def count_doomed(
     project: Project, *, grace_seconds: int | None, now: datetime
-) -> Doomed:
-    """Count what this grace erases at once that the project's own keeps. One query."""
+) -> DoomedValues:
+    """Count values that this grace would erase and the project's grace keeps.
+
+    One query.
+    """
     if grace_seconds is None:
-        return Doomed(count=0, capped=False)
-    rows = due_values(project, grace=timedelta(seconds=grace_seconds), now=now)
+        return DoomedValues(count=0, capped=False)
+    rows = select_due_values(project, grace=timedelta(seconds=grace_seconds), now=now)
     if (saved := project.expired_value_grace_seconds) is not None:
         rows = rows.filter(due_at__gt=now - timedelta(seconds=saved))
     found = len(rows.values_list("seq")[: COUNTED + 1])
-    return Doomed(count=min(found, COUNTED), capped=found > COUNTED)
+    return DoomedValues(count=min(found, COUNTED), capped=found > COUNTED)
 
 
 def get_lag(now: datetime) -> timedelta:
     """Get how long the oldest key or value has been due. Two statements, by indexes."""
     oldest = [at for _, _, at in iter_due_projects(now)]
-    key = due_keys(now).values_list("expires_at", flat=True).first()
+    key = select_due_keys(now).values_list("expires_at", flat=True).first()
     if key is not None:
         oldest.append(key)
     return now - min(oldest, default=now)
 
 
-def _writable(rows: QuerySet[Row]) -> QuerySet[Row]:
+def _filter_writable(rows: QuerySet[Row]) -> QuerySet[Row]:
     return rows.filter(thread__status__in=_WRITABLE).exclude(
         thread__subject__state__in=_FENCED
     )
 
 
-def _erasable(rows: QuerySet[Row], now: datetime) -> QuerySet[Row]:
-    """Narrow to those whose content may go: neither contested nor held."""
-    rows = _writable(rows).exclude(thread__subject__state=_RESTRICTED)
-    return rows.exclude(holds.standing("thread__subject", now=now))
+def _filter_erasable(rows: QuerySet[Row], now: datetime) -> QuerySet[Row]:
+    """Narrow to rows whose subject is neither restricted nor held."""
+    rows = _filter_writable(rows).exclude(thread__subject__state=_RESTRICTED)
+    return rows.exclude(holds.match_in_force("thread__subject", now=now))

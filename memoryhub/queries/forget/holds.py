@@ -1,4 +1,4 @@
-"""Holds: what may not be erased for now, why, and until when. Never writes."""
+"""Legal holds, which forbid erasing a subject's memory until they end. Never writes."""
 
 from __future__ import annotations
 
@@ -11,19 +11,19 @@ from django.db.models import Exists, OuterRef, QuerySet
 from memoryhub.errors import NotFoundError
 from memoryhub.models.erasures import Hold
 from memoryhub.queries.lists import newest_first
-from memoryhub.queries.lists.cursors import Batch, Listing
+from memoryhub.queries.lists.cursors import ListBatch, ListScope
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class HoldLine:
-    """One hold. `in_force` is as of the time it was asked for."""
+    """One legal hold. `in_force` is as of the time of the query."""
 
     id: UUID
     subject: UUID
     basis: str
     #: `operator:<id>` or `command`.
     opened_by: str
-    #: Who looks at it again: the operator's name, unless they are gone.
+    #: Name of the operator who reviews the hold; None once the operator is deleted.
     reviewer: str | None
     opened_at: datetime
     expires_at: datetime
@@ -32,31 +32,31 @@ class HoldLine:
     in_force: bool
 
 
-def in_force(subject: UUID, *, now: datetime) -> QuerySet[Hold]:
-    """Return the holds that stand against erasing anything of the subject."""
+def select_in_force(subject: UUID, *, now: datetime) -> QuerySet[Hold]:
+    """Select the holds in force that forbid erasing anything of the subject."""
     rows = Hold.objects.filter(subject_id=subject, lifted_at=None)
     return rows.filter(expires_at__gt=now)
 
 
-def standing(subject: str, *, now: datetime) -> Exists:
-    """Tell whether one is in force for the subject that this column of a row names."""
+def match_in_force(subject: str, *, now: datetime) -> Exists:
+    """Match rows whose subject, named by this column, has a hold in force."""
     rows = Hold.objects.filter(subject=OuterRef(subject), lifted_at=None)
     return Exists(rows.filter(expires_at__gt=now))
 
 
 def get_hold(project: UUID, hold: UUID, *, now: datetime) -> HoldLine:
-    """One of the project's. One query. Raises NotFoundError."""
+    """Return a hold of the project. One query. Raises NotFoundError."""
     row = Hold.objects.select_related("reviewer")
     found = row.filter(project_id=project, id=hold).first()
     if found is None:
         raise NotFoundError
-    return _line(found, now)
+    return _build_line(found, now)
 
 
-def list_of(subject: UUID, *, now: datetime) -> tuple[HoldLine, ...]:
+def list_subject_holds(subject: UUID, *, now: datetime) -> tuple[HoldLine, ...]:
     """List all holds of a subject, past ones too, newest first. One query."""
     rows = Hold.objects.filter(subject_id=subject).select_related("reviewer")
-    return tuple(_line(row, now) for row in rows.order_by("-opened_at", "id"))
+    return tuple(_build_line(row, now) for row in rows.order_by("-opened_at", "id"))
 
 
 def list_holds(
@@ -66,26 +66,26 @@ def list_holds(
     open_only: bool = False,
     after: str | None = None,
     limit: int = 50,
-) -> Batch[HoldLine]:
+) -> ListBatch[HoldLine]:
     """List holds of a project, newest first. One query.
 
-    Raises BadCursorError when `after` is not of this very list.
+    Raises BadCursorError when the cursor `after` belongs to another list.
     """
-    listing = Listing(name="holds", project=project, filters=[open_only])
+    listing = ListScope(name="holds", project=project, filters=[open_only])
     rows = Hold.objects.filter(project_id=project).select_related("reviewer")
     if open_only:
         rows = rows.filter(lifted_at=None, expires_at__gt=now)
-    return newest_first.part(
+    return newest_first.list_batch(
         rows,
         listing,
-        line=lambda row: _line(row, now),
+        line=lambda row: _build_line(row, now),
         after=after,
         limit=limit,
         at="opened_at",
     )
 
 
-def _line(row: Hold, now: datetime) -> HoldLine:
+def _build_line(row: Hold, now: datetime) -> HoldLine:
     return HoldLine(
         id=row.id,
         subject=row.subject_id,

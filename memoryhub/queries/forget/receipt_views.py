@@ -1,6 +1,6 @@
-"""Receipts as screens show them: listed, opened, with what was added later.
+"""Receipts as screens show them, with addenda.
 
-Never writes. What is shown is read out of the signed text and nothing else.
+Never writes. Screens show only what the signed text says.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from memoryhub.errors import NotFoundError
 from memoryhub.models.erasures import Receipt
 from memoryhub.models.projects import Project
 from memoryhub.queries.lists import newest_first
-from memoryhub.queries.lists.cursors import Batch, Listing
+from memoryhub.queries.lists.cursors import ListBatch, ListScope
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -31,9 +31,9 @@ class ReceiptLine:
     scope: str
     reason: str
     ticket: str | None
-    #: Rows that are gone, over all places.
+    #: Rows erased, over all places.
     erased: int
-    #: Later facts, signed by themselves.
+    #: Number of addenda, each signed by itself.
     addenda: int
     issued_at: datetime
 
@@ -45,14 +45,14 @@ class Addendum:
     id: UUID
     what: str
     numbers: Mapping[str, int]
-    #: Residue that is over, as a look has found.
+    #: Words of residue that a check found ended.
     ended: Sequence[str]
     issued_at: datetime
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Sum:
-    """One place, as a receipt adds it up."""
+class PlaceSum:
+    """Counts of one place in a receipt."""
 
     place: str
     planned: int
@@ -71,7 +71,7 @@ def get_receipt(project: Project, receipt: UUID) -> Receipt:
 
 
 def list_addenda(erasure: UUID) -> tuple[Addendum, ...]:
-    """List what was signed about the erasure later, oldest first. One query."""
+    """List the addenda of an erasure's receipt, oldest first. One query."""
     rows = Receipt.objects.filter(erasure=erasure, n__gt=0).order_by("n")
     statements = [(row, orjson.loads(row.text)) for row in rows]
     return tuple(
@@ -86,12 +86,12 @@ def list_addenda(erasure: UUID) -> tuple[Addendum, ...]:
     )
 
 
-def list_sums(says: Mapping[str, Any]) -> tuple[Sum, ...]:
+def list_sums(says: Mapping[str, Any]) -> tuple[PlaceSum, ...]:
     """List the places of a receipt. No query."""
     erased = says["erased"]
     names = {**says["planned"], **says["fenced"], **erased, **says["rebuilt"]}
     return tuple(
-        Sum(
+        PlaceSum(
             place=name,
             planned=says["planned"].get(name, 0),
             fenced=says["fenced"].get(name, 0),
@@ -105,21 +105,21 @@ def list_sums(says: Mapping[str, Any]) -> tuple[Sum, ...]:
 
 def list_receipts(
     project: Project, *, after: str | None = None, limit: int = 50
-) -> Batch[ReceiptLine]:
+) -> ListBatch[ReceiptLine]:
     """List receipts, newest first. One query.
 
-    Raises BadCursorError when `after` is not of this very list.
+    Raises BadCursorError when the cursor `after` belongs to another list.
     """
-    listing = Listing(name="receipts", project=project.id)
+    listing = ListScope(name="receipts", project=project.id)
     rows = Receipt.objects.filter(project=project, n=0)
     later = Count("erasure__receipts", filter=Q(erasure__receipts__n__gt=0))
     counted = rows.annotate(addenda=later)
-    return newest_first.part(
-        counted, listing, line=_line, after=after, limit=limit, at="issued_at"
+    return newest_first.list_batch(
+        counted, listing, line=_build_line, after=after, limit=limit, at="issued_at"
     )
 
 
-def _line(row: Any) -> ReceiptLine:
+def _build_line(row: Any) -> ReceiptLine:
     says = orjson.loads(row.text)
     return ReceiptLine(
         id=row.id,

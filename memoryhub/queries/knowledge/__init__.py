@@ -1,1 +1,1 @@
-"""What is known of subjects beyond one thread. Never writes."""
+"""Facts and blocks of subjects, beyond one thread. Never writes."""

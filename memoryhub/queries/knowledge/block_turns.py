@@ -1,4 +1,4 @@
-"""Turns that carried a block, in whichever thread of its subject. Never writes."""
+"""Turns that carried a block, in any thread of the block's subject. Never writes."""
 
 from __future__ import annotations
 
@@ -15,11 +15,11 @@ from memoryhub.kernel.state.page_events import TurnPacked
 from memoryhub.models.derivations import Derivation
 from memoryhub.models.events import Event
 from memoryhub.models.threads import Thread
-from memoryhub.queries.lists.cursors import Batch, Listing
+from memoryhub.queries.lists.cursors import ListBatch, ListScope
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Carrier:
+class CarryingTurn:
     """A turn whose request had a block in its head."""
 
     thread: str
@@ -30,40 +30,44 @@ class Carrier:
 
 def count_turns(home: Thread, seqs: Sequence[int]) -> dict[int, int]:
     """Count the requests that carried the texts of these events. One query."""
-    rows = _elsewhere(home, seqs).order_by().values("source_seq")
+    rows = _select_carriers(home, seqs).order_by().values("source_seq")
     counted = rows.annotate(turns=Count("derived_seq"))
     return dict(counted.values_list("source_seq", "turns"))
 
 
 def list_turns(
     home: Thread, seq: int, *, after: str | None = None, limit: int = 20
-) -> Batch[Carrier]:
+) -> ListBatch[CarryingTurn]:
     """List the turns that carried the text of an event, newest first.
 
     Three queries; linear in those turns. Raises BadCursorError.
     """
-    listing = Listing(name="carriers", project=home.project_id, filters=[home.id, seq])
+    listing = ListScope(
+        name="carriers", project=home.project_id, filters=[home.id, seq]
+    )
     recorded = Event.objects.filter(
         thread_id=OuterRef("derived_thread"),
         seq=OuterRef("derived_seq"),
         type=TurnPacked.event_type,
     )
-    rows = _elsewhere(home, [seq]).annotate(at=Subquery(recorded.values("at")))
-    rows = rows.filter(_behind(listing, after) if after else Q(at__isnull=False))
+    rows = _select_carriers(home, [seq]).annotate(at=Subquery(recorded.values("at")))
+    rows = rows.filter(
+        _filter_after_cursor(listing, after) if after else Q(at__isnull=False)
+    )
     columns = ("at", "derived_thread", "derived_seq")
     found = rows.order_by(*(f"-{each}" for each in columns)).values_list(*columns)
     every = [*found[: limit + 1]]
     batch = every[:limit]
-    turns = _turns([(thread, n) for _, thread, n in batch])
+    turns = _read_turn_numbers([(thread, n) for _, thread, n in batch])
     names = dict(
         Thread.objects.filter(id__in={thread for _, thread, _ in batch}).values_list(
             "id", "name"
         )
     )
     at, thread, n = batch[-1] if batch else (None, None, None)
-    return Batch(
+    return ListBatch(
         items=tuple(
-            Carrier(thread=names[thread], turn=turns[thread, n], at=at)
+            CarryingTurn(thread=names[thread], turn=turns[thread, n], at=at)
             for at, thread, n in batch
         ),
         next=listing.seal([at.isoformat(), thread.hex, n])
@@ -72,12 +76,12 @@ def list_turns(
     )
 
 
-def _elsewhere(home: Thread, seqs: Sequence[int]) -> QuerySet[Derivation]:
+def _select_carriers(home: Thread, seqs: Sequence[int]) -> QuerySet[Derivation]:
     rows = Derivation.objects.filter(thread=home, source_seq__in=seqs)
     return rows.exclude(derived_thread=home.id)
 
 
-def _behind(listing: Listing, after: str) -> Q:
+def _filter_after_cursor(listing: ListScope, after: str) -> Q:
     try:
         at, thread, n = listing.open(after)
         since, last = datetime.fromisoformat(at), UUID(thread)
@@ -87,7 +91,9 @@ def _behind(listing: Listing, after: str) -> Q:
     return Q(at__lt=since) | Q(at=since, derived_thread__lt=last) | same
 
 
-def _turns(places: Sequence[tuple[UUID, int]]) -> dict[tuple[UUID, int], int]:
-    """By its place, the turn that a recorded request is of: bodies hold no content."""
-    bodies = Event.objects.at_places(places).values_list("thread_id", "seq", "body")
+def _read_turn_numbers(
+    places: Sequence[tuple[UUID, int]],
+) -> dict[tuple[UUID, int], int]:
+    """Return each recorded request's turn, by its place. Opens no content."""
+    bodies = Event.objects.filter_places(places).values_list("thread_id", "seq", "body")
     return {(thread, seq): orjson.loads(body)["turn"] for thread, seq, body in bodies}

@@ -1,4 +1,4 @@
-"""Blocks of a subject: pages of its home thread, now or as of then. Never writes."""
+"""Blocks of a subject: pages of its home thread, now or at an event. Never writes."""
 
 from __future__ import annotations
 
@@ -11,25 +11,25 @@ from uuid import UUID
 from memoryhub.errors import InvalidError, PageErasedError, PageUnknownError
 from memoryhub.journal.log import log
 from memoryhub.journal.rows import statements
-from memoryhub.journal.rows.page_rows import entry_of
+from memoryhub.journal.rows.page_rows import build_entry
 from memoryhub.journal.rows.statements import PAGES_READ
 from memoryhub.journal.writing import texts
 from memoryhub.kernel.levels import block_lines
-from memoryhub.kernel.levels.block_lines import Carried
-from memoryhub.kernel.levels.opened import Opened
+from memoryhub.kernel.levels.block_lines import CarriedBlock
+from memoryhub.kernel.levels.opened import OpenedPage
 from memoryhub.kernel.levels.tokens import EST
-from memoryhub.kernel.replay import Recorded
+from memoryhub.kernel.replay import RecordedEvent
 from memoryhub.kernel.state.page_events import PageCreated, PageUpdated
-from memoryhub.kernel.state.pages import BLOCK, MAX_BLOCK_BYTES, Entry
+from memoryhub.kernel.state.pages import BLOCK, MAX_BLOCK_BYTES, PageEntry
 from memoryhub.models.events import Event
 from memoryhub.models.pages import Page
 from memoryhub.models.threads import Thread
 from memoryhub.queries.paging import pages
 from memoryhub.queries.replay import states, tokenizers
 from memoryhub.queries.threads.edits import Edit
-from memoryhub.queries.threads.threads import names_of
+from memoryhub.queries.threads.threads import list_stored_names
 
-#: Which of a home's pages its requests carry, in their order.
+#: Condition and order of the home thread's pages that requests carry.
 _CARRIED = (
     '"thread_id" = %s AND "type" = %s AND "deleted_seq" IS NULL ORDER BY "created_seq"'
 )
@@ -38,42 +38,42 @@ _WRITING = (PageCreated.event_type, PageUpdated.event_type)
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class BlockView:
-    """A block as it stands: its newest version, or the one of then."""
+    """A block in its newest version, or its version as of an event."""
 
     block: str
     version: int
-    #: Of the event in the home thread that has its text.
+    #: Seq of the event in the home thread that has the block's text.
     seq: int
-    #: None once it was erased.
+    #: None once the text was erased.
     text: str | None
-    #: What the model should keep in it.
+    #: What the model should keep in the block.
     description: str
     read_only: bool
     tokens: int
-    #: Of the text, UTF-8.
+    #: Bytes of the text in UTF-8.
     bytes: int
     limit_bytes: int = MAX_BLOCK_BYTES
 
     @classmethod
-    def from_entry(cls, entry: Entry, opened: Opened | None) -> BlockView:
+    def from_entry(cls, entry: PageEntry, opened: OpenedPage | None) -> BlockView:
         return cls(
             block=entry.page_id,
             version=entry.version,
             seq=entry.full.location.seq,
             tokens=entry.full.tokens,
-            **_texts_of(opened),
+            **_build_texts(opened),
         )
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Version:
-    """One version of a block, and who wrote it when."""
+class BlockVersion:
+    """One version of a block, with its author and time."""
 
     version: int
     seq: int
     at: datetime
     actor: str
-    #: On whose account: of the model, or of a tool.
+    #: Author on whose account the actor wrote: the model, or a tool.
     by: str
     tokens: int
     text: str | None
@@ -82,7 +82,7 @@ class Version:
     bytes: int
 
 
-def _texts_of(opened: Opened | None) -> dict[str, Any]:
+def _build_texts(opened: OpenedPage | None) -> dict[str, Any]:
     text = None if opened is None else opened.content["text"]
     return {
         "text": text,
@@ -95,38 +95,38 @@ def _texts_of(opened: Opened | None) -> dict[str, Any]:
 def list_blocks(home: Thread, *, seq: int | None = None) -> list[BlockView]:
     """List the blocks of a home thread in order of creation, now or as of an event.
 
-    At most eight queries, however many there are.
+    At most eight queries, however many blocks there are.
     """
-    state = states.state_of(home, seq)
-    return views(home, (e for e in pages.iter_entries(state) if e.type == BLOCK))
+    state = states.load_state(home, seq)
+    return open_views(home, (e for e in pages.iter_entries(state) if e.type == BLOCK))
 
 
 def count_blocks(home: Thread) -> int:
-    """Count the blocks that are there now. One query."""
+    """Count the blocks that exist now. One query."""
     return Page.objects.filter(thread=home, type=BLOCK, deleted_seq=None).count()
 
 
-def views(home: Thread, entries: Iterable[Entry]) -> list[BlockView]:
-    """Return blocks with their texts. Two queries."""
+def open_views(home: Thread, entries: Iterable[PageEntry]) -> list[BlockView]:
+    """Open the texts of blocks, and return the blocks. Two queries."""
     found = [*entries]
-    opened = texts.opened(home, [entry.full.location for entry in found])
+    opened = texts.open_texts(home, [entry.full.location for entry in found])
     return [BlockView.from_entry(e, opened.get(e.full.location)) for e in found]
 
 
 def list_carried(
     project: UUID, name: str, *, bound: UUID | None = None
-) -> tuple[Carried, ...]:
-    """Return what a thread's requests may carry of its subject's blocks, in order.
+) -> tuple[CarriedBlock, ...]:
+    """Return the blocks of its subject that a thread's requests may carry, in order.
 
-    One query for nobody's in particular, at most three where there are none, else
-    seven. Nothing for a thread that is not there yet and nobody's in particular, nor
-    for one that was set so.
+    One query for an anonymous thread, at most three for a subject without blocks, else
+    seven. Empty for a thread that does not exist yet and has no subject, and for an
+    anonymous thread.
     """
-    meant = names_of(name, bound=bound)
-    # A name that a bound key uses may be that of another subject's thread, too.
+    meant = list_stored_names(name, bound=bound)
+    # Another subject's thread may have the name that a bound key uses.
     subjects = [bound] if bound else statements.select_named_subjects(project, meant)
     homes = statements.select_homes(subjects) if subjects else []
-    made = PAGES_READ.where(_CARRIED, homes[0], BLOCK) if homes else []
+    made = PAGES_READ.select(_CARRIED, homes[0], BLOCK) if homes else []
     if not made:
         return ()
     home = Thread.objects.select_related("subject").get(id=homes[0])
@@ -135,44 +135,45 @@ def list_carried(
     )
     found = {thread.name: thread for thread in own}
     thread = next((found[each] for each in meant if each in found), None)
-    count = (EST if thread is None else tokenizers.of(thread)).count
-    places = [entry_of(row, ()).full.location for row in made]
-    opened = texts.opened(home, places)
+    count = (EST if thread is None else tokenizers.get_for_thread(thread)).count
+    places = [build_entry(row, ()).full.location for row in made]
+    opened = texts.open_texts(home, places)
     there = [place for place in places if place in opened]
     return tuple(
-        block_lines.carried(place, opened[place], count=count) for place in there
+        block_lines.build_carried_block(place, opened[place], count=count)
+        for place in there
     )
 
 
 def list_named(home: Thread, names: Iterable[str]) -> list[BlockView]:
-    """Return those of these blocks that are there now. At most four queries each."""
-    found = [pages.current_entry(home, name) for name in names]
-    return views(home, (entry for entry in found if entry is not None))
+    """List the blocks of these names that exist now. At most four queries each."""
+    found = [pages.find_current_entry(home, name) for name in names]
+    return open_views(home, (entry for entry in found if entry is not None))
 
 
 def get_block(home: Thread | None, block: str, *, seq: int | None = None) -> BlockView:
     """Return one block, now or as of an event. A few queries.
 
-    Raises PageUnknownError, PageErasedError for one that was deleted.
+    Raises PageUnknownError, and PageErasedError for a deleted block.
     """
     if home is None:
         raise PageUnknownError
-    entry = None if seq is not None else pages.current_entry(home, block)
-    entry = entry or pages.find_entry(states.state_of(home, seq), block)
+    entry = None if seq is not None else pages.find_current_entry(home, block)
+    entry = entry or pages.find_entry(states.load_state(home, seq), block)
     if entry.type != BLOCK:
         raise PageUnknownError
-    (view,) = views(home, [entry])
+    (view,) = open_views(home, [entry])
     return view
 
 
 def find_edit(home: Thread, seq: int) -> Edit | None:
-    """Find the version of a block that an event wrote; None for anything else.
+    """Find the version of a block that an event wrote; None for any other event.
 
-    None as well of a block that was deleted. Three queries.
+    None for a deleted block, too. Three queries.
     """
     rows = Event.objects.filter(thread=home, seq=seq, type__in=_WRITING)
     row = rows.only("seq", "type", "actor", "page").first() if home.home else None
-    entry = pages.current_entry(home, row.page) if row and row.page else None
+    entry = pages.find_current_entry(home, row.page) if row and row.page else None
     if row is None or entry is None or entry.type != BLOCK:
         return None
     return Edit(
@@ -186,19 +187,19 @@ def find_edit(home: Thread, seq: int) -> Edit | None:
 
 def list_versions(
     home: Thread, block: str, *, seq: int | None = None, limit: int = 50
-) -> Sequence[Version]:
-    """List a block's newest versions, newest first, now or as of then. One query."""
+) -> Sequence[BlockVersion]:
+    """List a block's newest versions, newest first, up to an event. One query."""
     rows = Event.objects.filter(thread=home, page=block, type__in=_WRITING)
     if seq is not None:
         rows = rows.filter(seq__lte=seq)
-    return [_version(home, row) for row in rows.order_by("-seq")[:limit]]
+    return [_open_version(home, row) for row in rows.order_by("-seq")[:limit]]
 
 
-def get_version(home: Thread | None, block: str, version: int) -> Version:
-    """Return a version of a block by its number. One query for each later one, at most.
+def get_version(home: Thread | None, block: str, version: int) -> BlockVersion:
+    """Return a version of a block by its number. At most one query a later version.
 
-    Raises PageUnknownError, InvalidError for a number that it never had, and
-    PageErasedError for one whose text is gone.
+    Raises PageUnknownError, InvalidError for a number that the block never had, and
+    PageErasedError for a version whose text was erased.
     """
     newest = get_block(home, block).version
     assert home is not None
@@ -206,31 +207,31 @@ def get_version(home: Thread | None, block: str, version: int) -> Version:
         raise InvalidError(loc="body.version", allowed=f"1 to {newest}")
     rows = Event.objects.filter(thread=home, page=block, type__in=_WRITING)
     for row in rows.order_by("seq").iterator():
-        if _number(log.recorded(row)) == version:
-            found = _version(home, row)
+        if _get_version_number(log.to_recorded(row)) == version:
+            found = _open_version(home, row)
             if found.text is None:
                 raise PageErasedError
             return found
     raise PageErasedError
 
 
-def _version(home: Thread, row: Event) -> Version:
+def _open_version(home: Thread, row: Event) -> BlockVersion:
     payload = log.open_payload(home.subject, home.project_id, row)
-    opened = None if payload is None else texts.opened_text(row, payload, level=0)
-    recorded = log.recorded(row)
+    opened = None if payload is None else texts.build_text(row, payload, level=0)
+    recorded = log.to_recorded(row)
     event = recorded.event
     assert isinstance(event, PageCreated | PageUpdated)
-    return Version(
-        version=_number(recorded),
+    return BlockVersion(
+        version=_get_version_number(recorded),
         seq=row.seq,
         at=row.at,
         actor=row.actor,
         by=event.by,
         tokens=event.tokens or 0,
-        **_texts_of(opened),
+        **_build_texts(opened),
     )
 
 
-def _number(recorded: Recorded) -> int:
+def _get_version_number(recorded: RecordedEvent) -> int:
     event = recorded.event
     return event.version if isinstance(event, PageUpdated) else 1

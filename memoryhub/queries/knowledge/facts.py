@@ -1,4 +1,4 @@
-"""Facts of a subject: what holds, and how it is derived. Never writes."""
+"""Facts of a subject, and the assertions they are derived from. Never writes."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from typing import Any
 from uuid import UUID
 
 from memoryhub.errors import FactUnknownError
-from memoryhub.kernel.knowledge.derivation import Assertion, Fact
+from memoryhub.kernel.knowledge.derivation import Fact, TimelineAssertion
 from memoryhub.kernel.state.knowledge import Cardinality
 from memoryhub.kernel.state.state import ThreadState
 from memoryhub.models.derivations import Derivation
@@ -20,26 +20,26 @@ from memoryhub.models.threads import Thread
 from memoryhub.queries.knowledge.homes import find_home
 from memoryhub.queries.knowledge.timelines import (
     Timeline,
+    find_seq_at,
     find_timeline,
-    iter_all,
+    iter_all_timelines,
     iter_timelines,
-    rows_of,
-    seq_at,
-    timelines_of,
+    map_timelines,
+    select_rows,
 )
-from memoryhub.queries.lists.cursors import Batch, Listing
+from memoryhub.queries.lists.cursors import ListBatch, ListScope
 from memoryhub.queries.replay import payloads
-from memoryhub.queries.replay.state_files import CHUNK, StateFile, record_of
+from memoryhub.queries.replay.state_files import CHUNK, StateFile, build_record
 
 #: Sources of a fact that a list names, oldest first.
 SOURCES = 20
-#: Assertions that stand beside one fact, newest first; the export has them all.
+#: Most assertions shown with a fact, newest first; the export has all.
 SHOWN = 200
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Source:
-    """A record that an assertion was learnt from."""
+class AssertionSource:
+    """Record that an assertion was learnt from."""
 
     thread: str
     seq: int
@@ -47,25 +47,25 @@ class Source:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class FactLine:
-    #: The seq of its earliest assertion in the home thread. Facts that one assertion
-    #: leads to share it: they begin at other times.
+    #: Seq of the fact's earliest assertion in the home thread. Facts derived from one
+    #: assertion share the seq and differ in `valid_from`.
     id: int
     entity: str
     predicate: str
     value: str
     valid_from: datetime
-    #: None: it holds until something else is known.
+    #: None: the fact holds until something else is known.
     valid_until: datetime | None
     confirmations: int
     confidence: float | None
     cardinality: Cardinality
-    #: The assertion that ended it, or that of what came in its place.
+    #: Seq of the assertion that ended the fact, or of the assertion of the next value.
     closed_by: int | None
-    #: When its earliest assertion was made.
+    #: When the fact's earliest assertion was recorded.
     recorded_at: datetime
-    sources: tuple[Source, ...]
+    sources: tuple[AssertionSource, ...]
 
-    def holds(self, at: datetime) -> bool:
+    def is_valid_at(self, at: datetime) -> bool:
         later = self.valid_until is None or at < self.valid_until
         return self.valid_from <= at and later
 
@@ -83,50 +83,51 @@ class AssertionLine:
     valid_until: datetime | None
     confidence: float | None
     many: bool
-    source: Source | None
+    source: AssertionSource | None
     retracted_seq: int | None
-    #: It was retracted as wrong.
+    #: Whether the assertion was retracted as wrong.
     wrong: bool
-    #: It is among those that facts are derived from.
+    #: Whether facts are derived from the assertion.
     counts: bool
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class FactStory:
-    """A fact, and how it is derived."""
+    """A fact, with the assertions and facts of its timeline."""
 
     fact: FactLine
-    #: All of its timeline, newest first, at most SHOWN.
+    #: Assertions of the fact's timeline, newest first, at most SHOWN.
     assertions: tuple[AssertionLine, ...]
     #: Seqs of the assertions that the fact rests on.
     rests_on: tuple[int, ...]
-    #: All of its timeline, by when they begin.
+    #: All facts of the timeline, by begin.
     timeline: tuple[FactLine, ...]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class FactFilter:
     valid_at: datetime
-    #: None: all that is recorded.
+    #: None: by all recorded assertions.
     known_at: datetime | None = None
-    #: Also facts that were over by then.
+    #: Include facts that ended by `valid_at`.
     ended: bool = False
     entity: str | None = None
     predicate: str | None = None
 
-    def matches(self, fact: Fact) -> bool:
+    def is_match(self, fact: Fact) -> bool:
         over = self.ended and fact.end is not None and fact.end <= self.valid_at
-        return over or fact.holds(self.valid_at)
+        return over or fact.is_valid_at(self.valid_at)
 
 
 def list_facts(
     subject: Subject, where: FactFilter, *, after: str | None = None, limit: int = 50
-) -> Batch[FactLine]:
-    """Return facts by timeline, then by when they begin.
+) -> ListBatch[FactLine]:
+    """List facts by timeline, then by begin.
 
-    Six queries, and two more for fifty timelines without any. Raises BadCursorError.
+    Six queries, and two more for fifty timelines without a matching fact. Raises
+    BadCursorError.
     """
-    listing = Listing(
+    listing = ListScope(
         name="facts",
         project=subject.project_id,
         filters=[subject.id, where.ended, where.entity, where.predicate],
@@ -137,53 +138,53 @@ def list_facts(
         since, place = bytes.fromhex(digest), (begun[0], begun[1])
     home = find_home(subject)
     if home is None:
-        return Batch(items=(), next=None)
+        return ListBatch(items=(), next=None)
     found: list[tuple[Timeline, Fact]] = []
-    until = seq_at(home, where.known_at)
-    rows = rows_of(home, entity=where.entity, predicate=where.predicate)
+    until = find_seq_at(home, where.known_at)
+    rows = select_rows(home, entity=where.entity, predicate=where.predicate)
     for timeline in iter_timelines(rows, since=since, known_at=until):
         for fact in timeline.facts:
-            behind = timeline.digest != since or _place(fact) > place
-            if behind and where.matches(fact):
+            behind = timeline.digest != since or _build_position(fact) > place
+            if behind and where.is_match(fact):
                 found.append((timeline, fact))
         if len(found) > limit:
             break
     batch, more = found[:limit], None
     if len(found) > limit:
         timeline, fact = batch[-1]
-        more = listing.seal([timeline.digest.hex(), *_place(fact)])
-    return Batch(items=tuple(lines(home, batch)), next=more)
+        more = listing.seal([timeline.digest.hex(), *_build_position(fact)])
+    return ListBatch(items=tuple(iter_fact_lines(home, batch)), next=more)
 
 
 def list_newest(
     home: Thread, *, at: datetime, limit: int
 ) -> tuple[tuple[FactLine, ...], int]:
-    """Return the facts that began last of those that hold, and how many hold.
+    """Return the newest facts that hold at an instant, and how many facts hold.
 
-    Newest first, of one instant by id. Four queries.
+    Sorted by begin, then id, newest first. Four queries.
     """
     newest: list[tuple[datetime, int, Timeline, Fact]] = []
     number = 0
-    for number, (timeline, fact) in enumerate(_holding(home, at), start=1):
+    for number, (timeline, fact) in enumerate(_iter_holding(home, at), start=1):
         keep = heappush if number <= limit else heappushpop
         keep(newest, (fact.begin, fact.seq, timeline, fact))
     found = [(timeline, fact) for *_, timeline, fact in sorted(newest, reverse=True)]
-    return tuple(lines(home, found)), number
+    return tuple(iter_fact_lines(home, found)), number
 
 
 def count_holding(home: Thread, *, at: datetime) -> int:
     """Count the facts that hold at an instant. One query."""
-    return sum(1 for _ in _holding(home, at))
+    return sum(1 for _ in _iter_holding(home, at))
 
 
-def _holding(home: Thread, at: datetime) -> Iterator[tuple[Timeline, Fact]]:
-    for timeline in iter_all(home):
+def _iter_holding(home: Thread, at: datetime) -> Iterator[tuple[Timeline, Fact]]:
+    for timeline in iter_all_timelines(home):
         for fact in timeline.facts:
-            if fact.holds(at):
+            if fact.is_valid_at(at):
                 yield timeline, fact
 
 
-def _place(fact: Fact) -> tuple[float, int]:
+def _build_position(fact: Fact) -> tuple[float, int]:
     return fact.begin.timestamp(), fact.seq
 
 
@@ -196,79 +197,81 @@ def get_fact(
     known_at: datetime | int | None = None,
     nth: int | None = None,
 ) -> FactStory:
-    """Return a fact by its earliest assertion, with all that it follows from.
+    """Return a fact by its earliest assertion, with the assertions behind the fact.
 
-    Of several of that id the `nth` of its timeline, or the one that holds at
-    `valid_at`, or now, or the newest; `known_at` may be an event of the home thread. An
-    assertion that is none's earliest leads to the fact that rests on it. Nine queries.
-    Raises FactUnknownError.
+    If several facts share the id: the `nth` fact of the timeline, else the fact that
+    holds at `valid_at` or now, else the newest. `known_at` may be an event of the home
+    thread. Any other assertion leads to the fact that rests on the assertion. Nine
+    queries. Raises FactUnknownError.
     """
     home = find_home(subject)
     if home is None:
         raise FactUnknownError
-    until = known_at if isinstance(known_at, int) else seq_at(home, known_at)
+    until = known_at if isinstance(known_at, int) else find_seq_at(home, known_at)
     timeline = find_timeline(home, seq, known_at=until)
     if timeline is None:
         raise FactUnknownError
-    fact = chosen(timeline, seq, at=valid_at or now)
+    fact = choose_fact(timeline, seq, at=valid_at or now)
     if nth is not None and nth < len(timeline.facts):
         fact = timeline.facts[nth]
     if fact is None:
         raise FactUnknownError
     newest = timeline.recorded[::-1][:SHOWN]
-    all_lines = tuple(lines(home, [(timeline, each) for each in timeline.facts]))
+    all_lines = tuple(
+        iter_fact_lines(home, [(timeline, each) for each in timeline.facts])
+    )
     return FactStory(
         fact=all_lines[timeline.facts.index(fact)],
-        assertions=tuple(assertion_lines(home, [(timeline, a) for a in newest])),
-        rests_on=tuple(each.seq for each in timeline.supports(fact)),
+        assertions=tuple(iter_assertion_lines(home, [(timeline, a) for a in newest])),
+        rests_on=tuple(each.seq for each in timeline.list_supports(fact)),
         timeline=all_lines,
     )
 
 
-def chosen(timeline: Timeline, seq: int, *, at: datetime) -> Fact | None:
-    """Return the fact of an id, best the one that holds at an instant."""
+def choose_fact(timeline: Timeline, seq: int, *, at: datetime) -> Fact | None:
+    """Return the fact of an id: the fact that holds at an instant, else the newest."""
     own = [fact for fact in timeline.facts if fact.seq == seq] or [
         fact
         for fact in timeline.facts
-        if any(each.seq == seq for each in timeline.supports(fact))
+        if any(each.seq == seq for each in timeline.list_supports(fact))
     ]
-    holding = [fact for fact in own if fact.holds(at)]
+    holding = [fact for fact in own if fact.is_valid_at(at)]
     found = holding or own
     return found[-1] if found else None
 
 
 def list_wrong(subject: Subject) -> tuple[AssertionLine, ...]:
-    """Return assertions that were retracted as wrong, newest first, at most SHOWN.
+    """List assertions that were retracted as wrong, newest first, at most SHOWN.
 
-    While they are, models cannot assert their values. Six queries.
+    Models cannot assert the values of these assertions. Six queries.
     """
     home = find_home(subject)
     if home is None:
         return ()
-    wrong = rows_of(home).filter(wrong=True).order_by("-seq")[:SHOWN]
+    wrong = select_rows(home).filter(wrong=True).order_by("-seq")[:SHOWN]
     found = dict(wrong.values_list("seq", "timeline"))
-    rows = rows_of(home).filter(timeline__in={*found.values()})
+    rows = select_rows(home).filter(timeline__in={*found.values()})
     pairs = [
         (timeline, each)
         for timeline in iter_timelines(rows)
         for each in timeline.assertions
         if each.seq in found
     ]
-    found_lines = assertion_lines(home, pairs)
+    found_lines = iter_assertion_lines(home, pairs)
     return tuple(sorted(found_lines, key=lambda line: -line.seq))
 
 
 def list_without_effect(
     home: UUID, seqs: Collection[int], *, known_at: int
 ) -> list[int]:
-    """Return which of these assertions did not count once they were made.
+    """List the seqs of assertions that did not count once they were made.
 
-    A model's do not, of a value that was retracted as wrong. No query without any
-    assertion, else four for fifty timelines.
+    A model's assertion does not count if its value was retracted as wrong. No query
+    without assertions, else four for fifty timelines.
     """
     if not seqs:
         return []
-    found = timelines_of(Thread.objects.get(id=home), seqs, known_at=known_at)
+    found = map_timelines(Thread.objects.get(id=home), seqs, known_at=known_at)
     return [
         seq
         for seq in seqs
@@ -276,11 +279,15 @@ def list_without_effect(
     ]
 
 
-def lines(home: Thread, found: Iterable[tuple[Timeline, Fact]]) -> Iterator[FactLine]:
-    """Tell these facts in words. Three queries."""
-    rests = [(t, fact, t.supports(fact)[:SOURCES]) for t, fact in found]
-    opened = payloads.opened_at(home, [(home.id, fact.seq) for _, fact, _ in rests])
-    sources = _sources(home, [each.seq for *_, of in rests for each in of])
+def iter_fact_lines(
+    home: Thread, found: Iterable[tuple[Timeline, Fact]]
+) -> Iterator[FactLine]:
+    """Yield lines of these facts, with their contents. Three queries."""
+    rests = [(t, fact, t.list_supports(fact)[:SOURCES]) for t, fact in found]
+    opened = payloads.open_events_at(
+        home, [(home.id, fact.seq) for _, fact, _ in rests]
+    )
+    sources = _list_sources(home, [each.seq for *_, of in rests for each in of])
     for timeline, fact, of in rests:
         first = opened[home.id, fact.seq]
         content = first.content or {}
@@ -300,14 +307,14 @@ def lines(home: Thread, found: Iterable[tuple[Timeline, Fact]]) -> Iterator[Fact
         )
 
 
-def assertion_lines(
-    home: Thread, found: Sequence[tuple[Timeline, Assertion]]
+def iter_assertion_lines(
+    home: Thread, found: Sequence[tuple[Timeline, TimelineAssertion]]
 ) -> Iterator[AssertionLine]:
-    """Tell these assertions in words. Three queries for 500 of them."""
+    """Yield lines of these assertions, with contents. Three queries for 500 lines."""
     counting = {each.seq for timeline, _ in found for each in timeline.living}
     seqs = [each.seq for _, each in found]
-    opened = payloads.opened_at(home, [(home.id, seq) for seq in seqs])
-    sources, origins = _sources(home, seqs), _origins(home, seqs)
+    opened = payloads.open_events_at(home, [(home.id, seq) for seq in seqs])
+    sources, origins = _list_sources(home, seqs), _list_origins(home, seqs)
     for _, each in found:
         event = opened[home.id, each.seq]
         content: Mapping[str, Any] = event.content or {}
@@ -330,30 +337,30 @@ def assertion_lines(
         )
 
 
-def _sources(home: Thread, seqs: Collection[int]) -> dict[int, Source]:
-    """By seq of an assertion, what it was learnt from. One query."""
+def _list_sources(home: Thread, seqs: Collection[int]) -> dict[int, AssertionSource]:
+    """List sources of assertions, by the assertion's seq. One query."""
     rows = Derivation.objects.filter(derived_thread=home.id, derived_seq__in=[*seqs])
     columns = ("derived_seq", "thread__name", "source_seq")
     return {
-        seq: Source(thread=name, seq=source)
+        seq: AssertionSource(thread=name, seq=source)
         for seq, name, source in rows.values_list(*columns)
     }
 
 
-def _origins(home: Thread, seqs: Collection[int]) -> dict[int, str]:
-    rows = rows_of(home).filter(seq__in=[*seqs])
+def _list_origins(home: Thread, seqs: Collection[int]) -> dict[int, str]:
+    rows = select_rows(home).filter(seq__in=[*seqs])
     return dict(rows.values_list("seq", "origin"))
 
 
-def recorded(home: Thread, seqs: Collection[int]) -> dict[int, datetime]:
-    """Return when these events were recorded. One query."""
+def list_recorded_times(home: Thread, seqs: Collection[int]) -> dict[int, datetime]:
+    """List when these events were recorded, by seq. One query."""
     rows = Event.objects.filter(thread=home, seq__in=[*seqs])
     return dict(rows.values_list("seq", "at"))
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class AssertionRecord:
-    """A claim about the subject; facts are derived from all of them."""
+    """An assertion about the subject; facts are derived from all assertions."""
 
     thread: UUID
     seq: int
@@ -371,13 +378,13 @@ class AssertionRecord:
     wrong: bool
 
 
-def _records(
+def _iter_records(
     thread: Thread, state: ThreadState, now: datetime
 ) -> Iterator[AssertionRecord]:
     held = sorted(state.knowledge.assertions.items())
     for start in range(0, len(held), CHUNK):
         batch = held[start : start + CHUNK]
-        opened = payloads.opened(thread, state, [seq for seq, _ in batch])
+        opened = payloads.open_events(thread, state, [seq for seq, _ in batch])
         for seq, each in batch:
             event = opened[seq]
             content = event.content or {}
@@ -386,7 +393,7 @@ def _records(
                 for name in ("entity", "predicate", "value", "confidence", "many")
             }
             times = {n: content.get(n) for n in ("valid_from", "valid_until")}
-            yield record_of(
+            yield build_record(
                 AssertionRecord,
                 each,
                 thread=thread.id,
@@ -401,7 +408,7 @@ def _records(
 STATES = StateFile(
     path="state/assertions.jsonl",
     record=AssertionRecord,
-    lines=_records,
+    lines=_iter_records,
     needs=frozenset({"fact.asserted"}),
     counted="fact.asserted",
 )

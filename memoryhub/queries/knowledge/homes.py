@@ -1,4 +1,4 @@
-"""Home threads: where what is known of a subject is read. Never writes."""
+"""Home threads, which hold a subject's blocks and facts. Never writes."""
 
 from __future__ import annotations
 
@@ -7,6 +7,6 @@ from memoryhub.models.threads import Thread
 
 
 def find_home(subject: Subject) -> Thread | None:
-    """Return the subject's home thread, its subject with it; None without one."""
+    """Return the home thread, with its subject and project; None without one."""
     rows = Thread.objects.select_related("subject", "project")
     return rows.filter(subject=subject, home=True, status=Thread.Status.OPEN).first()

@@ -1,4 +1,4 @@
-"""Lanes: timelines with all that one looks at them for. Never writes."""
+"""Lanes: timelines in words, with retracted and late assertions. Never writes."""
 
 from __future__ import annotations
 
@@ -8,53 +8,53 @@ from datetime import datetime, timedelta
 from itertools import islice
 from typing import NamedTuple
 
-from memoryhub.kernel.knowledge.derivation import Assertion, Fact
+from memoryhub.kernel.knowledge.derivation import Fact, TimelineAssertion
 from memoryhub.kernel.state.knowledge import Cardinality
 from memoryhub.models.subjects import Subject
 from memoryhub.models.threads import Thread
 from memoryhub.queries.knowledge import facts
 from memoryhub.queries.knowledge.facts import AssertionLine, FactLine
 from memoryhub.queries.knowledge.homes import find_home
-from memoryhub.queries.knowledge.timelines import Timeline, iter_timelines, rows_of
+from memoryhub.queries.knowledge.timelines import Timeline, iter_timelines, select_rows
 
-#: Lanes of a page, facts drawn in one, and retracted assertions.
+#: Lanes of a page, facts drawn in a lane, and retracted assertions shown in a lane.
 LANES, DRAWN, RETRACTED = 50, 100, 3
-#: Who was told otherwise for so long was told late.
+#: An assertion is late if another value was believed for so long before it.
 LATE = timedelta(days=1)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Lane:
-    """A timeline in words, as it was known at an event of the home thread."""
+    """A timeline in words, as known at an event of the home thread."""
 
     cardinality: Cardinality
-    #: By when they begin, the newest DRAWN.
+    #: The newest DRAWN facts, by begin.
     facts: tuple[FactLine, ...]
-    #: Which of the timeline's facts the first of these is.
+    #: Index in the timeline's facts of the first fact in `facts`.
     first: int
     #: Newest first.
     retracted: tuple[AssertionLine, ...]
-    #: What was believed until the newest assertion that came late, and when that was.
+    #: Facts believed until the newest late assertion, and the time of that assertion.
     believed: tuple[FactLine, ...]
     corrected_at: datetime | None
-    #: Seqs of the assertions that came late.
+    #: Seqs of the late assertions.
     late: frozenset[int]
 
     @property
     def entity(self) -> str:
-        return self._any.entity
+        return self._first_line.entity
 
     @property
     def predicate(self) -> str:
-        return self._any.predicate
+        return self._first_line.predicate
 
     @property
-    def _any(self) -> FactLine | AssertionLine:
+    def _first_line(self) -> FactLine | AssertionLine:
         return self.facts[0] if self.facts else self.retracted[0]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Mark:
+class AssertionMark:
     """An assertion in the order of recording."""
 
     seq: int
@@ -64,31 +64,31 @@ class Mark:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Lanes:
-    #: None: nothing was ever asserted of it.
+    #: None: nothing was ever asserted of the subject.
     home: Thread | None
     known_at: int
-    #: When the last event was recorded that it goes by.
+    #: When the event `known_at` was recorded.
     recorded_at: datetime | None
     lanes: tuple[Lane, ...] = ()
-    marks: tuple[Mark, ...] = ()
-    #: The digest that the next part begins with.
+    marks: tuple[AssertionMark, ...] = ()
+    #: Digest of the timeline that the next page begins with; None at the end.
     more: str | None = None
 
 
-class _Part(NamedTuple):
-    """A timeline, and what of it is drawn."""
+class _DrawnTimeline(NamedTuple):
+    """A timeline, with the facts and assertions of the timeline to draw."""
 
     timeline: Timeline
     late: list[int]
     facts: list[tuple[Timeline, Fact]]
     believed: list[tuple[Timeline, Fact]]
-    gone: list[tuple[Timeline, Assertion]]
+    gone: list[tuple[Timeline, TimelineAssertion]]
 
 
 def get_lanes(
     subject: Subject, *, known_at: int | None = None, since: str = ""
 ) -> Lanes:
-    """Return lanes by their timelines' digests, from `since` on.
+    """Return lanes in the order of their timelines' digests, from `since` on.
 
     Nine queries, and three for each further 500 facts that are drawn.
     """
@@ -97,29 +97,29 @@ def get_lanes(
         return Lanes(home=None, known_at=0, recorded_at=None)
     head = home.head_seq
     seq = head if known_at is None else min(known_at, head)
-    rows = iter_timelines(rows_of(home), since=bytes.fromhex(since), known_at=seq)
+    rows = iter_timelines(select_rows(home), since=bytes.fromhex(since), known_at=seq)
     found = [*islice(rows, LANES + 1)]
     seqs = {each.seq for timeline in found for each in timeline.assertions}
-    times = facts.recorded(home, seqs | {seq})
-    parts = [_part(each, _late(each, times)) for each in found[:LANES]]
+    times = facts.list_recorded_times(home, seqs | {seq})
+    parts = [_choose_drawn(each, _find_late(each, times)) for each in found[:LANES]]
     shown = [part for part in parts if part.facts or part.gone]
     return Lanes(
         home=home,
         known_at=seq,
         recorded_at=times.get(seq),
-        lanes=tuple(_lanes(home, shown, times)),
-        marks=tuple(_marks(found, {n for part in parts for n in part.late})),
+        lanes=tuple(_build_lanes(home, shown, times)),
+        marks=tuple(_build_marks(found, {n for part in parts for n in part.late})),
         more=found[LANES].digest.hex() if len(found) > LANES else None,
     )
 
 
-def _part(timeline: Timeline, late: list[int]) -> _Part:
+def _choose_drawn(timeline: Timeline, late: list[int]) -> _DrawnTimeline:
     facts_of = timeline.facts[-DRAWN:]
-    gone = [each for each in timeline.recorded if _gone(timeline, each)]
-    # What one believed before the newest assertion that came late.
+    gone = [each for each in timeline.recorded if _is_retracted(timeline, each)]
+    # The timeline as believed before the newest late assertion.
     before = timeline.as_of(late[-1] - 1) if late else None
     earlier = before.facts[-DRAWN:] if before else []
-    return _Part(
+    return _DrawnTimeline(
         timeline=timeline,
         late=late,
         facts=[(timeline, fact) for fact in facts_of],
@@ -128,12 +128,16 @@ def _part(timeline: Timeline, late: list[int]) -> _Part:
     )
 
 
-def _lanes(
-    home: Thread, parts: Sequence[_Part], times: Mapping[int, datetime]
+def _build_lanes(
+    home: Thread, parts: Sequence[_DrawnTimeline], times: Mapping[int, datetime]
 ) -> list[Lane]:
-    """Tell all of them at once, by entity and predicate."""
-    lines = facts.lines(home, [f for part in parts for f in part.facts + part.believed])
-    gone = facts.assertion_lines(home, [each for part in parts for each in part.gone])
+    """Build all lanes at once, sorted by entity and predicate."""
+    lines = facts.iter_fact_lines(
+        home, [f for part in parts for f in part.facts + part.believed]
+    )
+    gone = facts.iter_assertion_lines(
+        home, [each for part in parts for each in part.gone]
+    )
     found = [
         Lane(
             cardinality=part.timeline.cardinality,
@@ -149,18 +153,18 @@ def _lanes(
     return sorted(found, key=lambda lane: (lane.entity, lane.predicate))
 
 
-def _gone(timeline: Timeline, each: Assertion) -> bool:
+def _is_retracted(timeline: Timeline, each: TimelineAssertion) -> bool:
     seq = each.retracted_seq
     known_at = timeline.known_at
     return seq is not None and (known_at is None or seq <= known_at)
 
 
-def _late(timeline: Timeline, times: Mapping[int, datetime]) -> list[int]:
-    """Seqs of assertions before which one was told otherwise for LATE, in order."""
+def _find_late(timeline: Timeline, times: Mapping[int, datetime]) -> list[int]:
+    """List seqs of assertions before which another value was believed for LATE."""
     if timeline.cardinality == "multi":
         return []
     found: list[int] = []
-    #: By value, since when it was told.
+    #: When each value was first asserted.
     since: dict[bytes, datetime] = {}
     for each in sorted(timeline.living, key=lambda each: each.seq):
         at = times[each.seq]
@@ -171,9 +175,9 @@ def _late(timeline: Timeline, times: Mapping[int, datetime]) -> list[int]:
     return found
 
 
-def _marks(found: list[Timeline], late: set[int]) -> list[Mark]:
+def _build_marks(found: list[Timeline], late: set[int]) -> list[AssertionMark]:
     marks = [
-        Mark(
+        AssertionMark(
             seq=each.seq,
             late=each.seq in late,
             retracted=each.retracted_seq is not None,

@@ -1,6 +1,6 @@
-"""What the language model was asked of a project. Never writes.
+"""Use of the language model by a project, counted by hour and day. Never writes.
 
-All of it is of what was counted, of all processes up to their last flush.
+The counts are of all processes up to their last flush.
 """
 
 from __future__ import annotations
@@ -15,25 +15,25 @@ from django.db.models.functions import TruncDate
 from memoryhub.models.activity import ModelHour
 
 DAY = timedelta(days=1)
-#: Days that are listed.
+#: Days that `list_days` covers.
 DAYS = 14
 
 
 class ModelUse(NamedTuple):
-    """Of the last 24 hours, to the hour."""
+    """Use of the model in the last 24 hours, to the hour."""
 
     calls: int
-    #: Of those, how many were of runs to which no answer came.
+    #: Calls of runs without an answer, out of `calls`.
     failures: int
     tokens: int
 
 
 class ModelDay(NamedTuple):
-    """What one role asked on a day (UTC)."""
+    """Use of the model by one role on a day (UTC)."""
 
     day: date
     role: str
-    #: Runs by what became of them.
+    #: Runs by outcome.
     written: int
     useless: int
     no_model: int
@@ -53,7 +53,7 @@ def get_use(project: UUID, *, now: datetime) -> ModelUse:
 
 
 def list_days(project: UUID, *, now: datetime) -> list[ModelDay]:
-    """List the last days on which anything was asked, newest first. One query."""
+    """List the last DAYS days with calls, by day and role, newest first. One query."""
     since = (now - DAYS * DAY).replace(hour=0, minute=0, second=0, microsecond=0)
     rows = ModelHour.objects.filter(project=project, at__gte=since)
     outcomes = ("written", "useless", "no_model", "void")

@@ -1,4 +1,4 @@
-"""Standing: what still holds of what was said, by the facts learnt from it.
+"""Marks of records whose content no longer holds, by the facts learnt from them.
 
 Never writes.
 """
@@ -11,8 +11,8 @@ from typing import NamedTuple
 from uuid import UUID
 
 from memoryhub.journal.rows import statements
-from memoryhub.kernel.knowledge.derivation import Assertion, Fact
-from memoryhub.kernel.levels.contexts import Mark, SlotMarks
+from memoryhub.kernel.knowledge.derivation import Fact, TimelineAssertion
+from memoryhub.kernel.levels.contexts import OutdatedMark, SlotMarks
 from memoryhub.models.slots import Slot
 from memoryhub.models.subjects import Subject
 from memoryhub.models.threads import Thread
@@ -20,9 +20,9 @@ from memoryhub.queries.knowledge.facts import FactFilter
 from memoryhub.queries.knowledge.homes import find_home
 from memoryhub.queries.knowledge.timelines import (
     Timeline,
-    list_timelines_of,
-    seq_at,
-    timelines_of,
+    find_seq_at,
+    list_timelines,
+    map_timelines,
 )
 from memoryhub.queries.threads.forks import get_segments
 
@@ -35,24 +35,24 @@ FactKey = tuple[bytes, bytes, datetime]
 
 
 class FoundFact(NamedTuple):
-    """A fact that an assertion is one of."""
+    """Fact that an assertion leads to."""
 
     fact: Fact
-    #: Equal for assertions of the same fact.
+    #: Key that is equal for assertions of one fact.
     key: FactKey
 
 
-def facts_of(
+def find_facts(
     home: Thread, seqs: Collection[int], where: FactFilter
 ) -> dict[int, FoundFact | None]:
-    """Return the facts that assertions lead to; None of those that `where` drops.
+    """Return the newest fact of each assertion by seq; None where `where` drops it.
 
-    Of several the newest. Of all assertions of their timelines, in one query, or two
-    as of an instant.
+    Covers all assertions of the timelines that `seqs` belong to. One query, or two as
+    of an instant.
     """
-    until = seq_at(home, where.known_at)
+    until = find_seq_at(home, where.known_at)
     found: dict[int, FoundFact | None] = dict.fromkeys(seqs)
-    for timeline in list_timelines_of(home, seqs, known_at=until):
+    for timeline in list_timelines(home, seqs, known_at=until):
         found.update([(each.seq, None) for each in timeline.assertions])
         for fact, claims in _iter_matching(timeline, where):
             key = (timeline.digest, fact.value, fact.begin)
@@ -62,13 +62,13 @@ def facts_of(
 
 def _iter_matching(
     timeline: Timeline, where: FactFilter
-) -> Iterator[tuple[Fact, Sequence[Assertion]]]:
+) -> Iterator[tuple[Fact, Sequence[TimelineAssertion]]]:
     if not where.ended:
         yield from timeline.iter_holding(where.valid_at)
         return
     for fact in timeline.facts:
-        if where.matches(fact):
-            yield fact, timeline.supports(fact)
+        if where.is_match(fact):
+            yield fact, timeline.list_supports(fact)
 
 
 def list_marks(
@@ -77,27 +77,28 @@ def list_marks(
     *,
     at: datetime,
     known_at: datetime | None = None,
-) -> dict[Place, tuple[Mark, ...]]:
-    """Return what of these records no longer holds, of those of which anything is so.
+) -> dict[Place, tuple[OutdatedMark, ...]]:
+    """Return marks of the records with an assertion that no longer holds.
 
-    At an instant of the world, by what was known at another, or is by now. One query
-    where nothing was learnt from any, else three.
+    An assertion is judged at the valid time `at`, by what was recorded until
+    `known_at`, or until now. One query where nothing was learnt from the records, else
+    three.
     """
     learnt = statements.select_learnt(subject.id, {*places}) if places else []
-    return _marks_of(subject, learnt, at=at, known_at=known_at)
+    return _find_marks(subject, learnt, at=at, known_at=known_at)
 
 
 def list_log_marks(
     thread: Thread, ranges: Collection[tuple[int, int]], *, at: datetime
 ) -> tuple[SlotMarks, ...]:
-    """Return what no longer holds of what the log of a thread tells, by slot.
+    """Return marks of slots that the log covers and that no longer hold, by slot.
 
     The log stands for slots in `ranges`, [begin, end) each. One query where nothing was
-    learnt from the thread that may be outdated, else three, and one more where any is.
+    learnt from the thread that may be outdated, else three. One more query with marks.
     """
     parts = {each.thread: each for each in get_segments(thread)}
     learnt = statements.select_learnt_in(thread.subject_id, parts)
-    found = _marks_of(thread.subject, learnt, at=at)
+    found = _find_marks(thread.subject, learnt, at=at)
     if not found:
         return ()
     rows = Slot.objects.filter(
@@ -113,24 +114,24 @@ def list_log_marks(
     )
 
 
-def _marks_of(
+def _find_marks(
     subject: Subject,
     learnt: Collection[tuple[UUID, int, int]],
     *,
     at: datetime,
     known_at: datetime | None = None,
-) -> dict[Place, tuple[Mark, ...]]:
+) -> dict[Place, tuple[OutdatedMark, ...]]:
     home = find_home(subject) if learnt else None
     if home is None:
         return {}
     claims = [((thread, source), seq) for thread, source, seq in learnt]
-    until = seq_at(home, known_at)
-    timelines = timelines_of(home, [seq for _, seq in claims], known_at=until)
-    found: dict[Place, list[Mark]] = {}
+    until = find_seq_at(home, known_at)
+    timelines = map_timelines(home, [seq for _, seq in claims], known_at=until)
+    found: dict[Place, list[OutdatedMark]] = {}
     for place, seq in claims:
         timeline = timelines.get(seq)
-        claim = timeline.claim(seq) if timeline else None
-        gone = timeline.outdated(claim, at) if timeline and claim else None
+        claim = timeline.find_assertion(seq) if timeline else None
+        gone = timeline.find_outdated(claim, at) if timeline and claim else None
         if gone is not None:
-            found.setdefault(place, []).append(Mark(home.id, *gone))
+            found.setdefault(place, []).append(OutdatedMark(home.id, *gone))
     return {place: tuple(marks) for place, marks in found.items()}

@@ -1,6 +1,6 @@
-"""Timelines of a subject: the rows of its assertions, derived. Never writes.
+"""Timelines of a subject, derived from the rows of its assertions. Never writes.
 
-Opens nothing: what the rows say is enough to derive by.
+Opens no content: facts are derived from columns of the rows alone.
 """
 
 from __future__ import annotations
@@ -21,11 +21,11 @@ from memoryhub.journal.rows.knowledge import assertion_rows
 from memoryhub.journal.rows.statements import TIMELINE_COLUMNS
 from memoryhub.kernel.knowledge import derivation
 from memoryhub.kernel.knowledge.derivation import (
-    Assertion,
-    Configured,
+    CardinalitySetting,
     Fact,
     Outdated,
     Spans,
+    TimelineAssertion,
 )
 from memoryhub.kernel.state.knowledge import Cardinality
 from memoryhub.models.assertions import Assertion as Row
@@ -36,60 +36,62 @@ from memoryhub.vault.registry.lru import Lru
 
 #: Timelines read in one statement.
 AT_ONCE = 50
-#: Assertions of an answer from which on it is kept, and of all that are: some 12 MB.
+#: Assertions from which on an answer is cached, and of all cached answers: some 12 MB.
 _LONG, _KEPT = 1_000, 50_000
-#: By home thread, its head, and the assertions that were asked for.
+#: Cached answers, by home thread, its head, and the assertions that were asked for.
 _answers: Lru[tuple[UUID, int, tuple[int, ...]], list[Timeline]] = Lru(
     _KEPT, name="assertions of long facts"
 )
-#: Rows fetched at once where all of a subject's are looked at.
+#: Rows fetched at once when all of a subject's rows are read.
 CHUNK = 2_000
 
 
 @dataclass(frozen=True)
 class Timeline:
-    """What is asserted of one entity by one predicate, and the facts that follow.
+    """Assertions of one predicate about one entity, and the facts that follow.
 
-    As it was known at an event of the home thread, or as it is known now.
+    As known at an event of the home thread, or as known now.
     """
 
     digest: bytes
-    #: Retracted ones too, oldest first, but for those that came later.
-    assertions: tuple[Assertion, ...]
-    configured: tuple[Configured, ...]
+    #: All assertions, oldest first, retracted assertions included.
+    assertions: tuple[TimelineAssertion, ...]
+    configured: tuple[CardinalitySetting, ...]
     known_at: int | None = None
 
     def as_of(self, known_at: int | None) -> Timeline:
-        """Return it as it was known then."""
+        """Return the timeline as known at an event of the home thread."""
         return Timeline(self.digest, self.assertions, self.configured, known_at)
 
     @property
-    def recorded(self) -> tuple[Assertion, ...]:
-        """All assertions that had been made by then."""
+    def recorded(self) -> tuple[TimelineAssertion, ...]:
+        """All assertions that had been made by `known_at`."""
         if self.known_at is None:
             return self.assertions
         return tuple(each for each in self.assertions if each.seq <= self.known_at)
 
     @cached_property
-    def living(self) -> list[Assertion]:
-        return derivation.live(self.assertions, known_at=self.known_at)
+    def living(self) -> list[TimelineAssertion]:
+        return derivation.list_live(self.assertions, known_at=self.known_at)
 
     @cached_property
     def cardinality(self) -> Cardinality:
-        return derivation.cardinality(
+        return derivation.derive_cardinality(
             self.living, self.configured, known_at=self.known_at
         )
 
     @cached_property
     def facts(self) -> list[Fact]:
-        return derivation.facts(self.living, self.cardinality)
+        return derivation.derive_facts(self.living, self.cardinality)
 
-    def iter_holding(self, at: datetime) -> Iterator[tuple[Fact, Sequence[Assertion]]]:
-        """Yield the facts that hold at an instant, each with what it rests on."""
+    def iter_holding(
+        self, at: datetime
+    ) -> Iterator[tuple[Fact, Sequence[TimelineAssertion]]]:
+        """Yield the facts that hold at an instant, each with its assertions."""
         return derivation.iter_holding(self.living, self.cardinality, at)
 
-    def retracting(self, seqs: Collection[int], *, wrong: bool) -> Timeline:
-        """Return it as it would be without these assertions."""
+    def retract_assertions(self, seqs: Collection[int], *, wrong: bool) -> Timeline:
+        """Return the timeline as if these assertions were retracted."""
         gone = self.next_seq
         after = tuple(
             each._replace(retracted_seq=gone, wrong=wrong) if each.seq in seqs else each
@@ -97,60 +99,60 @@ class Timeline:
         )
         return Timeline(self.digest, after, self.configured)
 
-    def ending(self, fact: Fact, at: datetime) -> Timeline:
-        """Return it as it would be with an end to a fact."""
-        end = Assertion(self.next_seq, fact.value, fact.begin, at)
+    def end_fact(self, fact: Fact, at: datetime) -> Timeline:
+        """Return the timeline as if a fact ended at an instant."""
+        end = TimelineAssertion(self.next_seq, fact.value, fact.begin, at)
         return Timeline(self.digest, (*self.assertions, end), self.configured)
 
-    def configuring(self, cardinality: Cardinality | None) -> Timeline:
-        """Return it as it would be with that many values at a time."""
-        word = Configured(self.next_seq, cardinality)
+    def set_cardinality(self, cardinality: Cardinality | None) -> Timeline:
+        """Return the timeline as if its cardinality were configured."""
+        word = CardinalitySetting(self.next_seq, cardinality)
         return Timeline(self.digest, self.assertions, (*self.configured, word))
 
     @property
     def next_seq(self) -> int:
-        """A number behind all of its events."""
+        """A seq greater than all seqs of the timeline."""
         claims = [max(each.seq, each.retracted_seq or 0) for each in self.assertions]
         return 1 + max([*claims, *(each.seq for each in self.configured)], default=0)
 
-    def supports(self, fact: Fact) -> list[Assertion]:
-        return derivation.supports(fact, self._spans)
+    def list_supports(self, fact: Fact) -> list[TimelineAssertion]:
+        return derivation.list_supports(fact, self._spans)
 
     @cached_property
     def _spans(self) -> Spans:
-        return derivation.spans_of(self.living)
+        return derivation.build_spans(self.living)
 
-    def claim(self, seq: int) -> Assertion | None:
-        """Return an assertion by its seq, if it had been made by then."""
+    def find_assertion(self, seq: int) -> TimelineAssertion | None:
+        """Return an assertion by its seq; None if made after `known_at`, or unknown."""
         return next((each for each in self.recorded if each.seq == seq), None)
 
-    def outdated(self, claim: Assertion, at: datetime) -> Outdated | None:
-        return derivation.outdated(claim, self.living, self.facts, at)
+    def find_outdated(self, claim: TimelineAssertion, at: datetime) -> Outdated | None:
+        return derivation.explain_outdated(claim, self.living, self.facts, at)
 
 
-def seq_at(home: Thread, known_at: datetime | None) -> int | None:
-    """Return the home thread's last event until an instant; None stands for now."""
+def find_seq_at(home: Thread, known_at: datetime | None) -> int | None:
+    """Find the seq of the home thread's last event by an instant; None means now."""
     if known_at is None:
         return None
     events = Event.objects.filter(thread=home, at__lte=known_at).order_by("-seq")
     return events.values_list("seq", flat=True).first() or 0
 
 
-def rows_of(
+def select_rows(
     home: Thread, *, entity: str | None = None, predicate: str | None = None
 ) -> QuerySet[Row]:
-    """Return the rows of a home thread, of an entity, a predicate or both."""
+    """Select assertion rows of a home thread, of an entity, a predicate or both."""
     rows = Row.objects.filter(thread=home)
     if entity is None and predicate is None:
         return rows
-    opened = keys.subject_keys(home.subject_id, epoch=home.subject.epoch)
+    opened = keys.get_subject_keys(home.subject_id, epoch=home.subject.epoch)
     if entity is not None and predicate is not None:
-        digest = assertion_rows.timeline(opened, entity, predicate)
+        digest = assertion_rows.digest_timeline(opened, entity, predicate)
         return rows.filter(timeline=digest)
     if entity is not None:
-        return rows.filter(entity=assertion_rows.word(opened, "entity", entity))
+        return rows.filter(entity=assertion_rows.digest_word(opened, "entity", entity))
     assert predicate is not None
-    digest = assertion_rows.word(opened, "predicate", predicate)
+    digest = assertion_rows.digest_word(opened, "predicate", predicate)
     return rows.filter(predicate=digest)
 
 
@@ -159,85 +161,89 @@ def iter_timelines(
 ) -> Iterator[Timeline]:
     """Yield timelines in the order of their digests, from `since` on.
 
-    Two queries for AT_ONCE of them.
+    Two queries for AT_ONCE timelines.
     """
     digests = rows.filter(timeline__gte=since).order_by("timeline")
     while True:
         batch = [*digests.values_list("timeline", flat=True).distinct()[:AT_ONCE]]
-        yield from _by_timeline(_values(rows.filter(timeline__in=batch)), known_at)
+        yield from _iter_by_timeline(
+            _select_values(rows.filter(timeline__in=batch)), known_at
+        )
         if len(batch) < AT_ONCE:
             return
         digests = rows.filter(timeline__gt=batch[-1]).order_by("timeline")
 
 
-def timelines_of(
+def map_timelines(
     home: Thread, seqs: Collection[int], *, known_at: int | None = None
 ) -> dict[int, Timeline]:
-    """Return the timelines of assertions, by their seqs. One query."""
+    """Return the timelines of assertions, by the assertions' seqs. One query."""
     wanted = {*seqs}
     return {
         each.seq: timeline
-        for timeline in list_timelines_of(home, wanted, known_at=known_at)
+        for timeline in list_timelines(home, wanted, known_at=known_at)
         for each in timeline.assertions
         if each.seq in wanted
     }
 
 
-def list_timelines_of(
+def list_timelines(
     home: Thread, seqs: Collection[int], *, known_at: int | None = None
 ) -> list[Timeline]:
-    """Return the timelines that assertions are of, each once.
+    """List the distinct timelines of these assertions.
 
-    One query; none where they are long and no event of `home` came since it was asked.
+    One query; none where a long answer is cached and `home` has no event since.
     """
     key = (home.id, home.head_seq, (*seqs,))
     found = _answers.get(key)
     if found is None:
         rows = statements.select_timelines(home.id, seqs) if seqs else []
-        found = [*_by_timeline(rows, None)]
+        found = [*_iter_by_timeline(rows, None)]
         weight = sum(len(each.assertions) for each in found)
         if weight >= _LONG:
             _answers.put(key, found, weight=weight)
-    # What is derived of them is not kept.
+    # Copy: facts derived on a copy do not stay in the cache.
     return [each.as_of(known_at) for each in found]
 
 
-def iter_all(home: Thread) -> Iterator[Timeline]:
-    """Yield all timelines of a home thread as they are known now. One query."""
-    rows = _values(rows_of(home)).iterator(chunk_size=CHUNK)
-    yield from _by_timeline(rows, None)
+def iter_all_timelines(home: Thread) -> Iterator[Timeline]:
+    """Yield all timelines of a home thread as known now. One query."""
+    rows = _select_values(select_rows(home)).iterator(chunk_size=CHUNK)
+    yield from _iter_by_timeline(rows, None)
 
 
 def find_timeline(
     home: Thread, seq: int, *, known_at: int | None = None
 ) -> Timeline | None:
-    """Return the timeline of an assertion. Two queries."""
+    """Return the timeline of an assertion; None without one. Two queries."""
     rows = Row.objects.filter(thread=home)
     of = rows.filter(seq=seq, cardinality=None).values_list("timeline", flat=True)
     digest = of.first()
     if digest is None:
         return None
-    found = _values(rows.filter(timeline=digest))
-    return next(_by_timeline(found, known_at))
+    found = _select_values(rows.filter(timeline=digest))
+    return next(_iter_by_timeline(found, known_at))
 
 
-def _values(rows: QuerySet[Row]) -> QuerySet[Row, tuple[Any, ...]]:
+def _select_values(rows: QuerySet[Row]) -> QuerySet[Row, tuple[Any, ...]]:
     found: QuerySet[Row, tuple[Any, ...]] = rows.values_list(*TIMELINE_COLUMNS)
     return found.order_by("timeline", "seq")
 
 
-def _by_timeline(
+def _iter_by_timeline(
     rows: Iterable[tuple[Any, ...]], known_at: int | None
 ) -> Iterator[Timeline]:
-    """Yield the timelines of rows that are in their order."""
+    """Group rows, sorted by timeline and seq, into timelines."""
     for digest, of in groupby(rows, key=itemgetter(0)):
         found = [*of]
         claims = [_build_assertion(row) for row in found if row[1] is None]
-        words = [Configured(r[2], r[1] or None) for r in found if r[1] is not None]
+        words = [
+            CardinalitySetting(r[2], r[1] or None) for r in found if r[1] is not None
+        ]
         yield Timeline(bytes(digest), tuple(claims), tuple(words), known_at)
 
 
-def _build_assertion(row: tuple[Any, ...]) -> Assertion:
+def _build_assertion(row: tuple[Any, ...]) -> TimelineAssertion:
     _, _, seq, value, sure, many, origin, retracted, wrong, begin, end = row
     if isinstance(begin, str):
         begin, end = datetime.fromisoformat(begin), end and datetime.fromisoformat(end)
@@ -245,5 +251,5 @@ def _build_assertion(row: tuple[Any, ...]) -> Assertion:
         value = bytes(value)
     by_model, many, wrong = origin == "model", many == 1, wrong == 1
     claim = (seq, value, begin, end, sure, many, by_model, retracted, wrong)
-    # Without a call of the class's own: a timeline may have thousands.
-    return tuple.__new__(Assertion, claim)
+    # Bypass the class's own __new__: a timeline may have thousands of assertions.
+    return tuple.__new__(TimelineAssertion, claim)

@@ -1,7 +1,7 @@
-"""Cursors: where a list goes on, as text that only the same list takes back. Pure.
+"""Cursors: positions in a list, signed so that no other list accepts a cursor. Pure.
 
-A cursor is signed under a name made of the list, the project and the filters, so one
-that is forged, cut or of another list does not open.
+The signature's salt is made of the list, the project and the filters. A cursor that is
+forged, cut or of another list does not open.
 """
 
 from __future__ import annotations
@@ -18,14 +18,14 @@ from memoryhub.errors import BadCursorError
 
 Item = TypeVar("Item")
 
-#: Longer ones are none of ours; refusing early keeps the check cheap.
+#: Longest cursor that is accepted; refusing early keeps the check cheap.
 MAX_CHARS = 1024
-#: Content that one part of a list carries at most, unless its first item alone is more.
+#: Most bytes of content in a batch, unless its first item alone has more.
 PART_BYTES = 4 * 2**20
 
 
-def fitting(sizes: Iterable[int], *, max_bytes: int) -> int:
-    """Count the leading items that go into one part: at least one, if any."""
+def count_fitting(sizes: Iterable[int], *, max_bytes: int) -> int:
+    """Count the leading items that fit into one batch: at least one, if any."""
     count = total = 0
     for size in sizes:
         total += size
@@ -36,15 +36,17 @@ def fitting(sizes: Iterable[int], *, max_bytes: int) -> int:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Batch(Generic[Item]):
-    """A part of a list, and the cursor of the part after it; None at the end."""
+class ListBatch(Generic[Item]):
+    """A part of a list, and the cursor of the next part; None at the end."""
 
     items: tuple[Item, ...]
     next: str | None
 
 
-def walk(part: Callable[[str | None], Batch[Item]]) -> Iterator[tuple[Item, ...]]:
-    """Yield all parts of a list; `part` gives the one at a cursor, None the first."""
+def iter_batches(
+    part: Callable[[str | None], ListBatch[Item]],
+) -> Iterator[tuple[Item, ...]]:
+    """Yield the items of all batches; `part` returns the batch at a cursor or None."""
     after: str | None = None
     while True:
         batch = part(after)
@@ -55,8 +57,8 @@ def walk(part: Callable[[str | None], Batch[Item]]) -> Iterator[tuple[Item, ...]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Listing:
-    """What a cursor belongs to. `filters` are plain JSON values."""
+class ListScope:
+    """The list, project and filters of a cursor. `filters` are plain JSON values."""
 
     name: str
     project: UUID
@@ -64,29 +66,29 @@ class Listing:
 
     def seal(self, position: list[Any]) -> str:
         """Return the cursor of a position, which is plain JSON values."""
-        return self._signer().sign_object(position, serializer=_Plain)
+        return self._build_signer().sign_object(position, serializer=_JsonSerializer)
 
     def open(self, cursor: str) -> list[Any]:
         """Return the position of a cursor. Raises BadCursorError."""
         if len(cursor) > MAX_CHARS:
             raise BadCursorError
         try:
-            position: list[Any] = self._signer().unsign_object(
-                cursor, serializer=_Plain
+            position: list[Any] = self._build_signer().unsign_object(
+                cursor, serializer=_JsonSerializer
             )
         except (BadSignature, ValueError):
             raise BadCursorError from None
         return position
 
-    def _signer(self) -> Signer:
+    def _build_signer(self) -> Signer:
         place = orjson.dumps(
             [self.name, self.project, self.filters], option=orjson.OPT_SORT_KEYS
         )
         return Signer(salt=f"memoryhub.cursor:{place.decode()}")
 
 
-class _Plain:
-    """JSON as Django's signing asks for it; a cursor is trusted once it is signed."""
+class _JsonSerializer:
+    """JSON serializer for Django's signing; the signature makes the cursor trusted."""
 
     @staticmethod
     def dumps(position: object) -> bytes:

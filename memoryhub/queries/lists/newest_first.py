@@ -1,4 +1,4 @@
-"""Newest first: a part of a list by the time its rows were made. Never writes."""
+"""Lists of rows by time, newest first, in batches with cursors. Never writes."""
 
 from __future__ import annotations
 
@@ -7,26 +7,26 @@ from typing import Any, TypeVar
 
 from django.db.models import Model, Q, QuerySet
 
-from memoryhub.queries.lists.cursors import Batch, Listing
+from memoryhub.queries.lists.cursors import ListBatch, ListScope
 
 Row = TypeVar("Row", bound=Model)
 Line = TypeVar("Line")
 
 
-def part(
+def list_batch(
     rows: QuerySet[Row],
-    listing: Listing,
+    listing: ListScope,
     *,
     line: Callable[[Row], Line],
     after: str | None,
     limit: int,
     at: str = "created_at",
-) -> Batch[Line]:
-    """Return the rows behind the cursor `after`, each as a `line`. One query.
+) -> ListBatch[Line]:
+    """List the rows after the cursor `after`, each as a `line`. One query.
 
     `at` is the column of the time.
 
-    Raises BadCursorError when the cursor is not of this very list.
+    Raises BadCursorError when the cursor belongs to another list.
     """
     if after is not None:
         moment, last = listing.open(after)
@@ -35,7 +35,7 @@ def part(
     found = list(rows.order_by(f"-{at}", "id")[: limit + 1])
     batch, rest = found[:limit], found[limit:]
     end: Any = batch[-1] if rest else None
-    return Batch(
+    return ListBatch(
         items=tuple(map(line, batch)),
         next=listing.seal([getattr(end, at), end.id]) if rest else None,
     )

@@ -1,6 +1,6 @@
-"""Terms: what a person asks of a list, already checked. Pure.
+"""Search terms of lists, already validated, and their filters. Pure.
 
-A term names a column of ours by its key; words of a client's never become one.
+The key of a term maps to a column; a client's words never become a column.
 """
 
 from __future__ import annotations
@@ -15,16 +15,16 @@ from django.db.models import Q
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Word:
-    """Equal to the text, or beginning with it."""
+class WordValue:
+    """A text that a column equals, or begins with if `prefix`."""
 
     text: str
     prefix: bool = False
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Span:
-    """A number between two bounds; an `open` bound is itself left out."""
+class NumberSpan:
+    """A range of numbers between two bounds; an `open` bound is excluded."""
 
     low: float | None = None
     high: float | None = None
@@ -40,23 +40,23 @@ class Period:
     end: datetime | None = None
 
 
-Value = Word | Span | Period
+Value = WordValue | NumberSpan | Period
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SearchTerm:
-    """`key:value,value`: any of the values, or none of them when negated."""
+    """`key:value,value`: any of the values, or none of the values when negated."""
 
     key: str
     values: tuple[Value, ...]
     negated: bool = False
 
-    def plain(self) -> list[Any]:
+    def to_json(self) -> list[Any]:
         """Return JSON values that identify this term."""
         return [self.key, self.negated, [repr(value) for value in self.values]]
 
 
-def word_in(column: str, word: Word) -> Q:
+def filter_word(column: str, word: WordValue) -> Q:
     """Filter a name column by a word."""
     if not word.prefix:
         return Q(**{column: word.text})
@@ -65,8 +65,10 @@ def word_in(column: str, word: Word) -> Q:
     return Q(**bounds)
 
 
-def span_of(column: str, span: Span, value: Callable[[float], Any] = float) -> Q:
-    """Filter a column of numbers, or what `value` makes of them, by a span."""
+def filter_span(
+    column: str, span: NumberSpan, value: Callable[[float], Any] = float
+) -> Q:
+    """Filter a column by a span of numbers; `value` converts each bound."""
     bounds = {}
     if span.low is not None:
         bounds[f"{column}__{'gt' if span.low_open else 'gte'}"] = value(span.low)
@@ -75,7 +77,7 @@ def span_of(column: str, span: Span, value: Callable[[float], Any] = float) -> Q
     return Q(**bounds)
 
 
-def within(number: float, span: Span) -> bool:
+def is_within(number: float, span: NumberSpan) -> bool:
     """Return whether a number is in a span."""
     low = -inf if span.low is None else span.low
     high = inf if span.high is None else span.high
@@ -84,20 +86,20 @@ def within(number: float, span: Span) -> bool:
     return above and below
 
 
-def time_of(column: str, stretch: Span | Period, now: datetime) -> Q:
+def filter_time(column: str, stretch: NumberSpan | Period, now: datetime) -> Q:
     """Filter a column of times by a period, or by a span of ages in seconds."""
-    if isinstance(stretch, Span):
-        return age_of(column, stretch, now)
+    if isinstance(stretch, NumberSpan):
+        return filter_age(column, stretch, now)
     bounds = {f"{column}__gte": stretch.begin, f"{column}__lt": stretch.end}
     return Q(**{name: bound for name, bound in bounds.items() if bound is not None})
 
 
-def age_of(column: str, span: Span, now: datetime) -> Q:
-    """Filter a column of times by a span of ages: what is younger was later."""
-    turned = Span(
+def filter_age(column: str, span: NumberSpan, now: datetime) -> Q:
+    """Filter a column of times by a span of ages in seconds."""
+    turned = NumberSpan(
         low=span.high,
         high=span.low,
         low_open=span.high_open,
         high_open=span.low_open,
     )
-    return span_of(column, turned, lambda age: now - timedelta(seconds=age))
+    return filter_span(column, turned, lambda age: now - timedelta(seconds=age))

@@ -1,7 +1,7 @@
 """The tree of checkpoints, with the branches that restores left. Never writes.
 
-A line goes on straight where one checkpoint follows another; only what left it stands
-further in, so that a thousand in a row are one column.
+A chain of checkpoints keeps one indentation level; only a branch that a restore left is
+indented. A thousand checkpoints in a row are therefore one column.
 """
 
 from __future__ import annotations
@@ -9,54 +9,58 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 
-from memoryhub.kernel.state.working_memory import Checkpoint, WorkingMemory
+from memoryhub.kernel.state.working_memory import SavedCheckpoint, WorkingMemory
 from memoryhub.models.threads import Thread
 from memoryhub.queries.memory import checkpoints
 from memoryhub.queries.memory.checkpoints import CheckpointLine
-from memoryhub.queries.replay.states import state_of
+from memoryhub.queries.replay.states import load_state
 
-#: Checkpoints that are shown at once, the newest.
+#: Number of checkpoints shown at once, the newest.
 SHOWN = 200
-#: As far in as a branch stands at most.
+#: Maximum indentation level of a branch.
 DEEPEST = 12
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Branch:
-    """A place in the tree: a checkpoint, or the state of now."""
+class CheckpointNode:
+    """A node of the tree: a checkpoint, or the current state."""
 
     level: int
-    #: None is now.
+    #: None for the current state.
     line: CheckpointLine | None
-    #: Now descends from it.
+    #: Whether the current state descends from this checkpoint.
     base: bool = False
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Tree:
-    branches: tuple[Branch, ...]
-    #: Names touched since the base; None: any.
+class CheckpointTree:
+    branches: tuple[CheckpointNode, ...]
+    #: Names touched since the base checkpoint; None: any name may have been touched.
     touched: int | None
-    #: Checkpoints that were asked for, and those that restores took.
+    #: Numbers of requested checkpoints and of checkpoints that restores took.
     taken: int
     automatic: int
-    #: Older ones than are shown.
+    #: Number of older checkpoints that are not shown.
     more: int
 
 
-def get_tree(thread: Thread, *, seq: int | None = None, automatic: bool = True) -> Tree:
-    """The checkpoints as of `seq`; automatic ones are folded away unless asked for.
+def get_tree(
+    thread: Thread, *, seq: int | None = None, automatic: bool = True
+) -> CheckpointTree:
+    """Build the tree of checkpoints as of `seq`, with or without automatic ones.
 
-    Two queries. What is folded, deleted or too old to be shown is passed over: what
-    follows it hangs on what stands before it.
+    Two queries. The tree skips checkpoints that are folded away, deleted or too old. A
+    child of a skipped checkpoint hangs on the nearest shown ancestor.
     """
-    state = state_of(thread, seq)
+    state = load_state(thread, seq)
     memory = state.memory
-    listed = [each for each in memory.listed() if automatic or not each.auto]
+    listed = [each for each in memory.list_live() if automatic or not each.auto]
     shown = {each.clock: each for each in listed[-SHOWN:]}
-    lines = checkpoints.lines(thread, state, [*shown.values()])
-    return Tree(
-        branches=tuple(_branches(memory, dict(zip(shown, lines, strict=True)), shown)),
+    lines = checkpoints.build_lines(thread, state, [*shown.values()])
+    return CheckpointTree(
+        branches=tuple(
+            _iter_nodes(memory, dict(zip(shown, lines, strict=True)), shown)
+        ),
         touched=None if memory.touched is None else len(memory.touched),
         taken=memory.taken,
         automatic=len(memory.automatic),
@@ -64,25 +68,26 @@ def get_tree(thread: Thread, *, seq: int | None = None, automatic: bool = True) 
     )
 
 
-def newest(
+def list_newest(
     thread: Thread, *, seq: int | None = None, limit: int
 ) -> tuple[CheckpointLine, ...]:
-    """The newest checkpoints, oldest of them first. Two queries."""
-    state = state_of(thread, seq)
-    return checkpoints.lines(thread, state, state.memory.listed()[-limit:])
+    """List the newest checkpoints, oldest of them first. Two queries."""
+    state = load_state(thread, seq)
+    return checkpoints.build_lines(thread, state, state.memory.list_live()[-limit:])
 
 
-def _branches(
+def _iter_nodes(
     memory: WorkingMemory,
     lines: Mapping[int, CheckpointLine],
-    shown: Mapping[int, Checkpoint],
-) -> Iterator[Branch]:
-    base = _above(memory, shown, memory.base)
-    way = _way(memory, shown, base)
+    shown: Mapping[int, SavedCheckpoint],
+) -> Iterator[CheckpointNode]:
+    base = _find_shown(memory, shown, memory.base)
+    way = _list_path(memory, shown, base)
     children: dict[int | None, list[int]] = {}
     for clock, each in sorted(shown.items()):
-        children.setdefault(_above(memory, shown, each.parent), []).append(clock)
-    # What is on the way to now goes on straight and comes last; so does the newest.
+        children.setdefault(_find_shown(memory, shown, each.parent), []).append(clock)
+    # A child on the path to the current state, else the newest child, comes last and is
+    # not indented.
     for found in children.values():
         found.sort(key=lambda clock: (clock in way, clock))
     stack = [(clock, 0) for clock in reversed(children.get(None, []))]
@@ -90,7 +95,7 @@ def _branches(
         stack.insert(0, (0, 0))
     while stack:
         clock, level = stack.pop()
-        yield Branch(level=level, line=lines.get(clock), base=clock == base)
+        yield CheckpointNode(level=level, line=lines.get(clock), base=clock == base)
         if not clock:
             continue
         after = children.get(clock, [])
@@ -101,20 +106,20 @@ def _branches(
         ]
 
 
-def _above(
-    memory: WorkingMemory, shown: Mapping[int, Checkpoint], clock: int | None
+def _find_shown(
+    memory: WorkingMemory, shown: Mapping[int, SavedCheckpoint], clock: int | None
 ) -> int | None:
-    """The nearest from there up that is shown."""
+    """Return the nearest shown checkpoint, from `clock` upwards; None without one."""
     while clock is not None and clock not in shown:
         clock = memory.checkpoints[clock].parent
     return clock
 
 
-def _way(
-    memory: WorkingMemory, shown: Mapping[int, Checkpoint], clock: int | None
+def _list_path(
+    memory: WorkingMemory, shown: Mapping[int, SavedCheckpoint], clock: int | None
 ) -> set[int]:
     way: set[int] = set()
     while clock is not None:
         way.add(clock)
-        clock = _above(memory, shown, shown[clock].parent)
+        clock = _find_shown(memory, shown, shown[clock].parent)
     return way

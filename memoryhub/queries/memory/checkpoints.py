@@ -1,4 +1,4 @@
-"""Checkpoints of a thread: the list, and how two moments differ. Never writes."""
+"""Checkpoints of a thread: lists, lookups and export records. Never writes."""
 
 from __future__ import annotations
 
@@ -11,26 +11,26 @@ from uuid import UUID
 
 import orjson
 
-from memoryhub.journal import Receipt
+from memoryhub.journal import OrderReceipt
 from memoryhub.journal.rows.checkpoint_rows import CHECKPOINTS
 from memoryhub.journal.rows.rows import CheckpointRow
 from memoryhub.kernel.memory import checkpoints
 from memoryhub.kernel.memory.checkpoint_events import COUNTED
 from memoryhub.kernel.state.state import ThreadState
-from memoryhub.kernel.state.working_memory import Checkpoint
+from memoryhub.kernel.state.working_memory import SavedCheckpoint
 from memoryhub.models.threads import Thread
-from memoryhub.queries.lists.cursors import Batch, Listing
+from memoryhub.queries.lists.cursors import ListBatch, ListScope
 from memoryhub.queries.replay import payloads
-from memoryhub.queries.replay.payloads import Opened
-from memoryhub.queries.replay.state_files import CHUNK, StateFile, record_of
-from memoryhub.queries.replay.states import state_of
+from memoryhub.queries.replay.payloads import OpenedEvent
+from memoryhub.queries.replay.state_files import CHUNK, StateFile, build_record
+from memoryhub.queries.replay.states import load_state
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CheckpointLine:
-    """A checkpoint as lists show it; nothing of what it holds was read."""
+    """A checkpoint in a list; its values are not read."""
 
-    #: The seq of its event; ≤ 0 if inherited.
+    #: The seq of the checkpoint's event; ≤ 0 if inherited.
     seq: int
     name: str | None
     description: str | None
@@ -38,9 +38,9 @@ class CheckpointLine:
     by: str
     auto: bool
     parent: int | None
-    #: How much it holds; keys not yet swept included.
+    #: Sizes of the checkpoint's contents, including expired keys not yet swept.
     counts: Mapping[str, Any]
-    #: Names touched since the parent; None: any.
+    #: Names touched since the parent checkpoint; None: any name may have been touched.
     touched: int | None
 
 
@@ -67,13 +67,13 @@ def list_checkpoints(
     seq: int | None = None,
     after: str | None = None,
     limit: int = 50,
-) -> Batch[CheckpointLine]:
-    """Checkpoints by seq, in batches. `thread` comes with its subject.
+) -> ListBatch[CheckpointLine]:
+    """List checkpoints by seq, in batches. `thread` comes with its subject.
 
-    Two queries whatever they hold: descriptions are read, values never. Raises
-    BadCursorError.
+    Two queries, whatever the checkpoints hold: descriptions are read, values never.
+    Raises BadCursorError.
     """
-    listing = Listing(
+    listing = ListScope(
         name="checkpoints",
         project=thread.project_id,
         filters=[thread.id, name, auto, seq],
@@ -83,13 +83,13 @@ def list_checkpoints(
         (last,) = listing.open(after)
     filters = {"name": name, "auto": auto}
     wanted = {field: each for field, each in filters.items() if each is not None}
-    found = _found(thread, wanted, seq=seq, after=last, limit=limit + 1)
+    found = _list_rows(thread, wanted, seq=seq, after=last, limit=limit + 1)
     batch = found[:limit]
     more = listing.seal([batch[-1].seq]) if len(found) > limit else None
-    return Batch(items=_lines(thread, batch), next=more)
+    return ListBatch(items=_open_lines(thread, batch), next=more)
 
 
-def _found(
+def _list_rows(
     thread: Thread,
     wanted: Mapping[str, Any],
     *,
@@ -97,16 +97,16 @@ def _found(
     after: int | None,
     limit: int,
 ) -> list[CheckpointRow]:
-    """Those of now as they are stored, those of then from the state."""
+    """Read the current checkpoints from rows, or those as of `seq` from the state."""
     if seq is None:
-        rows = CHECKPOINTS.queryset(thread.id).filter(**wanted).order_by("seq")
+        rows = CHECKPOINTS.filter_thread(thread.id).filter(**wanted).order_by("seq")
         if after is not None:
             rows = rows.filter(seq__gt=after)
         return CHECKPOINTS.read(rows[:limit])
-    state = state_of(thread, seq)
+    state = load_state(thread, seq)
     return [
         row
-        for row in _rows(state, state.memory.listed())
+        for row in _build_rows(state, state.memory.list_live())
         if all(getattr(row, field) == each for field, each in wanted.items())
         and (after is None or row.seq > after)
     ]
@@ -115,55 +115,59 @@ def _found(
 def get_checkpoint(
     thread: Thread, target: int | str, *, seq: int | None = None
 ) -> CheckpointLine:
-    """One checkpoint, by number or name. Raises CheckpointUnknownError."""
-    state = state_of(thread, seq)
-    found = checkpoints.find(state.memory, clock_of(state, target))
-    (line,) = lines(thread, state, [found])
+    """Return one checkpoint, by number or name. Raises CheckpointUnknownError."""
+    state = load_state(thread, seq)
+    found = checkpoints.require_checkpoint(state.memory, to_clock(state, target))
+    (line,) = build_lines(thread, state, [found])
     return line
 
 
-def origin_of(thread: Thread, target: int | str) -> tuple[Thread, int]:
-    """The thread whose event a checkpoint is, with its subject, and that event's seq.
+def find_origin(thread: Thread, target: int | str) -> tuple[Thread, int]:
+    """Return the thread, with its subject, and the seq of a checkpoint's event.
 
     Raises CheckpointUnknownError.
     """
-    state = state_of(thread)
-    found = checkpoints.find(state.memory, clock_of(state, target))
-    home, seq = state.place(found.clock)
+    state = load_state(thread)
+    found = checkpoints.require_checkpoint(state.memory, to_clock(state, target))
+    home, seq = state.locate_event(found.clock)
     if home == thread.id:
         return thread, seq
     return Thread.objects.select_related("subject").get(id=home), seq
 
 
-def clock_of(state: ThreadState, target: int | str) -> int | str:
-    """A checkpoint as commands name it: numbers of a thread become its clock's."""
+def to_clock(state: ThreadState, target: int | str) -> int | str:
+    """Convert a checkpoint number of the thread to a clock; names stay as given."""
     if isinstance(target, str):
         return target
     return target + state.inherited_clock
 
 
-def lines(
-    thread: Thread, state: ThreadState, found: Iterable[Checkpoint]
+def build_lines(
+    thread: Thread, state: ThreadState, found: Iterable[SavedCheckpoint]
 ) -> tuple[CheckpointLine, ...]:
-    """These checkpoints of a state, with their descriptions. One query."""
-    return _lines(thread, _rows(state, found))
+    """Build lines of a state's checkpoints, with descriptions. One query."""
+    return _open_lines(thread, _build_rows(state, found))
 
 
-def _rows(state: ThreadState, found: Iterable[Checkpoint]) -> list[CheckpointRow]:
-    """As they are stored where the state is that of now."""
-    rows = (CHECKPOINTS.made(state, state.seq_of(each.clock)) for each in found)
+def _build_rows(
+    state: ThreadState, found: Iterable[SavedCheckpoint]
+) -> list[CheckpointRow]:
+    """Build checkpoint rows from a state, shaped like the stored rows."""
+    rows = (CHECKPOINTS.build_row(state, state.to_seq(each.clock)) for each in found)
     return [row for row in rows if row is not None]
 
 
-def _lines(thread: Thread, rows: Sequence[CheckpointRow]) -> tuple[CheckpointLine, ...]:
+def _open_lines(
+    thread: Thread, rows: Sequence[CheckpointRow]
+) -> tuple[CheckpointLine, ...]:
     places = [(row.event_thread, row.event_seq) for row in rows]
-    opened = payloads.opened_at(thread, places)
+    opened = payloads.open_events_at(thread, places)
     return tuple(
-        _line(row, opened[place]) for row, place in zip(rows, places, strict=True)
+        _build_line(row, opened[place]) for row, place in zip(rows, places, strict=True)
     )
 
 
-def _line(row: CheckpointRow, opened: Opened) -> CheckpointLine:
+def _build_line(row: CheckpointRow, opened: OpenedEvent) -> CheckpointLine:
     return CheckpointLine(
         seq=row.seq,
         name=row.name,
@@ -177,33 +181,33 @@ def _line(row: CheckpointRow, opened: Opened) -> CheckpointLine:
     )
 
 
-def number_of(receipt: Receipt, clock: int | None) -> int | None:
-    """The number that the receipt's thread gives a checkpoint. At most one query."""
+def to_number(receipt: OrderReceipt, clock: int | None) -> int | None:
+    """Return a checkpoint's number in the receipt's thread. At most one query."""
     if clock is None:
         return None
     if receipt.state is not None:
-        return receipt.state.seq_of(clock)
-    return clock - inherited_clock(Thread.objects.get(id=receipt.thread))
+        return receipt.state.to_seq(clock)
+    return clock - count_inherited_clock(Thread.objects.get(id=receipt.thread))
 
 
-def inherited_clock(thread: Thread) -> int:
-    """The thread's clock at the last event that it inherits."""
+def count_inherited_clock(thread: Thread) -> int:
+    """Return the thread's clock at the last event that the thread inherits."""
     return sum(up_to for _, _, _, up_to in orjson.loads(thread.lineage))
 
 
-def _records(
+def _iter_records(
     thread: Thread, state: ThreadState, now: datetime
 ) -> Iterator[CheckpointRecord]:
-    left = iter(state.memory.listed())
+    left = iter(state.memory.list_live())
     while batch := list(islice(left, CHUNK)):
-        for line in lines(thread, state, batch):
-            yield record_of(CheckpointRecord, line, thread=thread.id, **line.counts)
+        for line in build_lines(thread, state, batch):
+            yield build_record(CheckpointRecord, line, thread=thread.id, **line.counts)
 
 
 STATES = StateFile(
     path="state/checkpoints.jsonl",
     record=CheckpointRecord,
-    lines=_records,
+    lines=_iter_records,
     needs=frozenset({"checkpoint.taken"}),
     counted="checkpoint.taken",
 )

@@ -1,4 +1,4 @@
-"""A comparison as people read it, with texts of what differs."""
+"""Comparisons for people, with the texts of the differences."""
 
 from __future__ import annotations
 
@@ -6,44 +6,44 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 
 from memoryhub.kernel.memory import checkpoints
-from memoryhub.kernel.slices import Moved
+from memoryhub.kernel.slices import RecordMoves
 from memoryhub.kernel.state.state import ThreadState
 from memoryhub.kernel.state.working_memory import Contents
 from memoryhub.models.threads import Thread
 from memoryhub.queries.memory import comparisons
-from memoryhub.queries.memory.checkpoints import clock_of
+from memoryhub.queries.memory.checkpoints import to_clock
 from memoryhub.queries.memory.comparisons import HEAD, Comparison, KeyDifference, Point
 from memoryhub.queries.memory.nouns import COMPARED
-from memoryhub.queries.memory.slice_views import Found
-from memoryhub.queries.replay.states import state_of
+from memoryhub.queries.memory.slice_views import SliceDifferences
+from memoryhub.queries.replay.states import load_state
 
-#: Of a batch.
+#: Number of keys in a batch.
 KEYS = 200
 KINDS = ("added", "removed", "changed", "rewritten", "retimed")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ComparisonView:
-    """What differs from `a` to `b`, with the texts."""
+    """Differences from `a` to `b`, with their texts."""
 
     comparison: Comparison
-    #: By field, as each noun declares them.
-    texts: Found
-    #: By slice of many records, how many went and came.
-    moved: Mapping[str, Moved]
-    #: Of slices of one, by field of a comparison, how much differs; None: nothing.
+    #: Texts of differences by field, as each noun declares its fields.
+    texts: SliceDifferences
+    #: Numbers of removed and added records, by slice of many records.
+    moved: Mapping[str, RecordMoves]
+    #: Number of differences by field, for slices of one record; None: no difference.
     fields: Mapping[str, int | None]
 
     @property
     def counts(self) -> dict[str, int]:
-        """Keys of this batch by what became of them."""
+        """Number of keys in this batch, by kind of difference."""
         kinds: list[str] = [each.kind for each in self.comparison.keys.items]
         return {kind: kinds.count(kind) for kind in KINDS}
 
     @property
     def bytes(self) -> int:
-        """Bytes of values more than before, in this batch."""
-        return sum(map(bytes_of, self.comparison.keys.items))
+        """Growth of the values in this batch, in bytes; negative if smaller."""
+        return sum(map(count_bytes, self.comparison.keys.items))
 
     @property
     def any(self) -> bool:
@@ -57,8 +57,8 @@ class ComparisonView:
         return bool(comparison.keys.items or frames or any(comparison.slices.values()))
 
 
-def bytes_of(key: KeyDifference) -> int:
-    """Bytes that a key's value has more than before."""
+def count_bytes(key: KeyDifference) -> int:
+    """Return how many bytes a key's value grew; negative if the value shrank."""
     before = key.before.bytes if key.before else 0
     return (key.after.bytes if key.after else 0) - before
 
@@ -72,18 +72,20 @@ def get_comparison(
     seq: int | None = None,
     after: str | None = None,
 ) -> ComparisonView:
-    """Two checkpoints, or one and now. At most eight queries.
+    """Compare two checkpoints, or one and now, with texts. At most eight queries.
 
     `thread` comes with its subject. Raises as `comparisons.compare` does.
     """
     comparison = comparisons.compare(
         thread, a, b, values=values, seq=seq, after=after, limit=KEYS
     )
-    state = state_of(thread, seq)
-    return _view(thread, state, comparison, _contents(state, a), _contents(state, b))
+    state = load_state(thread, seq)
+    return _build_view(
+        thread, state, comparison, _get_contents(state, a), _get_contents(state, b)
+    )
 
 
-def _view(
+def _build_view(
     thread: Thread,
     state: ThreadState,
     comparison: Comparison,
@@ -94,14 +96,14 @@ def _view(
         name: found
         for each in COMPARED
         for name, found in each.texts(
-            thread, state, *each.values(one, other), comparison.slices
+            thread, state, *each.get_values(one, other), comparison.slices
         ).items()
     }
     return ComparisonView(
         comparison=comparison,
         texts=texts,
         moved={
-            each.slice.name: each.slice.moved(one, other)
+            each.slice.name: each.slice.count_moves(one, other)
             for each in COMPARED
             if each.slice.many
         },
@@ -114,7 +116,7 @@ def _view(
     )
 
 
-def _contents(state: ThreadState, point: Point) -> Contents:
+def _get_contents(state: ThreadState, point: Point) -> Contents:
     if point == HEAD:
         return state.memory.contents
-    return checkpoints.find(state.memory, clock_of(state, point)).contents
+    return checkpoints.require_checkpoint(state.memory, to_clock(state, point)).contents

@@ -1,4 +1,4 @@
-"""Two moments of working memory compared: checkpoints, or one and now. Never writes."""
+"""Comparison of two checkpoints, or of one checkpoint and now. Never writes."""
 
 from __future__ import annotations
 
@@ -7,40 +7,45 @@ from dataclasses import dataclass
 from datetime import datetime
 from typing import Any, Literal, NamedTuple
 
-from memoryhub.journal.rows.projections import Rows
-from memoryhub.journal.writing.page_table import PageTable
+from memoryhub.journal.rows.projections import ProjectedRows
+from memoryhub.journal.writing.page_table import StoredPageTable
 from memoryhub.kernel.memory import checkpoint_tree, checkpoints, resident
-from memoryhub.kernel.memory.checkpoints import Changes
+from memoryhub.kernel.memory.checkpoints import RestoreChanges
 from memoryhub.kernel.state.state import ThreadState
 from memoryhub.kernel.state.working_memory import Contents, KeyEntry, Resident
 from memoryhub.kernel.text import strict_json
 from memoryhub.models.threads import Thread
-from memoryhub.queries.lists.cursors import PART_BYTES, Batch, Listing, fitting
-from memoryhub.queries.memory.checkpoints import clock_of
+from memoryhub.queries.lists.cursors import (
+    PART_BYTES,
+    ListBatch,
+    ListScope,
+    count_fitting,
+)
+from memoryhub.queries.memory.checkpoints import to_clock
 from memoryhub.queries.memory.nouns import COMPARED
-from memoryhub.queries.memory.slice_views import Found
+from memoryhub.queries.memory.slice_views import SliceDifferences
 from memoryhub.queries.replay import payloads
-from memoryhub.queries.replay.states import now_of, state_of
+from memoryhub.queries.replay.states import compute_instant, load_state
 
-#: `rewritten` is the same value by another event, `retimed` another expiry alone.
+#: `rewritten`: another event wrote an equal value; `retimed`: only the expiry differs.
 DifferenceKind = Literal["added", "removed", "changed", "rewritten", "retimed"]
-#: The moment that is now.
+#: The point that stands for the current state.
 HEAD = "head"
 
 Point = int | str
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Side:
-    """A key at one of the moments."""
+class KeySide:
+    """A key at one of the two points of a comparison."""
 
     version: int
     expires_at: datetime | None
     bytes: int
-    #: None when values were not asked for, or it was erased.
+    #: None when values were not requested or the value was erased.
     value: Any
     opened: bool
-    #: It was asked for, and is gone for good.
+    #: Whether the value was requested and has been erased.
     erased: bool
 
 
@@ -48,19 +53,19 @@ class Side:
 class KeyDifference:
     name: str
     kind: DifferenceKind
-    before: Side | None
-    after: Side | None
+    before: KeySide | None
+    after: KeySide | None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Comparison:
-    """What differs from `a` to `b`. Keys come in batches, the rest with each."""
+    """Differences from `a` to `b`: keys in batches, all else in every batch."""
 
-    #: The thread's head, or the seq that was asked for.
+    #: The thread's head, or the requested seq.
     seq: int
-    keys: Batch[KeyDifference]
-    #: By field, as each noun declares them: names or numbers of what differs.
-    slices: Found
+    keys: ListBatch[KeyDifference]
+    #: Names or numbers of differences by field, as each noun declares its fields.
+    slices: SliceDifferences
     #: Page ids.
     frames_in: tuple[str, ...]
     frames_out: tuple[str, ...]
@@ -68,14 +73,14 @@ class Comparison:
     pins_out: tuple[str, ...]
 
 
-class _Moment(NamedTuple):
-    #: None is now.
+class _PointContents(NamedTuple):
+    #: None is the current state.
     clock: int | None
     contents: Contents
     resident: Resident
 
 
-class _Pair(NamedTuple):
+class _KeyPair(NamedTuple):
     name: str
     before: KeyEntry | None
     after: KeyEntry | None
@@ -91,13 +96,14 @@ def compare(
     after: str | None = None,
     limit: int = 200,
 ) -> Comparison:
-    """What differs between two checkpoints, or one and now. At most six queries.
+    """Compare two checkpoints, or one and now. At most six queries.
 
-    Visits the names touched on the way from one to the other, and opens values only
-    where one was written again in the same step of length, or all if asked. `thread`
-    comes with its subject. Raises CheckpointUnknownError, BadCursorError.
+    Visits only the names touched on the way from one point to the other. Opens values
+    only where an event wrote a value of the same padded size again, or all values with
+    `values`. `thread` comes with its subject. Raises CheckpointUnknownError,
+    BadCursorError.
     """
-    listing = Listing(
+    listing = ListScope(
         name="compare",
         project=thread.project_id,
         filters=[thread.id, a, b, values, seq],
@@ -106,105 +112,117 @@ def compare(
     if after is not None:
         at_seq, instant, last = listing.open(after)
         moment = datetime.fromisoformat(instant)
-    state = state_of(thread, at_seq)
-    now = moment or now_of(state, seq)
-    one, other = _moment(state, a), _moment(state, b)
-    pairs = [each for each in _pairs(state, one, other, now) if each.name > last]
-    size = _fitting(pairs[:limit], values=values)
+    state = load_state(thread, at_seq)
+    now = moment or compute_instant(state, seq)
+    one, other = _get_contents(state, a), _get_contents(state, b)
+    pairs = [each for each in _pair_keys(state, one, other, now) if each.name > last]
+    size = _count_fitting(pairs[:limit], values=values)
     more = None
     if len(pairs) > size:
         place = [state.seq, now.isoformat(), pairs[size - 1].name]
         more = listing.seal(place)
-    found = _differences(thread, state, pairs[:size], values=values)
-    return _compared(thread, state, one, other, Batch(items=found, next=more))
+    found = _build_differences(thread, state, pairs[:size], values=values)
+    return _build_comparison(
+        thread, state, one, other, ListBatch(items=found, next=more)
+    )
 
 
-def preview(
+def preview_restore(
     thread: Thread, target: Point, parts: Sequence[str]
-) -> tuple[Changes, tuple[str, ...]]:
-    """What restoring these parts would change now, and pages that can't come back.
+) -> tuple[RestoreChanges, tuple[str, ...]]:
+    """Preview a restore of these parts: its changes, and pages that cannot return.
 
     Raises CheckpointUnknownError, and PinBudgetError as the restore would.
     """
-    state = state_of(thread)
-    found = checkpoints.find(state.memory, clock_of(state, target))
-    changes = checkpoints.changes(state, found, parts, at=now_of(state))
+    state = load_state(thread)
+    found = checkpoints.require_checkpoint(state.memory, to_clock(state, target))
+    changes = checkpoints.compute_changes(
+        state, found, parts, at=compute_instant(state)
+    )
     if "frames" not in parts:
         return changes, ()
-    table = PageTable(state, Rows())
-    back = resident.returning(state, found.resident, table)
+    table = StoredPageTable(state, ProjectedRows())
+    back = resident.plan_return(state, found.resident, table)
     return changes, tuple(back.left_out)
 
 
-def _moment(state: ThreadState, point: Point) -> _Moment:
+def _get_contents(state: ThreadState, point: Point) -> _PointContents:
     if point == HEAD:
-        return _Moment(None, state.memory.contents, resident.of(state.paging))
-    found = checkpoints.find(state.memory, clock_of(state, point))
-    return _Moment(found.clock, found.contents, found.resident)
+        return _PointContents(
+            None, state.memory.contents, resident.build_resident(state.paging)
+        )
+    found = checkpoints.require_checkpoint(state.memory, to_clock(state, point))
+    return _PointContents(found.clock, found.contents, found.resident)
 
 
-def _pairs(
-    state: ThreadState, one: _Moment, other: _Moment, now: datetime
-) -> list[_Pair]:
-    """Keys that differ, by name; one whose instant has passed is on neither side."""
-    names = checkpoint_tree.names_between(state.memory, one.clock, other.clock)
+def _pair_keys(
+    state: ThreadState, one: _PointContents, other: _PointContents, now: datetime
+) -> list[_KeyPair]:
+    """Pair the keys that differ, by name; an expired key is absent from its side."""
+    names = checkpoint_tree.list_names_between(state.memory, one.clock, other.clock)
     pairs = [
-        _Pair(n, one.contents.find(n, now=now), other.contents.find(n, now=now))
+        _KeyPair(
+            n, one.contents.find_key(n, now=now), other.contents.find_key(n, now=now)
+        )
         for n in names
     ]
     return [pair for pair in pairs if pair.before != pair.after]
 
 
-def _fitting(pairs: Sequence[_Pair], *, values: bool) -> int:
-    """How many go into one part, by the values that must be opened for them."""
+def _count_fitting(pairs: Sequence[_KeyPair], *, values: bool) -> int:
+    """Count the pairs that fit one batch, by the bytes of the values to open."""
     sizes = (
         sum(entry.bytes for entry in pair[1:] if entry is not None)
-        if values or _undecided(pair)
+        if values or _needs_values(pair)
         else 0
         for pair in pairs
     )
-    return fitting(sizes, max_bytes=PART_BYTES)
+    return count_fitting(sizes, max_bytes=PART_BYTES)
 
 
-def _differences(
-    thread: Thread, state: ThreadState, pairs: Sequence[_Pair], *, values: bool
+def _build_differences(
+    thread: Thread, state: ThreadState, pairs: Sequence[_KeyPair], *, values: bool
 ) -> tuple[KeyDifference, ...]:
     wanted = [
         entry.value
         for pair in pairs
-        if values or _undecided(pair)
+        if values or _needs_values(pair)
         for entry in pair[1:]
         if entry is not None
     ]
-    opened = payloads.opened(thread, state, wanted)
-    return tuple(_difference(state, pair, opened, values=values) for pair in pairs)
+    opened = payloads.open_events(thread, state, wanted)
+    return tuple(
+        _build_difference(state, pair, opened, values=values) for pair in pairs
+    )
 
 
-def _undecided(pair: _Pair) -> bool:
-    """Whether only the values themselves can tell if they are the same."""
+def _needs_values(pair: _KeyPair) -> bool:
+    """Tell whether only the values show if both sides are equal."""
     before, after = pair.before, pair.after
     if before is None or after is None or before.value == after.value:
         return False
     return before.bytes == after.bytes
 
 
-def _difference(
+def _build_difference(
     state: ThreadState,
-    pair: _Pair,
-    opened: dict[int, payloads.Opened],
+    pair: _KeyPair,
+    opened: dict[int, payloads.OpenedEvent],
     *,
     values: bool,
 ) -> KeyDifference:
     shown = opened if values else {}
     return KeyDifference(
         name=pair.name,
-        kind=_kind(pair, opened),
-        before=_side(state, pair.before, shown),
-        after=_side(state, pair.after, shown),
+        kind=_find_kind(pair, opened),
+        before=_build_side(state, pair.before, shown),
+        after=_build_side(state, pair.after, shown),
     )
 
 
-def _kind(pair: _Pair, opened: dict[int, payloads.Opened]) -> DifferenceKind:
+def _find_kind(
+    pair: _KeyPair, opened: dict[int, payloads.OpenedEvent]
+) -> DifferenceKind:
     before, after = pair.before, pair.after
     if before is None:
         return "added"
@@ -212,25 +230,25 @@ def _kind(pair: _Pair, opened: dict[int, payloads.Opened]) -> DifferenceKind:
         return "removed"
     if before.value == after.value:
         return "retimed"
-    if not _undecided(pair):
+    if not _needs_values(pair):
         return "changed"
     one, other = opened[before.value].content, opened[after.value].content
     if one is None or other is None:
         return "changed"
-    # As texts: to Python `true` equals 1.
-    same = strict_json.canonical(one) == strict_json.canonical(other)
+    # Compare as JSON text: in Python `True == 1`.
+    same = strict_json.dump_canonical(one) == strict_json.dump_canonical(other)
     return "rewritten" if same else "changed"
 
 
-def _side(
-    state: ThreadState, entry: KeyEntry | None, opened: dict[int, payloads.Opened]
-) -> Side | None:
+def _build_side(
+    state: ThreadState, entry: KeyEntry | None, opened: dict[int, payloads.OpenedEvent]
+) -> KeySide | None:
     if entry is None:
         return None
     found = opened.get(entry.value)
     content = found.content if found else None
-    return Side(
-        version=state.seq_of(entry.version),
+    return KeySide(
+        version=state.to_seq(entry.version),
         expires_at=entry.expires_at,
         bytes=entry.bytes,
         value=content["value"] if content is not None else None,
@@ -239,12 +257,12 @@ def _side(
     )
 
 
-def _compared(
+def _build_comparison(
     thread: Thread,
     state: ThreadState,
-    one: _Moment,
-    other: _Moment,
-    keys: Batch[KeyDifference],
+    one: _PointContents,
+    other: _PointContents,
+    keys: ListBatch[KeyDifference],
 ) -> Comparison:
     frames = {*one.resident.frames}, {*other.resident.frames}
     pins = {*one.resident.pins}, {*other.resident.pins}
@@ -255,7 +273,7 @@ def _compared(
             name: found
             for each in COMPARED
             for name, found in each.names(
-                thread, state, *each.values(one.contents, other.contents)
+                thread, state, *each.get_values(one.contents, other.contents)
             ).items()
         },
         frames_in=tuple(sorted(frames[1] - frames[0])),

@@ -1,4 +1,4 @@
-"""Keys by what a person asks of them: name, time left, size. Pure."""
+"""Search of keys by name, time left and size. Pure."""
 
 from __future__ import annotations
 
@@ -7,40 +7,48 @@ from datetime import datetime
 from math import inf
 
 from memoryhub.kernel.state.working_memory import KeyEntry
-from memoryhub.queries.lists.terms import SearchTerm, Span, Value, Word, within
+from memoryhub.queries.lists.terms import (
+    NumberSpan,
+    SearchTerm,
+    Value,
+    WordValue,
+    is_within,
+)
 
-#: The word for a key that never expires, where a time is asked for.
+#: The word that stands for no expiry in a search by time left.
 NEVER = "never"
 
-Matches = Callable[[str, KeyEntry], bool]
+KeyPredicate = Callable[[str, KeyEntry], bool]
 
 
-def matching(terms: Sequence[SearchTerm], *, now: datetime) -> Matches:
-    """What tells whether a key is what these terms ask for, by its time left as of now.
+def build_predicate(terms: Sequence[SearchTerm], *, now: datetime) -> KeyPredicate:
+    """Return a predicate of keys that match all terms, with the time left as of now.
 
-    One that never expires has more time left than any span with an end.
+    A key that never expires has more time left than any bounded span.
     """
 
-    def matches(name: str, entry: KeyEntry) -> bool:
-        return all(_found(term, name, entry, now) for term in terms)
+    def is_match(name: str, entry: KeyEntry) -> bool:
+        return all(_is_term_met(term, name, entry, now) for term in terms)
 
-    return matches
+    return is_match
 
 
-def _found(term: SearchTerm, name: str, entry: KeyEntry, now: datetime) -> bool:
-    found = any(_holds(term.key, value, name, entry, now) for value in term.values)
+def _is_term_met(term: SearchTerm, name: str, entry: KeyEntry, now: datetime) -> bool:
+    found = any(_has_value(term.key, value, name, entry, now) for value in term.values)
     return found != term.negated
 
 
-def _holds(key: str, value: Value, name: str, entry: KeyEntry, now: datetime) -> bool:
-    if isinstance(value, Word):
+def _has_value(
+    key: str, value: Value, name: str, entry: KeyEntry, now: datetime
+) -> bool:
+    if isinstance(value, WordValue):
         text = _WORDS[key](name, entry)
         return text.startswith(value.text) if value.prefix else text == value.text
-    assert isinstance(value, Span)
-    return within(_NUMBERS[key](entry, now), value)
+    assert isinstance(value, NumberSpan)
+    return is_within(_NUMBERS[key](entry, now), value)
 
 
-def _seconds_left(entry: KeyEntry, now: datetime) -> float:
+def _compute_seconds_left(entry: KeyEntry, now: datetime) -> float:
     if entry.expires_at is None:
         return inf
     return (entry.expires_at - now).total_seconds()
@@ -51,6 +59,6 @@ _WORDS: Mapping[str, Callable[[str, KeyEntry], str]] = {
     "ttl": lambda _, entry: NEVER if entry.expires_at is None else "",
 }
 _NUMBERS: Mapping[str, Callable[[KeyEntry, datetime], float]] = {
-    "ttl": _seconds_left,
+    "ttl": _compute_seconds_left,
     "size": lambda entry, _: entry.bytes,
 }

@@ -1,4 +1,4 @@
-"""A key as people look at it: its value and all that happened to it. Never writes."""
+"""Views of a key: its value and its history. Never writes."""
 
 from __future__ import annotations
 
@@ -13,52 +13,53 @@ from django.db.models import Q
 from memoryhub.errors import KeyNotFoundError
 from memoryhub.models.events import Event
 from memoryhub.models.threads import Thread
-from memoryhub.queries.lists.cursors import PART_BYTES, fitting
+from memoryhub.queries.lists.cursors import PART_BYTES, count_fitting
 from memoryhub.queries.memory import keys
 from memoryhub.queries.memory.keys import KeyLine
-from memoryhub.queries.paging.page_views import Step
+from memoryhub.queries.paging.page_views import PageStep
 from memoryhub.queries.replay import payloads
-from memoryhub.queries.replay.states import now_of, state_of
+from memoryhub.queries.replay.states import compute_instant, load_state
 
-#: Events of a key that its view tells, and how many of a journal are looked through.
+#: Number of events in a key's history, and number of journal events searched.
 HISTORY, REACH = 60, 20_000
 _SETS = ("key.set", "key.retimed")
-#: What names the keys that it is about, and what is about all of them.
+#: Event types that name their keys, and event types that concern all keys.
 _NAMED = (*_SETS, "key.deleted", "keys.expired")
 _ALL = ("keys.cleared", "checkpoint.restored")
-#: A restore of something that is not told here may have moved the key.
-_UNTOLD = -1
+#: A restore of a checkpoint outside the history; the restore may have moved the key.
+_UNKNOWN = -1
 
 
-class _Left(NamedTuple):
-    """What an event left of a key: its version and who wrote its value; 0 for none."""
+class _KeyAfter(NamedTuple):
+    """A key after an event: its version and the event that wrote its value; 0: none."""
 
     version: int
-    #: None: that is not told here.
+    #: None: the writing event is outside the history.
     wrote: int | None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class KeyStep:
-    """An event of a key, and the value it left."""
+    """An event of a key, and the key's value after the event."""
 
-    step: Step
-    #: The event that wrote that value; 0: it left none, None: that is not told here.
+    step: PageStep
+    #: The event that wrote the value; 0: no value, None: the event is outside the
+    #: history.
     wrote: int | None
     value: Any = None
     opened: bool = False
-    #: It is gone for good.
+    #: Whether the value has been erased.
     erased: bool = False
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class KeyView:
-    """A key as of an event; it may be gone, and still have a history."""
+    """A key as of an event; an absent key can still have a history."""
 
     name: str
-    #: None when it is not there.
+    #: None when the key is absent.
     line: KeyLine | None
-    #: When it expired, if that is why it is not there.
+    #: Expiry instant, if the key is absent because it expired.
     passed: datetime | None
     #: Newest first, at most `HISTORY`.
     history: tuple[KeyStep, ...]
@@ -70,33 +71,38 @@ class KeyView:
 
 
 def get_view(thread: Thread, name: str, *, seq: int | None = None) -> KeyView:
-    """A key as of `seq`. At most seven queries. `thread` comes with its subject.
+    """Return a key as of `seq`. At most seven queries. `thread` comes with its subject.
 
-    Raises KeyNotFoundError for one that never was.
+    Raises KeyNotFoundError for a key that never existed.
     """
-    state = state_of(thread, seq)
-    entry, now = state.memory.contents.keys.get(name), now_of(state, seq)
-    there = {name: entry} if entry is not None and entry.visible(now) else {}
-    lines = keys.lines(thread, state, there, content=True) if there else ()
-    newest = _candidates(thread, name, up_to=state.seq)
+    state = load_state(thread, seq)
+    entry, now = state.memory.contents.keys.get(name), compute_instant(state, seq)
+    there = {name: entry} if entry is not None and entry.is_visible(now) else {}
+    lines = keys.build_lines(thread, state, there, content=True) if there else ()
+    newest = _list_candidates(thread, name, up_to=state.seq)
     whole = state.seq <= REACH and len(newest) <= 2 * HISTORY
-    steps = _key_steps(reversed(newest), whole=whole, inherited=state.inherited_clock)
-    if not lines and not steps and not _candidates(thread, name):
+    steps = _select_steps(
+        reversed(newest), whole=whole, inherited=state.inherited_clock
+    )
+    if not lines and not steps and not _list_candidates(thread, name):
         raise KeyNotFoundError
     history = tuple(reversed(steps))[:HISTORY]
     return KeyView(
         name=name,
         line=lines[0] if lines else None,
         passed=entry.expires_at if entry is not None and not there else None,
-        history=_with_values(thread, history, sizes=_sizes(newest)),
+        history=_open_values(thread, history, sizes=_map_sizes(newest)),
         more_history=len(steps) > HISTORY or len(newest) > 2 * HISTORY,
     )
 
 
-def _candidates(thread: Thread, name: str, *, up_to: int | None = None) -> list[Step]:
-    """Newest first; of those that are about all keys, also such as did nothing here.
+def _list_candidates(
+    thread: Thread, name: str, *, up_to: int | None = None
+) -> list[PageStep]:
+    """List events that may concern the key, newest first.
 
-    Without a seq those that name the key, of the journal as it is now.
+    Events that concern all keys are included even if they did not change this key.
+    Without `up_to`, list only the events that name the key, up to the thread's head.
     """
     about = Q(type__in=_NAMED, body__contains=f'"key":"{name}"')
     if up_to is None:
@@ -110,11 +116,11 @@ def _candidates(thread: Thread, name: str, *, up_to: int | None = None) -> list[
         seq__lte=up_to,
     )
     newest = rows.defer("payload").order_by("-seq")[: 2 * HISTORY + 1]
-    return [step for step in map(_step, newest) if _about(step.body, name)]
+    return [step for step in map(_build_step, newest) if _is_about(step.body, name)]
 
 
-def _step(row: Event) -> Step:
-    return Step(
+def _build_step(row: Event) -> PageStep:
+    return PageStep(
         seq=row.seq,
         at=row.at,
         type=row.type,
@@ -123,33 +129,33 @@ def _step(row: Event) -> Step:
     )
 
 
-def _about(body: Mapping[str, Any], name: str) -> bool:
-    """Whether an event is about this very key: databases may fold case."""
+def _is_about(body: Mapping[str, Any], name: str) -> bool:
+    """Tell whether an event names exactly this key: databases may fold case."""
     if "keys" in body:
         return any(each["key"] == name for each in body["keys"])
     return bool(body.get("key", name) == name)
 
 
-def _sizes(steps: Iterable[Step]) -> dict[int, int]:
-    """Bytes of the value that each of them wrote."""
+def _map_sizes(steps: Iterable[PageStep]) -> dict[int, int]:
+    """Map each event that set the key to the bytes of its value."""
     return {step.seq: step.body["bytes"] for step in steps if step.type == "key.set"}
 
 
-def _with_values(
+def _open_values(
     thread: Thread, history: Sequence[KeyStep], *, sizes: Mapping[int, int]
 ) -> tuple[KeyStep, ...]:
-    """Open the values of the newest, as many as one answer has. At most one query."""
+    """Open the newest values, as many as fit one response. At most one query."""
     left = dict.fromkeys(each.wrote for each in history)
     wrote = [seq for seq in left if seq is not None and seq in sizes]
-    count = fitting((sizes[seq] for seq in wrote), max_bytes=PART_BYTES)
+    count = count_fitting((sizes[seq] for seq in wrote), max_bytes=PART_BYTES)
     places = [(thread.id, seq) for seq in wrote[:count]]
-    found = payloads.opened_at(thread, places) if places else {}
+    found = payloads.open_events_at(thread, places) if places else {}
     return tuple(
-        _with_value(each, found.get((thread.id, each.wrote or 0))) for each in history
+        _add_value(each, found.get((thread.id, each.wrote or 0))) for each in history
     )
 
 
-def _with_value(each: KeyStep, found: payloads.Opened | None) -> KeyStep:
+def _add_value(each: KeyStep, found: payloads.OpenedEvent | None) -> KeyStep:
     if found is None:
         return each
     if found.content is None:
@@ -157,14 +163,16 @@ def _with_value(each: KeyStep, found: payloads.Opened | None) -> KeyStep:
     return replace(each, value=found.content["value"], opened=True)
 
 
-def _key_steps(steps: Iterable[Step], *, whole: bool, inherited: int) -> list[KeyStep]:
-    """Of the candidates, oldest first, those that moved the key or may have."""
+def _select_steps(
+    steps: Iterable[PageStep], *, whole: bool, inherited: int
+) -> list[KeyStep]:
+    """Select, oldest first, the candidate events that moved the key or may have."""
     moved: list[KeyStep] = []
-    held = _Left(0, 0) if whole and not inherited else _Left(_UNTOLD, None)
-    #: What each event that is told left of the key.
+    held = _KeyAfter(0, 0) if whole and not inherited else _KeyAfter(_UNKNOWN, None)
+    #: The key after each event of the history.
     after = {0: held}
     for step in steps:
-        new = _left(step, after, held, inherited)
+        new = _compute_after(step, after, held, inherited)
         if new is None or (new.version == held.version and step.type in _ALL):
             continue
         after[step.seq] = held = new
@@ -172,19 +180,19 @@ def _key_steps(steps: Iterable[Step], *, whole: bool, inherited: int) -> list[Ke
     return moved
 
 
-def _left(
-    step: Step, after: Mapping[int, _Left], held: _Left, inherited: int
-) -> _Left | None:
-    """What an event left of the key; None if it is about no keys."""
+def _compute_after(
+    step: PageStep, after: Mapping[int, _KeyAfter], held: _KeyAfter, inherited: int
+) -> _KeyAfter | None:
+    """Return the key after an event; None if a restore did not restore keys."""
     if step.type == "key.set":
-        return _Left(step.seq, step.seq)
+        return _KeyAfter(step.seq, step.seq)
     if step.type == "key.retimed":
-        return _Left(step.seq, held.wrote)
+        return _KeyAfter(step.seq, held.wrote)
     if step.type != "checkpoint.restored":
-        return _Left(0, 0)
+        return _KeyAfter(0, 0)
     if "keys" not in step.body["parts"]:
         return None
     target = step.body["target"] - inherited
     if target <= 0:
-        return _Left(_UNTOLD, None)
+        return _KeyAfter(_UNKNOWN, None)
     return after[max(seq for seq in after if seq <= target)]

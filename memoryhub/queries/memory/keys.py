@@ -1,7 +1,7 @@
 """Keys of a thread's working memory: one, or a list, now or as of an event.
 
-Never writes. Whatever is read is compared with the instant first: an expired key is
-not there, swept or not.
+Never writes. Reads compare each key's expiry with the instant first: an expired key is
+absent, swept or not.
 """
 
 from __future__ import annotations
@@ -14,39 +14,44 @@ from typing import Any, Literal
 from uuid import UUID
 
 from memoryhub.errors import ContentErasedError, KeyNotFoundError
-from memoryhub.kernel.state.paging import listed
+from memoryhub.kernel.state.paging import list_items
 from memoryhub.kernel.state.state import ThreadState
 from memoryhub.kernel.state.working_memory import KeyEntry
 from memoryhub.kernel.text import globs
 from memoryhub.models.threads import Thread
-from memoryhub.queries.lists.cursors import PART_BYTES, Batch, Listing, fitting
+from memoryhub.queries.lists.cursors import (
+    PART_BYTES,
+    ListBatch,
+    ListScope,
+    count_fitting,
+)
 from memoryhub.queries.lists.terms import SearchTerm
 from memoryhub.queries.memory import key_search
 from memoryhub.queries.replay import payloads
-from memoryhub.queries.replay.state_files import StateFile, record_of
-from memoryhub.queries.replay.states import now_of, state_of
+from memoryhub.queries.replay.state_files import StateFile, build_record
+from memoryhub.queries.replay.states import compute_instant, load_state
 
 Sort = Literal["name", "expiry", "bytes"]
-#: Keys of a chunk of an export.
+#: Number of keys in a chunk of an export.
 CHUNK = 200
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class KeyLine:
-    """A key as it is shown."""
+    """A key with its expiry, size and author, and its value if requested."""
 
     name: str
-    #: The number of the event that last set or retimed it; ≤ 0 if inherited.
+    #: The number of the event that last set or retimed the key; ≤ 0 if inherited.
     version: int
     set_at: datetime
     set_by: str
     expires_at: datetime | None
     bytes: int
-    #: Whether `value` was asked for and is there.
+    #: Whether `value` was requested and exists.
     opened: bool
     value: Any
     erased: bool
-    #: The value is an ancestor's.
+    #: Whether the value is an ancestor thread's.
     inherited: bool
 
 
@@ -66,25 +71,25 @@ class KeyRecord:
 def get_key(
     thread: Thread, name: str, *, seq: int | None = None, content: bool = True
 ) -> KeyLine:
-    """One key. `thread` comes with its subject. At most three queries.
+    """Return one key. `thread` comes with its subject. At most three queries.
 
-    Raises KeyNotFoundError; with `content` ContentErasedError for a value that is gone,
-    as only a look into the past can find one.
+    Raises KeyNotFoundError; with `content` also ContentErasedError for an erased value,
+    which only a read as of a past event can meet.
     """
-    state = state_of(thread, seq)
-    entry = state.memory.contents.find(name, now=now_of(state, seq))
+    state = load_state(thread, seq)
+    entry = state.memory.contents.find_key(name, now=compute_instant(state, seq))
     if entry is None:
         raise KeyNotFoundError
-    (line,) = lines(thread, state, {name: entry}, content=content)
+    (line,) = build_lines(thread, state, {name: entry}, content=content)
     if content and line.erased:
         raise ContentErasedError
     return line
 
 
 def count_keys(thread: Thread) -> int:
-    """Count the keys that are there now. `thread` comes with its subject."""
-    state = state_of(thread)
-    return len(state.memory.contents.visible(now_of(state)))
+    """Count the keys that exist now. `thread` comes with its subject."""
+    state = load_state(thread)
+    return len(state.memory.contents.list_visible(compute_instant(state)))
 
 
 def list_keys(
@@ -97,107 +102,112 @@ def list_keys(
     seq: int | None = None,
     after: str | None = None,
     limit: int = 50,
-) -> Batch[KeyLine]:
-    """Keys whose name matches and that are what was asked for, in batches.
+) -> ListBatch[KeyLine]:
+    """List keys that match the glob and the terms, in batches.
 
-    All show one instant: the first fixes the seq and the instant, in its cursor. At
-    most three queries. Raises BadCursorError, InvalidError for a glob that is too
-    complex.
+    All batches show one instant: the cursor of the first batch fixes the seq and the
+    instant. At most three queries. Raises BadCursorError, and InvalidError for a glob
+    that is too complex.
     """
-    plain = [term.plain() for term in terms]
+    plain = [term.to_json() for term in terms]
     filters = [thread.id, glob, plain, sort, values, seq]
-    listing = Listing(name="keys", project=thread.project_id, filters=filters)
-    state, moment, position = _instant(thread, listing, seq=seq, after=after)
+    listing = ListScope(name="keys", project=thread.project_id, filters=filters)
+    state, moment, position = _open_position(thread, listing, seq=seq, after=after)
     place = _ORDERS[sort]
-    order = sorted(_matching(state, glob, terms, now=moment), key=place)
+    order = sorted(_list_matching(state, glob, terms, now=moment), key=place)
     left = [each for each in order if [*place(each)] > position]
-    part = left[: _fitting(left[:limit]) if values else limit]
+    part = left[: _count_fitting(left[:limit]) if values else limit]
     more = None
     if len(left) > len(part):
         more = listing.seal([state.seq, moment.isoformat(), [*place(part[-1])]])
-    return Batch(items=lines(thread, state, dict(part), content=values), next=more)
+    return ListBatch(
+        items=build_lines(thread, state, dict(part), content=values), next=more
+    )
 
 
-def _fitting(found: list[tuple[str, KeyEntry]]) -> int:
-    return fitting((entry.bytes for _, entry in found), max_bytes=PART_BYTES)
+def _count_fitting(found: list[tuple[str, KeyEntry]]) -> int:
+    return count_fitting((entry.bytes for _, entry in found), max_bytes=PART_BYTES)
 
 
-def _instant(
-    thread: Thread, listing: Listing, *, seq: int | None, after: str | None
+def _open_position(
+    thread: Thread, listing: ListScope, *, seq: int | None, after: str | None
 ) -> tuple[ThreadState, datetime, list[Any]]:
-    """The state and the instant that all parts show, and where this one begins."""
+    """Return the state and instant that all batches show, and this batch's start."""
     if after is None:
-        state = state_of(thread, seq)
-        return state, now_of(state, seq), []
+        state = load_state(thread, seq)
+        return state, compute_instant(state, seq), []
     at_seq, moment, position = listing.open(after)
-    return state_of(thread, at_seq), datetime.fromisoformat(moment), position
+    return load_state(thread, at_seq), datetime.fromisoformat(moment), position
 
 
-def _matching(
+def _list_matching(
     state: ThreadState, glob: str, terms: Sequence[SearchTerm], *, now: datetime
 ) -> list[tuple[str, KeyEntry]]:
-    matches, satisfies = globs.compiled(glob), key_search.matching(terms, now=now)
+    matches, satisfies = (
+        globs.compile_glob(glob),
+        key_search.build_predicate(terms, now=now),
+    )
     return [
         (name, entry)
-        for name, entry in listed(state.memory.contents.keys)
-        if entry.visible(now) and matches(name) and satisfies(name, entry)
+        for name, entry in list_items(state.memory.contents.keys)
+        if entry.is_visible(now) and matches(name) and satisfies(name, entry)
     ]
 
 
-def _by_name(each: tuple[str, KeyEntry]) -> tuple[Any, ...]:
+def _sort_by_name(each: tuple[str, KeyEntry]) -> tuple[Any, ...]:
     return (each[0],)
 
 
-def _by_expiry(each: tuple[str, KeyEntry]) -> tuple[Any, ...]:
-    """Soonest first; those that never expire at the end."""
+def _sort_by_expiry(each: tuple[str, KeyEntry]) -> tuple[Any, ...]:
+    """Sort by expiry, soonest first; keys that never expire come last."""
     name, entry = each
     until = entry.expires_at.isoformat() if entry.expires_at else "~"
     return (until, name)
 
 
-def _by_bytes(each: tuple[str, KeyEntry]) -> tuple[Any, ...]:
+def _sort_by_bytes(each: tuple[str, KeyEntry]) -> tuple[Any, ...]:
     name, entry = each
     return (-entry.bytes, name)
 
 
 _ORDERS: Mapping[str, Callable[[tuple[str, KeyEntry]], tuple[Any, ...]]] = {
-    "name": _by_name,
-    "expiry": _by_expiry,
-    "bytes": _by_bytes,
+    "name": _sort_by_name,
+    "expiry": _sort_by_expiry,
+    "bytes": _sort_by_bytes,
 }
 
 
-def lines(
+def build_lines(
     thread: Thread, state: ThreadState, keys: Mapping[str, KeyEntry], *, content: bool
 ) -> tuple[KeyLine, ...]:
-    """These keys in their order: who set them and, if asked, their values.
+    """Build lines of these keys, in order, with authors and, if requested, values.
 
     One query, or two with values.
     """
     entries = keys.values()
-    written = payloads.opened(
+    written = payloads.open_events(
         thread, state, [each.version for each in entries], content=False
     )
     values = {}
     if content:
-        values = payloads.opened(thread, state, [each.value for each in entries])
+        values = payloads.open_events(thread, state, [each.value for each in entries])
     return tuple(
-        _line(state, name, entry, written[entry.version], values.get(entry.value))
+        _build_line(state, name, entry, written[entry.version], values.get(entry.value))
         for name, entry in keys.items()
     )
 
 
-def _line(
+def _build_line(
     state: ThreadState,
     name: str,
     entry: KeyEntry,
-    written: payloads.Opened,
-    value: payloads.Opened | None,
+    written: payloads.OpenedEvent,
+    value: payloads.OpenedEvent | None,
 ) -> KeyLine:
     content = value.content if value else None
     return KeyLine(
         name=name,
-        version=state.seq_of(entry.version),
+        version=state.to_seq(entry.version),
         set_at=written.at,
         set_by=written.actor,
         expires_at=entry.expires_at,
@@ -209,19 +219,23 @@ def _line(
     )
 
 
-def _records(thread: Thread, state: ThreadState, now: datetime) -> Iterator[KeyRecord]:
-    left = iter(state.memory.contents.visible(now).items())
+def _iter_records(
+    thread: Thread, state: ThreadState, now: datetime
+) -> Iterator[KeyRecord]:
+    left = iter(state.memory.contents.list_visible(now).items())
     while batch := list(islice(left, CHUNK)):
         while batch:
-            size = fitting((each.bytes for _, each in batch), max_bytes=PART_BYTES)
+            size = count_fitting(
+                (each.bytes for _, each in batch), max_bytes=PART_BYTES
+            )
             shown, batch = dict(batch[:size]), batch[size:]
-            for line in lines(thread, state, shown, content=True):
-                yield record_of(KeyRecord, line, thread=thread.id, key=line.name)
+            for line in build_lines(thread, state, shown, content=True):
+                yield build_record(KeyRecord, line, thread=thread.id, key=line.name)
 
 
 STATES = StateFile(
     path="state/keys.jsonl",
     record=KeyRecord,
-    lines=_records,
+    lines=_iter_records,
     needs=frozenset({"key.set"}),
 )

@@ -1,4 +1,4 @@
-"""Notes on a thread's scratchpad, now or as of an event. Never writes."""
+"""Notes of a thread's scratchpad, now or as of an event. Never writes."""
 
 from __future__ import annotations
 
@@ -12,25 +12,30 @@ from uuid import UUID
 from memoryhub.kernel.memory.notes import NOTES, Note, Scratchpad
 from memoryhub.kernel.state.state import ThreadState
 from memoryhub.models.threads import Thread
-from memoryhub.queries.lists.cursors import PART_BYTES, Batch, Listing, fitting
-from memoryhub.queries.memory.slice_views import Found, SliceView
+from memoryhub.queries.lists.cursors import (
+    PART_BYTES,
+    ListBatch,
+    ListScope,
+    count_fitting,
+)
+from memoryhub.queries.memory.slice_views import SliceDifferences, SliceView
 from memoryhub.queries.replay import payloads
-from memoryhub.queries.replay.state_files import CHUNK, StateFile, record_of
-from memoryhub.queries.replay.states import state_of
+from memoryhub.queries.replay.state_files import CHUNK, StateFile, build_record
+from memoryhub.queries.replay.states import load_state
 
 Order = Literal["asc", "desc"]
-#: Of those that differ between two moments, how many are shown with their texts.
+#: Maximum number of notes that a comparison shows with their texts.
 SHOWN = 20
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class NoteLine:
-    #: Its number: the seq of its event; ≤ 0 if inherited.
+    #: The note's number, the seq of its event; ≤ 0 if inherited.
     seq: int
     at: datetime
     by: str
     bytes: int
-    #: None when it was not asked for, or was erased.
+    #: None when the text was not requested or was erased.
     text: str | None
 
 
@@ -53,19 +58,19 @@ def list_notes(
     seq: int | None = None,
     after: str | None = None,
     limit: int = 50,
-) -> Batch[NoteLine]:
-    """Notes by number, in batches. `thread` comes with its subject. Two queries.
+) -> ListBatch[NoteLine]:
+    """List notes by number, in batches. `thread` comes with its subject. Two queries.
 
-    Goes by the scratchpad of now: one that was trimmed meanwhile is left out. Raises
+    Reads the current scratchpad: a note trimmed between two batches is left out. Raises
     BadCursorError.
     """
-    listing = Listing(
+    listing = ListScope(
         name="notes",
         project=thread.project_id,
         filters=[thread.id, order, content, seq],
     )
-    state = state_of(thread, seq)
-    notes = [*NOTES.value(state).lines]
+    state = load_state(thread, seq)
+    notes = [*NOTES.get_current(state).lines]
     if order == "desc":
         notes.reverse()
     if after is not None:
@@ -75,21 +80,23 @@ def list_notes(
     size = limit
     if content:
         sizes = (note.bytes for note in notes[:limit])
-        size = fitting(sizes, max_bytes=PART_BYTES)
+        size = count_fitting(sizes, max_bytes=PART_BYTES)
     batch = notes[:size]
     more = listing.seal([batch[-1].clock]) if len(notes) > size else None
-    return Batch(items=lines(thread, state, batch, content=content), next=more)
+    return ListBatch(
+        items=build_lines(thread, state, batch, content=content), next=more
+    )
 
 
-def lines(
+def build_lines(
     thread: Thread, state: ThreadState, notes: Sequence[Note], *, content: bool = True
 ) -> tuple[NoteLine, ...]:
-    """These notes with their times and, if asked, their texts. One query."""
+    """Build lines of these notes with times and, if requested, texts. One query."""
     clocks = [note.clock for note in notes]
-    opened = payloads.opened(thread, state, clocks, content=content)
+    opened = payloads.open_events(thread, state, clocks, content=content)
     return tuple(
         NoteLine(
-            seq=state.seq_of(note.clock),
+            seq=state.to_seq(note.clock),
             at=opened[note.clock].at,
             by=opened[note.clock].actor,
             bytes=note.bytes,
@@ -99,49 +106,51 @@ def lines(
     )
 
 
-def _newest(
+def _list_newest(
     thread: Thread, state: ThreadState, scratchpad: Scratchpad, most: int
 ) -> tuple[NoteLine, ...]:
-    return lines(thread, state, [*scratchpad.lines][-most:] if most else [])
+    return build_lines(thread, state, [*scratchpad.lines][-most:] if most else [])
 
 
-def _differing(
+def _list_differences(
     thread: Thread, state: ThreadState, before: Scratchpad, after: Scratchpad
-) -> Found:
+) -> SliceDifferences:
     here, there = ({note.clock for note in each.lines} for each in (before, after))
     return {
-        "notes_added": tuple(map(state.seq_of, sorted(there - here))),
-        "notes_removed": tuple(map(state.seq_of, sorted(here - there))),
+        "notes_added": tuple(map(state.to_seq, sorted(there - here))),
+        "notes_removed": tuple(map(state.to_seq, sorted(here - there))),
     }
 
 
-def _texts(
+def _open_texts(
     thread: Thread,
     state: ThreadState,
     before: Scratchpad,
     after: Scratchpad,
-    found: Found,
-) -> Found:
-    """The newest of those that came and of those that went. Two queries."""
+    found: SliceDifferences,
+) -> SliceDifferences:
+    """Open the newest of the added and of the removed notes. Two queries."""
     texts = {}
     for name, scratchpad in (("notes_added", after), ("notes_removed", before)):
         wanted = {*found[name][-SHOWN:]}
-        held = [n for n in scratchpad.lines if state.seq_of(n.clock) in wanted]
-        texts[name] = lines(thread, state, held)
+        held = [n for n in scratchpad.lines if state.to_seq(n.clock) in wanted]
+        texts[name] = build_lines(thread, state, held)
     return texts
 
 
-def _records(thread: Thread, state: ThreadState, now: datetime) -> Iterator[NoteRecord]:
-    left = iter(NOTES.value(state).lines)
+def _iter_records(
+    thread: Thread, state: ThreadState, now: datetime
+) -> Iterator[NoteRecord]:
+    left = iter(NOTES.get_current(state).lines)
     while batch := list(islice(left, CHUNK)):
-        for line in lines(thread, state, batch):
-            yield record_of(NoteRecord, line, thread=thread.id)
+        for line in build_lines(thread, state, batch):
+            yield build_record(NoteRecord, line, thread=thread.id)
 
 
 STATES = StateFile(
     path="state/notes.jsonl",
     record=NoteRecord,
-    lines=_records,
+    lines=_iter_records,
     needs=frozenset({"note.added"}),
     counted="note.added",
 )
@@ -149,7 +158,7 @@ VIEW = SliceView(
     slice=NOTES,
     fields={"notes_added": list[int], "notes_removed": list[int]},
     example={"notes_added": [51], "notes_removed": []},
-    names=_differing,
-    texts=_texts,
-    newest=_newest,
+    names=_list_differences,
+    texts=_open_texts,
+    newest=_list_newest,
 )

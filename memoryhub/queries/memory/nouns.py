@@ -1,4 +1,4 @@
-"""The nouns of working memory that are compared and shown, a line each."""
+"""Nouns of working memory that comparisons and the overview show, one a line."""
 
 from __future__ import annotations
 
@@ -11,5 +11,5 @@ COMPARED: tuple[SliceView[Any], ...] = (
     tasks.VIEW,
     notes.VIEW,
 )
-#: Those whose newest records the overview shows, by name.
+#: Names of nouns whose newest records the overview shows.
 NEWEST = tuple(each.slice.name for each in COMPARED if each.newest is not None)

@@ -1,4 +1,4 @@
-"""Views of a slice of working memory: what a noun declares of its own."""
+"""Views of a slice of working memory, declared by each noun."""
 
 from __future__ import annotations
 
@@ -12,25 +12,27 @@ from memoryhub.kernel.state.working_memory import Contents
 from memoryhub.models.threads import Thread
 
 Value = TypeVar("Value")
-#: By field of a comparison: names or numbers, or what people read of them.
-Found = Mapping[str, tuple[Any, ...]]
+#: Differences by field of a comparison: names or numbers, or texts for people.
+SliceDifferences = Mapping[str, tuple[Any, ...]]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SliceView(Generic[Value]):
-    """How two values of a slice are compared, and what the overview shows of one."""
+    """Comparison of two values of a slice, and the slice's newest records."""
 
     slice: Slice[Value]
-    #: Fields of a comparison, each with its type on the wire.
+    #: Fields of a comparison, each with its type in the API.
     fields: Mapping[str, Any]
-    #: Of these fields, for the document.
+    #: Example values of these fields, for the OpenAPI document.
     example: Mapping[str, Any]
-    #: (thread, state, before, after) → names or numbers of what differs.
-    names: Callable[[Thread, ThreadState, Value, Value], Found]
-    #: (thread, state, before, after, those names) → the same as people read it.
-    texts: Callable[[Thread, ThreadState, Value, Value, Found], Found]
-    #: (thread, state, value, how many) → its newest records, oldest first. One query.
+    #: (thread, state, before, after) → names or numbers of the differences.
+    names: Callable[[Thread, ThreadState, Value, Value], SliceDifferences]
+    #: (thread, state, before, after, names) → texts of the differences for people.
+    texts: Callable[
+        [Thread, ThreadState, Value, Value, SliceDifferences], SliceDifferences
+    ]
+    #: (thread, state, value, limit) → newest records, oldest first. One query.
     newest: Callable[[Thread, ThreadState, Value, int], tuple[Any, ...]] | None = None
 
-    def values(self, before: Contents, after: Contents) -> tuple[Value, Value]:
+    def get_values(self, before: Contents, after: Contents) -> tuple[Value, Value]:
         return self.slice.get(before), self.slice.get(after)

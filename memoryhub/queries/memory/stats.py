@@ -1,4 +1,4 @@
-"""Stats: what a thread and a project hold, counted. Never writes."""
+"""Counts of what a thread and a project hold. Never writes."""
 
 from __future__ import annotations
 
@@ -11,28 +11,28 @@ from uuid import UUID
 from django.db.models import Count, Q, Sum
 
 from memoryhub.errors import NotFoundError
-from memoryhub.kernel.state.state import OTHER, Counts, Scope, ThreadState
+from memoryhub.kernel.state.state import OTHER, Counts, ScopeLabels, ThreadState
 from memoryhub.models.projects import Project, ProjectStats
 from memoryhub.models.threads import Thread
-from memoryhub.queries.memory.working_memory import MemoryStats, stats_of
-from memoryhub.queries.replay.states import now_of, state_of
+from memoryhub.queries.memory.working_memory import MemoryStats, count_memory
+from memoryhub.queries.replay.states import compute_instant, load_state
 
-#: Types and senders shown by name; the rest is `other`.
+#: Number of types and senders shown by name; `other` counts the rest.
 TOP = 50
-#: Statuses that are counted, and those whose threads can still be read.
+#: Statuses that are counted, and statuses whose threads can still be read.
 _COUNTED = ("open", "closed", "retired", "erased")
 _READABLE = ("open", "closed")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Tally:
-    """Counts by name, largest first, ties by name; what is left out is `other`."""
+class RankedCounts:
+    """Counts by name, largest first, ties by name; `other` sums the names left out."""
 
     top: Mapping[str, int]
     other: int
 
     @classmethod
-    def of(cls, counts: Counts) -> Tally:
+    def from_counts(cls, counts: Counts) -> RankedCounts:
         named = (each for each in counts.items() if each[0] != OTHER)
         ranked = sorted(named, key=lambda each: (-each[1], each[0]))
         rest = sum(n for _, n in ranked[TOP:]) + counts.get(OTHER, 0)
@@ -41,7 +41,7 @@ class Tally:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ThreadStats:
-    """A thread as of `seq`, counted; inherited slots count."""
+    """Counts of a thread as of `seq`, inherited slots included."""
 
     seq: int
     slots: int
@@ -54,14 +54,14 @@ class ThreadStats:
     headroom: int
     first_at: datetime | None
     last_at: datetime | None
-    #: Since the newest event of an agent, an operator or an import.
+    #: Seconds since the newest event of an agent, an operator or an import.
     idle_seconds: float
-    types: Tally
-    senders: Tally
-    #: Threads that were forked from this one, whenever.
+    types: RankedCounts
+    senders: RankedCounts
+    #: Number of threads forked from this thread, at any time.
     forks: int
     memory: MemoryStats
-    scope: Scope
+    scope: ScopeLabels
     created_at: datetime
 
 
@@ -82,23 +82,23 @@ class ProjectCounts:
 def get_thread_stats(
     thread: Thread, *, now: datetime, at_seq: int | None = None
 ) -> ThreadStats:
-    """Counts of a thread, now or as of a seq. Five queries and a bounded fold.
+    """Count a thread, now or as of a seq. Five queries and a bounded fold.
 
     `thread` comes with its subject. Raises SeqUnknownError.
     """
-    state = state_of(thread, at_seq)
+    state = load_state(thread, at_seq)
     until = now if at_seq is None else (state.at or now)
     return ThreadStats(
-        **_counts(state, until=until),
+        **_build_counts(state, until=until),
         forks=thread.forks.count(),
-        memory=stats_of(thread, state, now=now_of(state, at_seq)),
+        memory=count_memory(thread, state, now=compute_instant(state, at_seq)),
         scope=state.scope,
         created_at=thread.created_at,
     )
 
 
 def get_project_counts(project: UUID, *, now: datetime) -> ProjectCounts:
-    """The project's sums as they were last taken. One query; costs no scan."""
+    """Return the project's last computed sums. One query; costs no scan."""
     rows = ProjectStats.objects.select_related("project")
     row = rows.filter(project_id=project).first()
     if row is None:
@@ -121,9 +121,9 @@ def get_project_counts(project: UUID, *, now: datetime) -> ProjectCounts:
 
 
 def get_subject_counts(project: UUID, subject: UUID, *, now: datetime) -> ProjectCounts:
-    """The same sums over one subject's threads only, taken now. Two queries.
+    """Count the threads of one subject, computed now. Two queries.
 
-    `max_threads` is the project's: a setting that binds the subject too, not a sum.
+    `max_threads` is the project's: a limit that binds the subject too, not a sum.
     """
     limit = Project.objects.filter(id=project).values_list("max_threads", flat=True)
     max_threads = limit.first()
@@ -155,7 +155,7 @@ def get_subject_counts(project: UUID, subject: UUID, *, now: datetime) -> Projec
     )
 
 
-def _counts(state: ThreadState, *, until: datetime) -> dict[str, Any]:
+def _build_counts(state: ThreadState, *, until: datetime) -> dict[str, Any]:
     idle = (until - state.active_at).total_seconds() if state.active_at else 0.0
     return {
         "seq": state.seq,
@@ -170,6 +170,6 @@ def _counts(state: ThreadState, *, until: datetime) -> dict[str, Any]:
         "first_at": state.created_at,
         "last_at": state.at,
         "idle_seconds": max(0.0, idle),
-        "types": Tally.of(state.types),
-        "senders": Tally.of(state.senders),
+        "types": RankedCounts.from_counts(state.types),
+        "senders": RankedCounts.from_counts(state.senders),
     }

@@ -1,4 +1,4 @@
-"""The task as people look at it: how it went, event by event. Never writes."""
+"""History of a thread's task, event by event. Never writes."""
 
 from __future__ import annotations
 
@@ -16,46 +16,46 @@ from memoryhub.models.events import Event
 from memoryhub.models.threads import Thread
 from memoryhub.queries.memory import tasks
 from memoryhub.queries.memory.tasks import TaskView
-from memoryhub.queries.replay.states import state_of
+from memoryhub.queries.replay.states import load_state
 
-#: Events of the task that are told, and how many of a journal are looked through.
+#: Number of task events shown, and number of journal events searched.
 HISTORY, REACH = 200, 20_000
 _TYPES = ("task.set", "task.updated", "task.cleared", "checkpoint.restored")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TaskStep:
-    """The task after an event. What was never told here is None."""
+    """The task after an event; a field that no event in reach set is None."""
 
     seq: int
     at: datetime | None = None
     type: str = ""
     actor: str = ""
-    #: None: there is no task, or it is not known.
+    #: None: no task, or an unknown status.
     status: str | None = None
     current_step: int | None = None
     progress_percent: float | None = None
-    #: The status is another than before.
+    #: Whether this event changed the status.
     turned: bool = False
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TaskHistory:
-    """The task as of an event, and what led to it, oldest first."""
+    """The task as of an event, and the events that led to it, oldest first."""
 
     task: TaskView | None
     steps: tuple[TaskStep, ...]
-    #: Older events were not looked at.
+    #: Whether older events were left out.
     cut: bool
 
 
 def get_history(thread: Thread, *, seq: int | None = None) -> TaskHistory:
-    """The task as of `seq`. Five queries at most, three more in a fork.
+    """Return the task's history as of `seq`. At most five queries, eight in a fork.
 
     `thread` comes with its subject.
     """
-    state = state_of(thread, seq)
-    task = TASK.value(state)
+    state = load_state(thread, seq)
+    task = TASK.get_current(state)
     rows = Event.objects.filter(
         thread_id=thread.id,
         type__in=_TYPES,
@@ -63,31 +63,31 @@ def get_history(thread: Thread, *, seq: int | None = None) -> TaskHistory:
         seq__lte=state.seq,
     )
     newest = list(rows.order_by("-seq")[: HISTORY + 1])
-    steps = _steps(
+    steps = _build_steps(
         thread,
         reversed(newest),
-        before=_before(thread, state),
+        before=_get_first_step(thread, state),
         inherited=state.inherited_clock,
     )
     return TaskHistory(
-        task=tasks.view_of(thread, state, task) if task else None,
+        task=tasks.build_view(thread, state, task) if task else None,
         steps=tuple(steps)[-HISTORY:],
         cut=len(newest) > HISTORY or state.seq > REACH,
     )
 
 
-def _before(thread: Thread, state: ThreadState) -> TaskStep:
-    """The task that a fork began with."""
+def _get_first_step(thread: Thread, state: ThreadState) -> TaskStep:
+    """Return the task with which a fork began."""
     if not state.inherited_clock:
         return TaskStep(seq=0)
-    begun = state_of(thread, min(1, state.seq))
-    task = TASK.value(begun)
-    view = tasks.view_of(thread, begun, task) if task else None
+    begun = load_state(thread, min(1, state.seq))
+    task = TASK.get_current(begun)
+    view = tasks.build_view(thread, begun, task) if task else None
     fields = {name: getattr(view, name) for name in _FIELDS} if view else {}
     return TaskStep(seq=0, **fields)
 
 
-def _steps(
+def _build_steps(
     thread: Thread, rows: Iterable[Event], *, before: TaskStep, inherited: int
 ) -> list[TaskStep]:
     steps = [before]
@@ -97,10 +97,10 @@ def _steps(
         if row.type == "checkpoint.restored":
             if "task" not in body["parts"]:
                 continue
-            after = _as_of(steps, body["target"] - inherited)
+            after = _find_step(steps, body["target"] - inherited)
         else:
             content = log.open_payload(thread.subject, thread.project_id, row) or {}
-            after = _after(last, row.type, body, content)
+            after = _compute_next(last, row.type, body, content)
         steps.append(
             replace(
                 after,
@@ -114,11 +114,11 @@ def _steps(
     return steps[1:]
 
 
-def _as_of(steps: list[TaskStep], seq: int) -> TaskStep:
+def _find_step(steps: list[TaskStep], seq: int) -> TaskStep:
     return next((step for step in reversed(steps) if step.seq <= seq), TaskStep(seq=0))
 
 
-def _after(
+def _compute_next(
     before: TaskStep, type_: str, body: Mapping[str, Any], content: Mapping[str, Any]
 ) -> TaskStep:
     if type_ == "task.cleared":

@@ -9,15 +9,15 @@ from typing import Any
 from uuid import UUID
 
 from memoryhub.errors import ContentErasedError, TaskNotFoundError
-from memoryhub.journal import Receipt
+from memoryhub.journal import OrderReceipt
 from memoryhub.kernel.memory.tasks import TASK, TASK_FIELDS, Task, TaskField
 from memoryhub.kernel.state.state import ThreadState
 from memoryhub.kernel.text import strict_json
 from memoryhub.models.threads import Thread
-from memoryhub.queries.memory.slice_views import Found, SliceView
+from memoryhub.queries.memory.slice_views import SliceDifferences, SliceView
 from memoryhub.queries.replay import payloads
-from memoryhub.queries.replay.state_files import StateFile, record_of
-from memoryhub.queries.replay.states import state_of
+from memoryhub.queries.replay.state_files import StateFile, build_record
+from memoryhub.queries.replay.states import load_state
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -30,7 +30,7 @@ class TaskView:
     progress_percent: float | None
     started_at: datetime | None
     updated_at: datetime
-    #: The number of the event that last set or updated it; ≤ 0 if inherited.
+    #: The number of the event that last set or updated the task; ≤ 0 if inherited.
     version: int
     data: Mapping[str, Any] | None
 
@@ -51,7 +51,7 @@ class TaskRecord:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class FieldDifference:
-    """A field that has another value, or is on one side only."""
+    """A field whose value differs, or that is on one side only."""
 
     name: str
     before: Any
@@ -59,32 +59,32 @@ class FieldDifference:
 
 
 def get_task(thread: Thread, *, seq: int | None = None) -> TaskView:
-    """The task. `thread` comes with its subject. At most two queries once it is warm.
+    """Return the task. `thread` comes with its subject.
 
-    Raises TaskNotFoundError.
+    At most two queries once the state is cached. Raises TaskNotFoundError.
     """
-    state = state_of(thread, seq)
-    task = TASK.value(state)
+    state = load_state(thread, seq)
+    task = TASK.get_current(state)
     if task is None:
         raise TaskNotFoundError
-    return view_of(thread, state, task)
+    return build_view(thread, state, task)
 
 
-def after(receipt: Receipt) -> TaskView:
-    """The task once a command was done. Two queries."""
+def get_task_after(receipt: OrderReceipt) -> TaskView:
+    """Return the task after a command. Two queries."""
     thread = Thread.objects.select_related("subject").get(id=receipt.thread)
-    state = receipt.state or state_of(thread, receipt.seq)
-    task = TASK.value(state)
+    state = receipt.state or load_state(thread, receipt.seq)
+    task = TASK.get_current(state)
     if task is None:
         raise TaskNotFoundError
-    return view_of(thread, state, task)
+    return build_view(thread, state, task)
 
 
-def view_of(thread: Thread, state: ThreadState, task: Task) -> TaskView:
-    """A task that the state or one of its checkpoints holds. One query."""
+def build_view(thread: Thread, state: ThreadState, task: Task) -> TaskView:
+    """Build the view of a task that the state or a checkpoint holds. One query."""
     clocks = {name: getattr(task, name) for name in TASK_FIELDS}
     places = {task.version, *clocks.values()} - {None}
-    opened = payloads.opened(thread, state, sorted(places))
+    opened = payloads.open_events(thread, state, sorted(places))
     found = {}
     for name, clock in clocks.items():
         content = None if clock is None else opened[clock].content
@@ -95,7 +95,7 @@ def view_of(thread: Thread, state: ThreadState, task: Task) -> TaskView:
         status=task.status,
         started_at=datetime.fromisoformat(begun) if begun else None,
         updated_at=opened[task.version].at,
-        version=state.seq_of(task.version),
+        version=state.to_seq(task.version),
     )
 
 
@@ -105,57 +105,57 @@ def get_texts(
     task: Task,
     fields: Iterable[TaskField] = TASK_FIELDS,
 ) -> dict[TaskField, bytes]:
-    """Those of these fields that hold something, each as JSON text. One query.
+    """Return each of these fields that has a value, as JSON text. One query.
 
-    Raises ContentErasedError for one that is gone.
+    Raises ContentErasedError for an erased field.
     """
     all_clocks = {name: getattr(task, name) for name in fields}
     clocks = {name: clock for name, clock in all_clocks.items() if clock is not None}
-    opened = payloads.opened(thread, state, sorted({*clocks.values()}))
+    opened = payloads.open_events(thread, state, sorted({*clocks.values()}))
     found: dict[TaskField, bytes] = {}
     for name, clock in clocks.items():
         content = opened[clock].content
         if content is None:
             raise ContentErasedError
         if content.get(name) is not None:
-            found[name] = strict_json.as_sent(content[name])
+            found[name] = strict_json.dump_stored(content[name])
     return found
 
 
-def _differing(
+def _list_differences(
     thread: Thread, state: ThreadState, before: Task | None, after: Task | None
-) -> Found:
-    """Names of fields that differ; of what was set anew, if it is another.
+) -> SliceDifferences:
+    """List names of fields that differ; a field set again to an equal value does not.
 
-    `task` when only one side has one. Two queries when a field was set.
+    `task` when only one side has a task. Two queries when a field was set.
     """
     if before is None or after is None:
         return {"task": () if before == after else ("task",)}
     pairs = zip(before._fields, before, after, strict=True)
     found = [n for n, old, new in pairs if old != new and n != "version"]
     if {*found} - {"status"}:
-        one, other = (view_of(thread, state, each) for each in (before, after))
-        found = [n for n in found if _text(one, n) != _text(other, n)]
+        one, other = (build_view(thread, state, each) for each in (before, after))
+        found = [n for n in found if _get_text(one, n) != _get_text(other, n)]
     return {"task": tuple(found)}
 
 
-def _text(task: TaskView, name: str) -> object:
-    """A field, as a text where it is JSON: to Python `true` equals 1."""
+def _get_text(task: TaskView, name: str) -> object:
+    """Return a field, JSON as canonical text: in Python `True == 1`."""
     value = getattr(task, name)
-    return strict_json.canonical(value) if isinstance(value, Mapping) else value
+    return strict_json.dump_canonical(value) if isinstance(value, Mapping) else value
 
 
-def _texts(
+def _open_differences(
     thread: Thread,
     state: ThreadState,
     before: Task | None,
     after: Task | None,
-    found: Found,
-) -> Found:
+    found: SliceDifferences,
+) -> SliceDifferences:
     if not found["task"]:
         return {"task": ()}
     one, other = (
-        view_of(thread, state, each) if each else None for each in (before, after)
+        build_view(thread, state, each) if each else None for each in (before, after)
     )
     fields = ("status", *TASK_FIELDS)
     pairs = [(n, getattr(one, n, None), getattr(other, n, None)) for n in fields]
@@ -168,24 +168,26 @@ def _texts(
     }
 
 
-def _records(thread: Thread, state: ThreadState, now: datetime) -> Iterator[TaskRecord]:
-    task = TASK.value(state)
+def _iter_records(
+    thread: Thread, state: ThreadState, now: datetime
+) -> Iterator[TaskRecord]:
+    task = TASK.get_current(state)
     if task is None:
         return
-    view = view_of(thread, state, task)
-    yield record_of(TaskRecord, view, thread=thread.id)
+    view = build_view(thread, state, task)
+    yield build_record(TaskRecord, view, thread=thread.id)
 
 
 STATES = StateFile(
     path="state/tasks.jsonl",
     record=TaskRecord,
-    lines=_records,
+    lines=_iter_records,
     needs=frozenset({"task.set"}),
 )
 VIEW = SliceView(
     slice=TASK,
     fields={"task": list[str]},
     example={"task": ["status", "current_step"]},
-    names=_differing,
-    texts=_texts,
+    names=_list_differences,
+    texts=_open_differences,
 )

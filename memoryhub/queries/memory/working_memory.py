@@ -1,4 +1,4 @@
-"""A thread's working memory as a whole: at one instant, and counted. Never writes."""
+"""A thread's whole working memory at one instant, and its counts. Never writes."""
 
 from __future__ import annotations
 
@@ -8,52 +8,52 @@ from datetime import datetime
 from itertools import islice
 from typing import Any
 
-from memoryhub.kernel.memory.nouns import measured
+from memoryhub.kernel.memory.nouns import measure_contents
 from memoryhub.kernel.memory.tasks import TASK
 from memoryhub.kernel.state.state import ThreadState
 from memoryhub.models.projects import Project
 from memoryhub.models.threads import Thread
-from memoryhub.queries.lists.cursors import PART_BYTES, fitting
+from memoryhub.queries.lists.cursors import PART_BYTES, count_fitting
 from memoryhub.queries.memory import checkpoints, keys, tasks
 from memoryhub.queries.memory.checkpoints import CheckpointLine
 from memoryhub.queries.memory.keys import KeyLine
 from memoryhub.queries.memory.nouns import COMPARED
 from memoryhub.queries.memory.tasks import TaskView
-from memoryhub.queries.replay.states import now_of, state_of
+from memoryhub.queries.replay.states import compute_instant, load_state
 
-#: Newest checkpoints that the overview shows.
+#: Number of newest checkpoints that the overview shows.
 CHECKPOINTS = 10
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class MemoryStats:
-    """What there is, counted; expired keys are not there."""
+    """Counts of working memory, without expired keys."""
 
     keys: int
     key_bytes: int
     expiring: int
     next_expiry_at: datetime | None
-    #: The thread's own, else the project's.
+    #: The thread's own default, else the project's.
     default_ttl_seconds: int | None
-    #: Of the other nouns, as they declare it.
+    #: Counts of the other nouns, as each noun declares its counts.
     figures: Mapping[str, Any]
     checkpoints: int
     automatic: int
 
-    def plain(self) -> dict[str, Any]:
-        """All of it by name."""
+    def to_dict(self) -> dict[str, Any]:
+        """Return all counts by name."""
         own = {name: getattr(self, name) for name in self.__slots__}
         return {**own.pop("figures"), **own}
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class MemoryView:
-    """Everything at one instant."""
+    """The whole working memory at one instant."""
 
     seq: int
     task: TaskView | None
     keys: tuple[KeyLine, ...]
-    #: By noun, its newest records.
+    #: The newest records, by noun.
     newest: Mapping[str, tuple[Any, ...]]
     checkpoints: tuple[CheckpointLine, ...]
     stats: MemoryStats
@@ -62,21 +62,21 @@ class MemoryView:
 def get_memory(
     thread: Thread, *, max_keys: int, newest: Mapping[str, int], seq: int | None = None
 ) -> MemoryView:
-    """First keys by name, newest records and checkpoints. At most nine queries.
+    """Return first keys, newest records and checkpoints. At most nine queries.
 
-    `thread` comes with its subject; `newest` says how many of each noun. Fewer keys
-    when their values would be too much for one answer; the counts tell of all.
+    `thread` comes with its subject; `newest` gives the number of records per noun. Keys
+    are cut where their values exceed one response; the counts cover all keys.
     """
-    state = state_of(thread, seq)
-    now = now_of(state, seq)
+    state = load_state(thread, seq)
+    now = compute_instant(state, seq)
     contents = state.memory.contents
-    first = list(islice(contents.visible(now).items(), max_keys))
-    size = fitting((entry.bytes for _, entry in first), max_bytes=PART_BYTES)
+    first = list(islice(contents.list_visible(now).items(), max_keys))
+    size = count_fitting((entry.bytes for _, entry in first), max_bytes=PART_BYTES)
     task = TASK.get(contents)
     return MemoryView(
         seq=state.seq,
-        task=tasks.view_of(thread, state, task) if task else None,
-        keys=keys.lines(thread, state, dict(first[:size]), content=True),
+        task=tasks.build_view(thread, state, task) if task else None,
+        keys=keys.build_lines(thread, state, dict(first[:size]), content=True),
         newest={
             each.slice.name: each.newest(
                 thread, state, each.slice.get(contents), newest[each.slice.name]
@@ -84,31 +84,31 @@ def get_memory(
             for each in COMPARED
             if each.newest is not None
         },
-        checkpoints=checkpoints.lines(
-            thread, state, state.memory.listed()[-CHECKPOINTS:]
+        checkpoints=checkpoints.build_lines(
+            thread, state, state.memory.list_live()[-CHECKPOINTS:]
         ),
-        stats=stats_of(thread, state, now=now),
+        stats=count_memory(thread, state, now=now),
     )
 
 
-def stats_of(thread: Thread, state: ThreadState, *, now: datetime) -> MemoryStats:
-    """The counts of a state. One query, for the project's default."""
+def count_memory(thread: Thread, state: ThreadState, *, now: datetime) -> MemoryStats:
+    """Count a state's working memory. One query, for the project's default TTL."""
     memory = state.memory
-    shown = memory.contents.visible(now).values()
+    shown = memory.contents.list_visible(now).values()
     until = [entry.expires_at for entry in shown if entry.expires_at is not None]
     return MemoryStats(
         keys=len(shown),
         key_bytes=sum(entry.bytes for entry in shown),
         expiring=len(until),
         next_expiry_at=min(until, default=None),
-        default_ttl_seconds=_default_ttl(thread, state),
-        figures=measured(memory.contents, "stats"),
+        default_ttl_seconds=_get_default_ttl(thread, state),
+        figures=measure_contents(memory.contents, "stats"),
         checkpoints=memory.taken,
         automatic=len(memory.automatic),
     )
 
 
-def _default_ttl(thread: Thread, state: ThreadState) -> int | None:
+def _get_default_ttl(thread: Thread, state: ThreadState) -> int | None:
     own = state.config.default_ttl_seconds
     if own is not None:
         return own

@@ -1,1 +1,1 @@
-"""What is observed of threads. Never writes."""
+"""Observations of threads. Never writes."""

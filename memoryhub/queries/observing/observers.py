@@ -1,4 +1,4 @@
-"""What is observed of a thread, now or as of an event. Never writes."""
+"""Observations of a thread, now or as of an event. Never writes."""
 
 from __future__ import annotations
 
@@ -14,26 +14,26 @@ from django.conf import settings
 from memoryhub.journal.log import log
 from memoryhub.kernel.levels import log_lines
 from memoryhub.kernel.observing import formulas
-from memoryhub.kernel.observing.lines import Line, read_any
-from memoryhub.kernel.state.observing import Failing, Observation
+from memoryhub.kernel.observing.lines import ObservationLine, read_any
+from memoryhub.kernel.state.observing import FailureStreak, Observation
 from memoryhub.kernel.state.observing_events import LogReflected, ObserverFailed
 from memoryhub.kernel.state.page_events import ObservedBody, PageCreated
 from memoryhub.kernel.state.state import ThreadState
 from memoryhub.models.events import Event
 from memoryhub.models.threads import Thread
-from memoryhub.queries.lists.cursors import Batch, Listing
+from memoryhub.queries.lists.cursors import ListBatch, ListScope
 from memoryhub.queries.replay import replay
-from memoryhub.queries.replay.states import now_of, state_of
-from memoryhub.queries.threads.events import rows_at
+from memoryhub.queries.replay.states import compute_instant, load_state
+from memoryhub.queries.threads.events import get_rows_at
 
-#: Where an observation stands: in requests; waiting for them, as an observation or as a
-#: reflection; behind a reflection that took its place; or nowhere, as it was erased.
+#: Place of an observation: in requests (`log`); waiting for activation as an
+#: observation (`waiting`) or reflection (`ahead`); replaced by a reflection; erased.
 Standing = Literal["log", "waiting", "ahead", "replaced", "erased"]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Observer:
-    """How far a thread is observed, and what is due when. Tokens, slot indexes."""
+    """Progress of observing a thread, and thresholds, in tokens and slot indexes."""
 
     observe: bool
     paused: bool
@@ -43,34 +43,34 @@ class Observer:
     cursor: int
     watermark: int
     gaps: tuple[tuple[int, int], ...]
-    #: What requests may hold, and what it would take to show all there is.
+    #: Tokens that requests may hold, and tokens that the whole thread would need.
     window: int
     need: int
     pins: int
     log: int
-    #: Messages as they were said that no observation of the log stands for: in all,
-    #: and those of which an observation waits.
+    #: Tokens of messages that no observation of the log stands for: of all, of messages
+    #: with a waiting observation, and of messages without an observation.
     uncovered: int
     waiting: int
     unobserved: int
-    #: After how many unobserved tokens the observer is due; what an activation leaves;
-    #: the length of the log at which it is condensed.
+    #: Unobserved tokens at which the observer is due; tokens that an activation leaves;
+    #: tokens of the log at which a reflection condenses the log.
     interval: int
     keep: int
     reflect_at: int
-    #: At which need what waits comes into requests.
+    #: Need at which waiting observations come into requests.
     activate_at: int
-    #: Whether a model would be asked then: not while it waits after a failure.
+    #: Whether a model would be asked now; False while the observer backs off.
     due: bool
-    observer: Failing
-    reflector: Failing
+    observer: FailureStreak
+    reflector: FailureStreak
 
     @classmethod
     def from_state(cls, state: ThreadState, *, now: datetime) -> Observer:
-        """Compute it from a state, as it is at an instant; nothing is read."""
+        """Compute the observer's figures from a state, at an instant. No query."""
         seen, chosen = state.observing, state.paging.settings
-        window, need = formulas.window(chosen), formulas.need(state)
-        interval = formulas.interval(chosen, need, model_window())
+        window, need = formulas.compute_window(chosen), formulas.compute_need(state)
+        interval = formulas.compute_interval(chosen, need, get_model_window())
         return cls(
             observe=chosen.observe,
             paused=seen.paused,
@@ -79,23 +79,24 @@ class Observer:
             slots=state.slot_count,
             cursor=seen.cursor,
             watermark=seen.watermark,
-            gaps=tuple(seen.gaps()),
+            gaps=tuple(seen.list_gaps()),
             window=window,
             need=need,
-            pins=need - seen.log_tokens - formulas.uncovered(state),
+            pins=need - seen.log_tokens - formulas.count_uncovered_tokens(state),
             log=seen.log_tokens,
-            uncovered=formulas.uncovered(state),
+            uncovered=formulas.count_uncovered_tokens(state),
             waiting=sum(
-                formulas.weight(each.raw, each.end - each.begin) for each in seen.chunks
+                formulas.compute_weight(each.raw, each.end - each.begin)
+                for each in seen.chunks
             ),
-            unobserved=formulas.unobserved(state),
+            unobserved=formulas.count_unobserved_tokens(state),
             interval=interval,
-            keep=formulas.keep(chosen),
-            reflect_at=formulas.reflect_at(chosen, model_window()),
+            keep=formulas.compute_keep(chosen),
+            reflect_at=formulas.compute_reflect_at(chosen, get_model_window()),
             activate_at=int(chosen.observe_at * window),
-            due=formulas.may_be_due(state)
-            and formulas.is_behind(state, model_window())
-            and not seen.observer.waits(now),
+            due=formulas.can_be_due(state)
+            and formulas.is_behind(state, get_model_window())
+            and not seen.observer.is_waiting(now),
             observer=seen.observer,
             reflector=seen.reflector,
         )
@@ -106,7 +107,7 @@ class ObservationView:
     """An observation or a reflection."""
 
     page_id: str
-    #: Its event, in the journal of this thread or of an ancestor.
+    #: Thread and seq of its event: this thread or an ancestor.
     home: UUID
     seq: int
     at: datetime
@@ -114,8 +115,8 @@ class ObservationView:
     end: int
     standing: Standing
     body: ObservedBody
-    #: None once it is erased.
-    lines: tuple[Line, ...] | None
+    #: None once the observation is erased.
+    lines: tuple[ObservationLine, ...] | None
     hints: tuple[str, ...]
 
     @property
@@ -125,10 +126,10 @@ class ObservationView:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Generation:
-    """A reflection that came into the log, and what it took the place of."""
+    """A reflection that came into the log, and the observations that it replaced."""
 
     number: int
-    #: Of `log.reflected`.
+    #: Seq of the event `log.reflected`.
     seq: int
     at: datetime
     page_id: str
@@ -139,16 +140,16 @@ class Generation:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ObserverRun:
-    """Somebody was asked to observe or reflect."""
+    """A run of the observer or the reflector."""
 
     seq: int
     at: datetime
     role: str
     begin: int
     end: int
-    #: `model`, `extractive` or `agent`; or why nothing came of it.
+    #: `model`, `extractive` or `agent`; or why the run failed.
     outcome: str
-    #: What it led to.
+    #: Page of the resulting observation; None after a failure.
     page_id: str | None
     tokens_in: int
     tokens_out: int
@@ -156,39 +157,42 @@ class ObserverRun:
     host: str | None
 
 
-def model_window() -> int | None:
-    """Return the tokens that the configured model takes; None without, or unknown."""
+def get_model_window() -> int | None:
+    """Return the configured model's window in tokens; None without one, or unknown."""
     return settings.MODEL.window_tokens if settings.MODEL else None
 
 
 def get_observer(thread: Thread, *, seq: int | None = None) -> Observer:
-    """Return what is observed of the thread. Those queries of a state."""
-    state = state_of(thread, seq)
-    return Observer.from_state(state, now=now_of(state, seq))
+    """Return the observer's figures of the thread. Queries: those of a state."""
+    state = load_state(thread, seq)
+    return Observer.from_state(state, now=compute_instant(state, seq))
 
 
 def list_log(thread: Thread, *, seq: int | None = None) -> list[ObservationView]:
-    """Return what stands in requests for messages, in their order. One query more."""
-    state = state_of(thread, seq)
-    return _views(thread, state, state.observing.log)
+    """List the observations in requests, in the messages' order. One query more."""
+    state = load_state(thread, seq)
+    return _open_views(thread, state, state.observing.log)
 
 
 def list_waiting(thread: Thread, *, seq: int | None = None) -> list[ObservationView]:
-    """Return what waits to come into requests, a reflection last. One query more."""
-    state = state_of(thread, seq)
+    """List the observations that wait for activation, a reflection last.
+
+    One query more.
+    """
+    state = load_state(thread, seq)
     ahead = [state.observing.ahead] if state.observing.ahead else []
-    return _views(thread, state, (*state.observing.chunks, *ahead))
+    return _open_views(thread, state, (*state.observing.chunks, *ahead))
 
 
 def list_observations(
     thread: Thread, *, seq: int | None = None, after: str | None = None, limit: int = 50
-) -> Batch[ObservationView]:
-    """List all that the thread itself has observed, newest first. One query more.
+) -> ListBatch[ObservationView]:
+    """List the thread's own observations, newest first. One query more.
 
     Raises BadCursorError.
     """
     filters = [thread.id, seq]
-    listing = Listing(name="observations", project=thread.project_id, filters=filters)
+    listing = ListScope(name="observations", project=thread.project_id, filters=filters)
     rows = Event.objects.filter(thread=thread, type=PageCreated.event_type)
     rows = rows.filter(page__regex=r"^(obs|ref)-\d+$")
     if seq is not None:
@@ -196,40 +200,42 @@ def list_observations(
     if after is not None:
         rows = rows.filter(seq__lt=listing.open(after)[0])
     found = [*rows.order_by("-seq")[: limit + 1]]
-    state = state_of(thread, seq)
-    views = [_view(thread, state, row) for row in found[:limit]]
+    state = load_state(thread, seq)
+    views = [_open_view(thread, state, row) for row in found[:limit]]
     more = listing.seal([found[limit - 1].seq]) if len(found) > limit else None
-    return Batch(items=tuple(views), next=more)
+    return ListBatch(items=tuple(views), next=more)
 
 
 def get_observation(
     thread: Thread, page_id: str, *, seq: int | None = None
 ) -> ObservationView | None:
-    """Return an observation that stands, waits or was replaced; None for no such one.
+    """Return an observation in the log, waiting or replaced; None without one.
 
     One query more.
     """
-    state = state_of(thread, seq)
-    found = _find(state, page_id)
-    return next(iter(_views(thread, state, (found,))), None) if found else None
+    state = load_state(thread, seq)
+    found = _find_observation(state, page_id)
+    return next(iter(_open_views(thread, state, (found,))), None) if found else None
 
 
-def list_dropped(thread: Thread, page_id: str, *, seq: int | None = None) -> list[Line]:
-    """Return the lines that a reflection was made of and does not have as they were.
+def list_dropped(
+    thread: Thread, page_id: str, *, seq: int | None = None
+) -> list[ObservationLine]:
+    """List the lines that a reflection was made of and did not keep, in order.
 
-    In order; none of what is no reflection, or not there. One query more.
+    Empty for a page that is no reflection or does not exist. One query more.
     """
-    state = state_of(thread, seq)
-    found = _find(state, page_id)
+    state = load_state(thread, seq)
+    found = _find_observation(state, page_id)
     if found is None or not found.covers:
         return []
-    made, *read = _views(thread, state, (found, *found.covers))
+    made, *read = _open_views(thread, state, (found, *found.covers))
     kept = {(line.mark, line.text) for line in made.lines or ()}
     lines = chain.from_iterable(view.lines or () for view in read)
     return [line for line in lines if (line.mark, line.text) not in kept]
 
 
-def _find(state: ThreadState, page_id: str) -> Observation | None:
+def _find_observation(state: ThreadState, page_id: str) -> Observation | None:
     seen = state.observing
     ahead = (seen.ahead,) if seen.ahead else ()
     every = _iter_all((*seen.log, *seen.chunks, *ahead))
@@ -237,7 +243,7 @@ def _find(state: ThreadState, page_id: str) -> Observation | None:
 
 
 def _iter_all(found: Iterable[Observation]) -> Iterable[Observation]:
-    """These and all that they stand for."""
+    """Yield these observations and all that these cover, recursively."""
     return chain.from_iterable((each, *_iter_all(each.covers)) for each in found)
 
 
@@ -248,19 +254,19 @@ def list_generations(
     rows = Event.objects.filter(thread=thread, type=LogReflected.event_type)
     if seq is not None:
         rows = rows.filter(seq__lte=seq)
-    found = [(row, log.recorded(row).event) for row in rows.order_by("-seq")[:limit]]
+    found = [(row, log.to_recorded(row).event) for row in rows.order_by("-seq")[:limit]]
     pages = [event.page_id for _, event in found if isinstance(event, LogReflected)]
     made = Event.objects.filter(
         thread=thread, type=PageCreated.event_type, page__in=pages
     )
-    bodies = {row.page: _body(row) for row in made}
+    bodies = {row.page: _read_body(row) for row in made}
     return [
         Generation(
             number=event.generation,
             seq=row.seq,
             at=row.at,
             page_id=event.page_id,
-            replaced=tuple(_covers(bodies.get(event.page_id))),
+            replaced=tuple(_list_covered(bodies.get(event.page_id))),
             tokens_before=event.log_before,
             tokens=event.log_tokens,
         )
@@ -272,7 +278,7 @@ def list_generations(
 def list_runs(
     thread: Thread, *, seq: int | None = None, limit: int = 20
 ) -> list[ObserverRun]:
-    """List who was asked last and what came of it, newest first. One query."""
+    """List the last runs of observer and reflector, newest first. Two queries."""
     rows = Event.objects.filter(thread=thread)
     if seq is not None:
         rows = rows.filter(seq__lte=seq)
@@ -281,14 +287,14 @@ def list_runs(
     ).order_by("-seq")[:limit]
     failed = rows.filter(type=ObserverFailed.event_type).order_by("-seq")[:limit]
     found = sorted((*made, *failed), key=lambda row: -row.seq)[:limit]
-    return [_run(row) for row in found]
+    return [_build_run(row) for row in found]
 
 
-def _run(row: Event) -> ObserverRun:
-    event: Any = log.recorded(row).event
+def _build_run(row: Event) -> ObserverRun:
+    event: Any = log.to_recorded(row).event
     failed = isinstance(event, ObserverFailed)
     body = event if failed else event.observed
-    role = event.role if failed else _role(body)
+    role = event.role if failed else _get_role(body)
     return ObserverRun(
         seq=row.seq,
         at=row.at,
@@ -304,20 +310,20 @@ def _run(row: Event) -> ObserverRun:
     )
 
 
-def _role(body: ObservedBody) -> str:
+def _get_role(body: ObservedBody) -> str:
     return "observer" if body.covers is None else "reflector"
 
 
-def _views(
+def _open_views(
     thread: Thread, state: ThreadState, found: Sequence[Observation]
 ) -> list[ObservationView]:
-    places = [state.place(each.clock) for each in found]
-    rows = rows_at(places, content=True)
-    return [_view(thread, state, rows[place]) for place in places if place in rows]
+    places = [state.locate_event(each.clock) for each in found]
+    rows = get_rows_at(places, content=True)
+    return [_open_view(thread, state, rows[place]) for place in places if place in rows]
 
 
-def _view(thread: Thread, state: ThreadState, row: Event) -> ObservationView:
-    body, opened = _body(row), replay.opened(thread, row)
+def _open_view(thread: Thread, state: ThreadState, row: Event) -> ObservationView:
+    body, opened = _read_body(row), replay.open_content(thread, row)
     text = opened["content"]["text"] if opened else None
     rows = text.split("\n") if text else []
     return ObservationView(
@@ -327,11 +333,11 @@ def _view(thread: Thread, state: ThreadState, row: Event) -> ObservationView:
         at=row.at,
         begin=body.begin,
         end=body.end,
-        standing=_standing(state, str(row.page), erased=text is None),
+        standing=_find_standing(state, str(row.page), erased=text is None),
         body=body,
         lines=None
         if text is None
-        else read_any(log_lines.without_hints(text), body.begin, body.end),
+        else read_any(log_lines.remove_hints(text), body.begin, body.end),
         hints=tuple(
             line.removeprefix(log_lines.HINT)
             for line in rows
@@ -340,7 +346,7 @@ def _view(thread: Thread, state: ThreadState, row: Event) -> ObservationView:
     )
 
 
-def _standing(state: ThreadState, page_id: str, *, erased: bool) -> Standing:
+def _find_standing(state: ThreadState, page_id: str, *, erased: bool) -> Standing:
     seen = state.observing
     if any(each.page_id == page_id for each in seen.log):
         return "log"
@@ -351,12 +357,12 @@ def _standing(state: ThreadState, page_id: str, *, erased: bool) -> Standing:
     return "erased" if erased else "replaced"
 
 
-def _body(row: Event) -> ObservedBody:
-    event = log.recorded(row).event
+def _read_body(row: Event) -> ObservedBody:
+    event = log.to_recorded(row).event
     assert isinstance(event, PageCreated)
     assert event.observed is not None
     return event.observed
 
 
-def _covers(body: ObservedBody | None) -> Sequence[str]:
+def _list_covered(body: ObservedBody | None) -> Sequence[str]:
     return (body.covers if body else None) or ()

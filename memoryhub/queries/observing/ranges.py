@@ -1,4 +1,4 @@
-"""Ranges of slots that are to be observed, and the log, as observers read them."""
+"""Ranges of slots to observe, and the log to reflect on, as models read both."""
 
 from __future__ import annotations
 
@@ -9,8 +9,8 @@ from memoryhub.journal.writing import texts
 from memoryhub.kernel.levels import log_lines
 from memoryhub.kernel.levels.tokens import Count
 from memoryhub.kernel.observing import formulas, lines, making
-from memoryhub.kernel.observing.extractive import Spoken
-from memoryhub.kernel.observing.lines import Line
+from memoryhub.kernel.observing.extractive import ObservedSlot
+from memoryhub.kernel.observing.lines import ObservationLine
 from memoryhub.kernel.state.observing import Observation
 from memoryhub.kernel.state.pages import FULL, Location
 from memoryhub.kernel.state.state import ThreadState
@@ -18,33 +18,33 @@ from memoryhub.models.threads import Thread
 from memoryhub.queries.threads import slots
 from memoryhub.queries.threads.slots import SlotLine
 
-#: Slots that are read at once.
+#: Slots per query.
 _BATCH = 200
 
 
-class Range(NamedTuple):
-    """Slots that follow each other, as an observer is given them."""
+class ObservationRange(NamedTuple):
+    """A range of slots, as an observer is given it."""
 
     begin: int
     end: int
-    spoken: tuple[Spoken, ...]
-    #: Where their texts lie; and their tokens, as they were said.
+    spoken: tuple[ObservedSlot, ...]
+    #: Places of the slots' texts, and the sum of the slots' tokens.
     places: tuple[Location, ...]
     raw: int
 
 
-class Logged(NamedTuple):
-    """Observations that follow each other, as a reflector is given them."""
+class LogExcerpt(NamedTuple):
+    """Adjacent observations of the log, as a reflector is given them."""
 
     entries: tuple[Observation, ...]
-    lines: tuple[Line, ...]
+    lines: tuple[ObservationLine, ...]
     places: tuple[Location, ...]
 
 
-def list_open(state: ThreadState) -> list[tuple[int, int]]:
-    """Return what is not observed yet, gaps first: from where, and up to where."""
+def list_unobserved(state: ThreadState) -> list[tuple[int, int]]:
+    """List the ranges [begin, end) of slots that are not observed yet, gaps first."""
     ahead = (state.observing.watermark, state.slot_count)
-    return [each for each in (*state.observing.gaps(), ahead) if each[0] < each[1]]
+    return [each for each in (*state.observing.list_gaps(), ahead) if each[0] < each[1]]
 
 
 def read_range(
@@ -57,22 +57,22 @@ def read_range(
     count: Count,
     whole: bool = False,
     closed: bool = False,
-) -> Range | None:
-    """Read the slots of one observation that begins there, and ends there at most.
+) -> ObservationRange | None:
+    """Read the slots of one observation from `begin` on, up to `end` at most.
 
-    None where none can end yet: one does not end between calls and their results, nor
-    with the thread, unless it is `closed` by what is about to follow. `thread` comes
-    with its subject; `whole` are messages as a model reads them. Two queries for 200
-    slots.
+    None where no observation can end yet. An observation does not end between a call
+    and its results, nor at the thread's last slot unless `closed`. `most` is in tokens.
+    `thread` comes with its subject; with `whole`, messages are not shortened. Two
+    queries for 200 slots.
     """
-    kept = _choose(thread, state, begin, end, most=most, closed=closed)
+    kept = _choose_slots(thread, state, begin, end, most=most, closed=closed)
     if kept is None:
         return None
-    return Range(
+    return ObservationRange(
         begin,
         kept[-1].index + 1,
-        tuple(_spoken(line, count, whole=whole) for line in kept),
-        _places(kept),
+        tuple(_build_spoken(line, count, whole=whole) for line in kept),
+        _list_places(kept),
         sum(line.tokens for line in kept),
     )
 
@@ -80,13 +80,13 @@ def read_range(
 def find_next(
     thread: Thread, state: ThreadState, *, model: int | None = None
 ) -> tuple[int, int] | None:
-    """Return the range that is observed next, as `read_next` reads it.
+    """Find the range to observe next, as `read_next` reads it.
 
-    None where there is nothing yet. A query for 200 slots.
+    None without a range. One query for 200 slots.
     """
-    most = formulas.cap(state.paging.settings, model)
-    for begin, end in list_open(state):
-        kept = _choose(thread, state, begin, end, most=most, content=False)
+    most = formulas.compute_cap(state.paging.settings, model)
+    for begin, end in list_unobserved(state):
+        kept = _choose_slots(thread, state, begin, end, most=most, content=False)
         if kept is not None:
             return begin, kept[-1].index + 1
     return None
@@ -99,13 +99,13 @@ def read_next(
     count: Count,
     model: int | None = None,
     whole: bool = False,
-) -> Range | None:
-    """Read what is observed next; None where there is nothing yet.
+) -> ObservationRange | None:
+    """Read the range to observe next; None without one.
 
-    `model` is the window of the model that is asked, which reads messages `whole`.
+    `model` is the window in tokens of the model, which reads messages `whole`.
     """
-    most = formulas.cap(state.paging.settings, model)
-    for begin, end in list_open(state):
+    most = formulas.compute_cap(state.paging.settings, model)
+    for begin, end in list_unobserved(state):
         found = read_range(
             thread, state, begin, end, most=most, count=count, whole=whole
         )
@@ -117,39 +117,39 @@ def read_next(
 def read_exactly(
     thread: Thread, begin: int, end: int
 ) -> tuple[tuple[Location, ...], int] | None:
-    """Return where the texts of these slots lie, and their tokens; None without them.
+    """Return the places of the texts of these slots, and the sum of their tokens.
 
-    A query for each ancestor that is read.
+    None for slots outside of the thread. One query for each ancestor that is read.
     """
     if not 0 <= begin < end <= thread.slot_count:
         return None
     found = slots.get_slots(thread, range(begin, end), content=False)
-    return _places(found), sum(line.tokens for line in found)
+    return _list_places(found), sum(line.tokens for line in found)
 
 
-def read_log(thread: Thread, state: ThreadState) -> Logged | None:
-    """Read the begin of the log up to a gap; None where there is none. Two queries."""
+def read_log(thread: Thread, state: ThreadState) -> LogExcerpt | None:
+    """Read the log from its begin to its first gap; None if empty. Two queries."""
     entries, at = list[Observation](), 0
     for each in state.observing.log:
         if each.begin != at:
             break
         entries.append(each)
         at = each.end
-    places = [Location(*state.place(each.clock), FULL) for each in entries]
-    opened = texts.opened(thread, places)
+    places = [Location(*state.locate_event(each.clock), FULL) for each in entries]
+    opened = texts.open_texts(thread, places)
     if not entries or any(place not in opened for place in places):
         return None
     logged = [
         line
         for each, place in zip(entries, places, strict=True)
         for line in lines.read_any(
-            log_lines.without_hints(opened[place].content["text"]), each.begin, each.end
+            log_lines.remove_hints(opened[place].content["text"]), each.begin, each.end
         )
     ]
-    return Logged(tuple(entries), tuple(logged), tuple(places))
+    return LogExcerpt(tuple(entries), tuple(logged), tuple(places))
 
 
-def _choose(
+def _choose_slots(
     thread: Thread,
     state: ThreadState,
     begin: int,
@@ -159,20 +159,20 @@ def _choose(
     content: bool = True,
     closed: bool = False,
 ) -> list[SlotLine] | None:
-    """The slots of one observation that begins there; None where none can end yet."""
+    """Choose the slots of one observation from `begin`; None if it cannot end yet."""
     found, total = list[SlotLine](), 0
     for line in _iter_slots(thread, begin, end, content=content):
         found.append(line)
         total += line.tokens
         if total > most and formulas.choose_end(
-            begin, _sizes(found), most, all_of=False
+            begin, _list_sizes(found), most, all_of=False
         ):
             break
     every = begin + len(found) == end
     to = formulas.choose_end(
-        begin, _sizes(found), most, all_of=every and end == state.slot_count
+        begin, _list_sizes(found), most, all_of=every and end == state.slot_count
     )
-    # A gap ends where an observation did.
+    # A gap ends at the boundary of an observation, where a range may always end.
     ends = closed or end < state.slot_count
     if every and ends and (to is None or total <= most):
         to = end
@@ -187,26 +187,26 @@ def _iter_slots(
         yield from slots.get_slots(thread, indexes, content=content)
 
 
-def _places(found: Iterable[SlotLine]) -> tuple[Location, ...]:
-    """Where their texts lie; what is erased is no source of anything."""
+def _list_places(found: Iterable[SlotLine]) -> tuple[Location, ...]:
+    """List the places of slots' texts; leaves out erased slots."""
     there = (line for line in found if not line.erased)
     return tuple(Location(line.home, line.seq, FULL) for line in there)
 
 
-def _sizes(found: list[SlotLine]) -> list[tuple[int, str | None]]:
-    """Tokens and roles, as the kernel has them.
+def _list_sizes(found: list[SlotLine]) -> list[tuple[int, str | None]]:
+    """List tokens and roles of slots for the kernel.
 
-    Whether an erased one waits for results, nobody knows.
+    An erased slot counts as the assistant's: whether it calls a tool is unknown.
     """
     roles = ("assistant" if line.erased else line.role for line in found)
     return [(line.tokens, role) for line, role in zip(found, roles, strict=True)]
 
 
-def _spoken(line: SlotLine, count: Count, *, whole: bool) -> Spoken:
+def _build_spoken(line: SlotLine, count: Count, *, whole: bool) -> ObservedSlot:
     at = line.agent_at or line.at
     if line.erased:
-        return making.erased(line.index, line.role, at, tokens=line.tokens)
-    return making.spoken(
+        return making.build_erased_slot(line.index, line.role, at, tokens=line.tokens)
+    return making.build_observed_slot(
         line.index,
         line.role,
         at,

@@ -1,1 +1,1 @@
-"""What a project did, and what in it needs a look: the overview's figures."""
+"""Figures of the overview: activity of a project, and all that needs a look."""

@@ -1,7 +1,7 @@
-"""Checks of the server: is each part of it well, and what to do if it is not.
+"""Checks of the server: whether each part is well, and what to do if it is not.
 
-Never writes. The parts of the process as `GET /health/ready` sees them, and what guards
-the memory of people, in one list.
+Never writes. One list of the process's parts, as `GET /health/ready` sees them, and of
+the checks of privacy.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ from memoryhub.queries.verify import health, privacy_checks
 from memoryhub.queries.verify.health import HealthCheck
 from memoryhub.queries.verify.privacy_checks import PrivacyCheck
 
-#: How a state of a part, or of a check of privacy, is to be taken.
+#: Tones by the state of a part or of a check of privacy.
 _TONES: Final[Mapping[str, Tone]] = MappingProxyType(
     {"away": "bad", "degraded": "attn", "warn": "attn"}
 )
@@ -30,29 +30,29 @@ _TONES: Final[Mapping[str, Tone]] = MappingProxyType(
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ServerCheck:
-    """One thing that was looked at."""
+    """Result of one check of the server."""
 
-    #: Its anchor on the page of Health.
+    #: The check's anchor on the page of Health.
     key: str
     title: str
-    #: None while it is well, or nothing can be told yet.
+    #: None while the check is well, or cannot tell yet.
     tone: Tone | None
     text: str
-    #: What to do about it, and with which command; empty when nothing has to be done.
+    #: What to do, and with which command; empty when nothing has to be done.
     fix: str = ""
     command: str = ""
     #: The threshold in a few words, and where it is set; empty for yes and no.
     limit: str = ""
     set_in: str = ""
-    #: Since when it is not well, where that is known.
+    #: Since when the check is not well, where that is known.
     since: datetime | None = None
     figures: Mapping[str, Any] = field(default_factory=dict)
-    #: Whether it guards the memory of people: the console of privacy shows it, too.
+    #: Whether this is a check of privacy, which the console of privacy shows, too.
     guards: bool = False
 
 
-class _Part(NamedTuple):
-    """What a part is called and is for, and what to say when it is not well."""
+class _PartTexts(NamedTuple):
+    """Texts of a part: its title and purpose, and what is wrong when it is not well."""
 
     title: str
     about: str
@@ -62,34 +62,34 @@ class _Part(NamedTuple):
     set_in: str = ""
 
 
-def _seconds(time: timedelta) -> str:
+def _render_limit(time: timedelta) -> str:
     return f"limit {int(time.total_seconds())} s"
 
 
-#: Questions of a day that nobody answered, from which on they are spoken of.
+#: Unanswered questions of a day from which on the check of the model reports.
 _IN_VAIN: Final = 3
-#: In the order they are shown. Erasures are looked at by project, below.
-_PARTS: Final[Mapping[str, _Part]] = MappingProxyType(
+#: Texts by part, in the order shown. Checks of privacy cover erasures, by project.
+_PARTS: Final[Mapping[str, _PartTexts]] = MappingProxyType(
     {
-        "clock": _Part(
+        "clock": _PartTexts(
             "Clock of this server",
             "Stamps events and ends what has a deadline.",
             "It is off, so every request is refused.",
             "Set the machine's time.",
         ),
-        "journal": _Part(
+        "journal": _PartTexts(
             "Journal",
             "Holds every event.",
             "Without it nothing can be read.",
             "See whether the database answers.",
         ),
-        "keys": _Part(
+        "keys": _PartTexts(
             "Keys",
             "Open what is sealed.",
             "Without them content stays closed.",
             "See whether the keys database answers.",
         ),
-        "writer": _Part(
+        "writer": _PartTexts(
             "Writer of this process",
             "Commits what agents and operators do.",
             "It does not run, or too much waits for it.",
@@ -97,32 +97,32 @@ _PARTS: Final[Mapping[str, _Part]] = MappingProxyType(
             f"limit {health.CROWDED * 100:.0f} % of the queue",
             "MEMORYHUB_QUEUE_COMMANDS",
         ),
-        "live": _Part(
+        "live": _PartTexts(
             "Live view",
             "Tells open pages what moved.",
             "Notices of commits are lost, so pages look by themselves.",
             "See whether Redis answers.",
         ),
-        "worker": _Part(
+        "worker": _PartTexts(
             "Background work",
             "Sums, sweeps and keeps retention.",
             "Nobody does it, so what is shown of threads here is old.",
             "Start one:",
-            _seconds(health.BEAT),
+            _render_limit(health.BEAT),
             "fixed",
         ),
-        "expiry": _Part(
+        "expiry": _PartTexts(
             "Expiry of keys and values",
             "Sweeps what has expired and erases its values; no read waits for it.",
             "What has expired waits too long to be swept.",
             "See whether the background work is done.",
-            _seconds(health.SWEPT_WITHIN),
+            _render_limit(health.SWEPT_WITHIN),
             "MEMORYHUB_EXPIRY_INTERVAL_SECONDS",
         ),
     }
 )
 _COMMANDS: Final = MappingProxyType({"worker": "worker"})
-#: What each check of privacy is called here, and its threshold, which is fixed.
+#: Title of each check of privacy, and its threshold, which is fixed.
 _PRIVACY: Final[Mapping[str, tuple[str, str]]] = MappingProxyType(
     {
         "ledger": ("Ledger of erasures", ""),
@@ -140,20 +140,24 @@ _PRIVACY: Final[Mapping[str, tuple[str, str]]] = MappingProxyType(
 def list_checks(
     project: Project, *, now: datetime, counted: bool = False
 ) -> tuple[ServerCheck, ...]:
-    """Look at every part, bad news included.
+    """Check every part, and return well and unwell parts alike.
 
-    About two dozen small queries; and, if it is `counted`, a count of all keys.
+    About two dozen small queries; with `counted`, a count of all keys, too.
     """
     parts = health.get_readiness().parts
     guards = privacy_checks.list_checks(project, now=now, counted=counted)
     return (
-        *(_of_part(name, parts[name], now) for name in _PARTS if name in parts),
-        *_of_model(project, now),
-        *(_of_privacy(each) for each in guards),
+        *(
+            _build_part_check(name, parts[name], now)
+            for name in _PARTS
+            if name in parts
+        ),
+        *_iter_model_checks(project, now),
+        *(_build_privacy_check(each) for each in guards),
     )
 
 
-def _of_part(name: str, part: HealthCheck, now: datetime) -> ServerCheck:
+def _build_part_check(name: str, part: HealthCheck, now: datetime) -> ServerCheck:
     about, tone = _PARTS[name], _TONES.get(part.state)
     return ServerCheck(
         key=name,
@@ -164,14 +168,14 @@ def _of_part(name: str, part: HealthCheck, now: datetime) -> ServerCheck:
         command=_COMMANDS.get(name, "") if tone else "",
         limit=about.limit,
         set_in=about.set_in,
-        since=_since(part, now) if tone else None,
+        since=_compute_since(part, now) if tone else None,
         # Whether the key file has a backup is a check of its own.
         figures={n: v for n, v in part.figures.items() if n != "backed_up"},
     )
 
 
-def _of_model(project: Project, now: datetime) -> Iterator[ServerCheck]:
-    """The language model, where one is configured. One query."""
+def _iter_model_checks(project: Project, now: datetime) -> Iterator[ServerCheck]:
+    """Yield the check of the language model, where one is configured. One query."""
     if settings.MODEL is None:
         return
     use = model_use.get_use(project.id, now=now)
@@ -200,15 +204,15 @@ def _of_model(project: Project, now: datetime) -> Iterator[ServerCheck]:
     )
 
 
-def _since(part: HealthCheck, now: datetime) -> datetime | None:
-    """Since when by its own figures: how long it has been silent, or is behind."""
+def _compute_since(part: HealthCheck, now: datetime) -> datetime | None:
+    """Compute since when a part is silent or behind, from the part's own figures."""
     for name in ("age_seconds", "lag_seconds"):
         if seconds := part.figures.get(name):
             return now - timedelta(seconds=seconds)
     return None
 
 
-def _of_privacy(check: PrivacyCheck) -> ServerCheck:
+def _build_privacy_check(check: PrivacyCheck) -> ServerCheck:
     title, limit = _PRIVACY[check.name]
     return ServerCheck(
         key=check.name.replace(" ", "-"),

@@ -1,4 +1,4 @@
-"""Refusals: what was refused over a range of time, by code, thread and hour.
+"""Refusals over a range of time, by code, thread and hour.
 
 Never writes.
 """
@@ -14,16 +14,16 @@ from memoryhub.models.activity import RefusalCount
 from memoryhub.models.projects import Project
 from memoryhub.models.subjects import Subject
 from memoryhub.models.threads import Thread
-from memoryhub.queries.overview.series import Series
+from memoryhub.queries.overview.series import ActivitySeries
 
-#: Rows of threads that are shown at most.
+#: Most rows of threads that are shown.
 SHOWN: Final = 200
 _HIDDEN: Final = (Subject.State.RESTRICTED, Subject.State.ERASING, Subject.State.ERASED)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RefusedThread:
-    """A code that a thread was answered in an hour."""
+    """Refusals of one code to a thread in an hour."""
 
     name: str
     code: str
@@ -32,12 +32,12 @@ class RefusedThread:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Refusals:
-    """What was refused in a project; by thread the newest hours first."""
+class RefusalSummary:
+    """Refusals in a project: sums by code, and rows by thread, newest hours first."""
 
     codes: tuple[tuple[str, int], ...]
     threads: tuple[RefusedThread, ...]
-    #: There are more rows than are shown.
+    #: Whether there are more rows than are shown.
     more: bool
 
     @property
@@ -47,7 +47,7 @@ class Refusals:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RefusedCode:
-    """A code that a project was answered in a minute."""
+    """Refusals of one code in a project in a minute."""
 
     code: str
     at: datetime
@@ -55,9 +55,9 @@ class RefusedCode:
 
 
 def list_lately(project: Project, *, since: datetime, limit: int) -> list[RefusedCode]:
-    """List what was refused from this minute on, newest first. One query.
+    """List refusals since the minute of `since`, newest first. One query.
 
-    What is refused is counted within ten seconds.
+    A refusal is counted within ten seconds.
     """
     rows = RefusalCount.objects.filter(
         project=project,
@@ -70,11 +70,15 @@ def list_lately(project: Project, *, since: datetime, limit: int) -> list[Refuse
 
 
 def get_refusals(
-    project: Project, series: Series, *, code: str = "", thread: UUID | None = None
-) -> Refusals:
-    """List what was refused in a range, of one code or thread if that is given.
+    project: Project,
+    series: ActivitySeries,
+    *,
+    code: str = "",
+    thread: UUID | None = None,
+) -> RefusalSummary:
+    """Return the refusals in a range, of one code or thread if given. One query.
 
-    Hours that began before the range but reach into it are listed, too. One query.
+    Includes hours that began before the range and reach into it.
     """
     start = series.bins[0].at.replace(minute=0, second=0, microsecond=0)
     rows = RefusalCount.objects.filter(
@@ -89,7 +93,7 @@ def get_refusals(
         "thread__name", "code", "at", "count"
     )[: SHOWN + 1]
     codes = series.whole.refusals
-    return Refusals(
+    return RefusalSummary(
         codes=tuple(sorted(codes.items(), key=lambda each: (-each[1], each[0]))),
         threads=tuple(
             RefusedThread(name=name, code=word, at=at, count=count)

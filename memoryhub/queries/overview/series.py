@@ -1,4 +1,4 @@
-"""Series: what a project did over a range of time, in bins. Never writes."""
+"""Series: activity of a project over a range of time, in bins. Never writes."""
 
 from __future__ import annotations
 
@@ -10,20 +10,20 @@ from types import MappingProxyType
 from typing import Final, NamedTuple
 from uuid import UUID
 
-from memoryhub.journal.writing.activity import WITHIN, HourRow, stretch
-from memoryhub.kernel.state.paging import resident_rate
+from memoryhub.journal.writing.activity import WITHIN, HourRow, compute_interval_start
+from memoryhub.kernel.state.paging import compute_resident_rate
 from memoryhub.models.activity import ProjectHour, RefusalCount
 from memoryhub.queries.turns import prefixes
-from memoryhub.queries.turns.prefixes import Cost
+from memoryhub.queries.turns.prefixes import RequestCost
 
-#: Exchanges below which a rate of a project says nothing.
+#: Fewest exchanges for which a project's rate is meaningful.
 ENOUGH_EXCHANGES: Final = 100
 _COLUMNS: Final = HourRow._fields[3:]
 _WAITED: Final = _COLUMNS.index("within_1")
 
 
-class Range(NamedTuple):
-    """How much time is shown: minutes of a row, rows of a bin, bins."""
+class TimeRange(NamedTuple):
+    """A range of time shown: minutes of a row, rows of a bin, number of bins."""
 
     word: str
     minutes: int
@@ -35,24 +35,24 @@ class Range(NamedTuple):
         return timedelta(minutes=self.minutes * self.rows)
 
 
-RANGES: Final[Mapping[str, Range]] = MappingProxyType(
+RANGES: Final[Mapping[str, TimeRange]] = MappingProxyType(
     {
-        "15m": Range("15 min", 1, 1, 15),
-        "1h": Range("1 h", 1, 1, 60),
-        "24h": Range("24 h", 15, 1, 96),
-        "30d": Range("30 d", 60, 6, 120),
+        "15m": TimeRange("15 min", 1, 1, 15),
+        "1h": TimeRange("1 h", 1, 1, 60),
+        "24h": TimeRange("24 h", 15, 1, 96),
+        "30d": TimeRange("30 d", 60, 6, 120),
     }
 )
 DEFAULT_RANGE: Final = "1h"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Bin:
-    """What was counted from `at` on, in the order of the columns."""
+class ActivityBin:
+    """Counts of a project's activity from `at` on, in the order of the columns."""
 
     at: datetime
     figures: tuple[int, ...]
-    #: By code.
+    #: Refusals by code.
     refusals: Mapping[str, int]
 
     def count(self, name: str) -> int:
@@ -80,24 +80,24 @@ class Bin:
 
     @property
     def exchanges(self) -> int:
-        """Those that began, or at least those in which something was fetched.
+        """Exchanges that began, or that had a fetch, whichever number is greater.
 
-        What is fetched is counted when it is, which may be a bin later.
+        A fetch is counted when it happens, which may be a bin later.
         """
         return max(self.count("exchanges"), self.count("faulted_exchanges"))
 
     @property
     def resident_rate(self) -> float | None:
-        return resident_rate(self.exchanges, self.count("faulted_exchanges"))
+        return compute_resident_rate(self.exchanges, self.count("faulted_exchanges"))
 
     @property
     def refused(self) -> int:
         return sum(self.refusals.values())
 
-    def waited(self, share: float) -> float | None:
+    def compute_wait(self, share: float) -> float | None:
         """Return the milliseconds within which this share of commands was on disk.
 
-        Interpolated within a column; what is slower than all of them counts as 1 s.
+        Interpolates within a column; a command slower than all columns counts as 1 s.
         """
         counts = self.figures[_WAITED:]
         wanted, below, passed = sum(counts) * share, 0, 0
@@ -111,45 +111,47 @@ class Bin:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Series:
-    """Bins of a range, oldest first; the last one goes on."""
+class ActivitySeries:
+    """Bins of a range, oldest first; the last bin is not over yet."""
 
-    range: Range
-    bins: tuple[Bin, ...]
+    range: TimeRange
+    bins: tuple[ActivityBin, ...]
 
     @property
-    def whole(self) -> Bin:
-        return summed(self.bins)
+    def whole(self) -> ActivityBin:
+        return sum_bins(self.bins)
 
     @property
     def end(self) -> datetime:
         return self.bins[-1].at + self.range.bin_width
 
     @property
-    def costs(self) -> tuple[Cost, ...]:
-        """By every row of the price table."""
+    def costs(self) -> tuple[RequestCost, ...]:
+        """Costs of the packed tokens, one for each row of the price table."""
         whole = self.whole
-        return prefixes.costs(whole.tokens, whole.count("prefix_tokens"))
+        return prefixes.list_costs(whole.tokens, whole.count("prefix_tokens"))
 
-    def since(self, at: datetime) -> Bin | None:
-        """Return what was counted from the bin of this time on; None before any."""
+    def sum_since(self, at: datetime) -> ActivityBin | None:
+        """Return the sum of bins from the bin of this time on; None without bins."""
         later = [each for each in self.bins if each.at + self.range.bin_width > at]
-        return summed(later) if later else None
+        return sum_bins(later) if later else None
 
-    def before(self, at: datetime) -> Bin | None:
-        """Return what was counted before the bin of this time."""
+    def sum_before(self, at: datetime) -> ActivityBin | None:
+        """Return the sum of the bins before the bin of this time; None without bins."""
         earlier = [each for each in self.bins if each.at + self.range.bin_width <= at]
-        return summed(earlier) if earlier else None
+        return sum_bins(earlier) if earlier else None
 
-    def place(self, at: datetime) -> float | None:
-        """Return where a time lies, from 0 to 1; None outside of the range."""
+    def find_position(self, at: datetime) -> float | None:
+        """Return the position of a time in the range, 0 to 1; None outside of it."""
         first, last = self.bins[0].at, self.end
         return (at - first) / (last - first) if first <= at < last else None
 
 
-def get_series(project: UUID, range_: Range, *, now: datetime) -> Series:
+def get_series(project: UUID, range_: TimeRange, *, now: datetime) -> ActivitySeries:
     """Count the project's activity over a range. Two queries, of at most 720 rows."""
-    last = stretch(int(now.timestamp()) // 60, range_.minutes * range_.rows)
+    last = compute_interval_start(
+        int(now.timestamp()) // 60, range_.minutes * range_.rows
+    )
     start = last - (range_.bins - 1) * range_.bin_width
     hours = ProjectHour.objects.filter(
         project=project, minutes=range_.minutes, at__gte=start
@@ -166,10 +168,10 @@ def get_series(project: UUID, range_: Range, *, now: datetime) -> Series:
     for at, code, count in refusals.values_list("at", "code", "count"):
         place = (at - start) // range_.bin_width
         codes.setdefault(place, Counter())[code] += count
-    return Series(
+    return ActivitySeries(
         range=range_,
         bins=tuple(
-            Bin(
+            ActivityBin(
                 at=start + place * range_.bin_width,
                 figures=tuple(figures.get(place) or [0] * len(_COLUMNS)),
                 refusals=codes.get(place, Counter()),
@@ -179,14 +181,14 @@ def get_series(project: UUID, range_: Range, *, now: datetime) -> Series:
     )
 
 
-def summed(bins: Iterable[Bin]) -> Bin:
-    """Return some bins as one. Raises StopIteration for none."""
+def sum_bins(bins: Iterable[ActivityBin]) -> ActivityBin:
+    """Sum up bins into one. Raises IndexError without bins."""
     listed = list(bins)
     refusals: Counter[str] = Counter()
     for each in listed:
         refusals.update(each.refusals)
     columns = zip(*(each.figures for each in listed), strict=True)
-    return Bin(
+    return ActivityBin(
         at=listed[0].at,
         figures=tuple(sum(column) for column in columns),
         refusals=refusals,

@@ -1,7 +1,7 @@
-"""Unhealthy: everything that needs a look now, threads and the server in one list.
+"""Unhealthy threads and checks of the server that need a look now, in one list.
 
-Never writes. What pages say of it, and how much they count, comes from here, so that
-they agree. Threads are those that the worker has found; see `workers/unhealthy`.
+Never writes. All pages take the list and its count from here, so that pages agree. The
+worker finds the threads; see `workers/unhealthy`.
 """
 
 from __future__ import annotations
@@ -21,30 +21,30 @@ from memoryhub.models.projects import Project, ProjectStats
 from memoryhub.models.threads import Thread
 from memoryhub.queries.overview import checks
 from memoryhub.queries.overview.checks import ServerCheck
-from memoryhub.queries.overview.onsets import Onset
+from memoryhub.queries.overview.onsets import VerdictOnset
 from memoryhub.queries.threads import verdicts
 from memoryhub.queries.threads.threads import ThreadLine
-from memoryhub.queries.threads.verdicts import Counters, ThreadVerdict, Tone
+from memoryhub.queries.threads.verdicts import ThreadVerdict, Tone, VerdictCounters
 from memoryhub.vault.registry.lru import Lru
 
-#: Threads of a project of which it is kept since when; of more the number alone. Of
-#: those the worst are looked at once more.
+#: Threads of a project that are stored with their onsets; further threads are only
+#: counted. Reads check the worst LOOKED of the stored threads again.
 KEPT: Final = 100
 LOOKED: Final = 20
-#: How long what the checks of the server found is believed where it is only counted.
+#: How long a count of the server's failed checks is cached, in seconds.
 BELIEVED_SECONDS: Final = 60.0
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class UnhealthyThing:
+class UnhealthyItem:
     """A thread over a threshold, or a check of the server that needs a look."""
 
     tone: Tone
-    onset: Onset
-    #: Either a thread with what is wrong with it, the worst first…
+    onset: VerdictOnset
+    #: Either a thread with its verdicts, the worst first…
     thread: ThreadLine | None = None
     verdicts: tuple[ThreadVerdict, ...] = ()
-    #: Fetches, lately.
+    #: Fetches refused lately.
     refused: int = 0
     #: …or a check.
     check: ServerCheck | None = None
@@ -52,12 +52,12 @@ class UnhealthyThing:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Unhealthy:
-    """What needs a look now, what is bad first."""
+    """Threads and checks that need a look now, bad ones first."""
 
-    things: tuple[UnhealthyThing, ...]
-    #: Threads beyond those that are kept.
+    things: tuple[UnhealthyItem, ...]
+    #: Number of threads beyond the stored threads.
     more: int
-    #: By flag, of how many threads it is said; of one thread more than one may be.
+    #: Number of threads by flag; a thread may have several flags.
     counts: Mapping[str, int]
     checks: tuple[ServerCheck, ...]
 
@@ -67,7 +67,7 @@ class Unhealthy:
 
     @property
     def looked_at(self) -> int:
-        """Count the checks, whatever they found."""
+        """Number of verdicts and checks that were looked at, well or not."""
         return len(verdicts.VERDICTS) + len(self.checks)
 
     @property
@@ -76,7 +76,7 @@ class Unhealthy:
 
     @property
     def guards(self) -> tuple[ServerCheck, ...]:
-        """Return the checks of what guards the memory of people."""
+        """Return the checks of privacy."""
         return tuple(each for each in self.checks if each.guards)
 
     @property
@@ -86,7 +86,7 @@ class Unhealthy:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ProjectGlance:
-    """What every page says of a project beside what it is about."""
+    """Counts of a project that every page shows."""
 
     unhealthy: int
     open_threads: int
@@ -95,28 +95,28 @@ class ProjectGlance:
 def get_unhealthy(
     project: Project, *, now: datetime, counted: bool = False
 ) -> Unhealthy:
-    """Return all that needs a look.
+    """Return all threads and checks that need a look.
 
-    About two dozen small queries, whatever there is of threads; `counted`, all keys are
-    counted by what they lie under.
+    About two dozen small queries, for any number of threads; with `counted`, a count of
+    all keys under each KEK, too.
     """
-    threads, more, counts = _threads(project, now=now)
+    threads, more, counts = _list_threads(project, now=now)
     looked = checks.list_checks(project, now=now, counted=counted)
     wrong = [
-        UnhealthyThing(tone=tone, onset=Onset(each.since), check=each)
+        UnhealthyItem(tone=tone, onset=VerdictOnset(each.since), check=each)
         for each in looked
         if (tone := each.tone)
     ]
-    things = tuple(sorted([*threads, *wrong], key=_rank))
+    things = tuple(sorted([*threads, *wrong], key=_rank_item))
     _wrong_checks.put(project.id, (time.monotonic() + BELIEVED_SECONDS, len(wrong)))
     return Unhealthy(things=things, more=more, counts=counts, checks=looked)
 
 
 def get_counts(project: Project, *, now: datetime) -> ProjectGlance:
-    """Count what needs a look and the open threads, as they were last stored.
+    """Return the stored counts of open threads and of all that needs a look.
 
-    One query by primary key; the checks of the server are looked at again once those
-    of this process are older than `BELIEVED_SECONDS`.
+    One query by primary key. Checks the server again once this process's result is
+    older than `BELIEVED_SECONDS`.
     """
     until, wrong = _wrong_checks.get(project.id) or (0.0, 0)
     if until <= time.monotonic():
@@ -129,40 +129,40 @@ def get_counts(project: Project, *, now: datetime) -> ProjectGlance:
     return ProjectGlance(unhealthy=counts[0] + wrong, open_threads=counts[1])
 
 
-def _rank(thing: UnhealthyThing) -> tuple[bool, bool, bool, datetime]:
+def _rank_item(thing: UnhealthyItem) -> tuple[bool, bool, bool, datetime]:
     at = thing.onset.at
     long_ago = datetime.min.replace(tzinfo=UTC)
     return (thing.tone != "bad", thing.thread is None, at is None, at or long_ago)
 
 
-def _threads(
+def _list_threads(
     project: Project, *, now: datetime
-) -> tuple[list[UnhealthyThing], int, Counter[str]]:
-    """Threads as the worker found them, by their counters as they are. Four queries.
+) -> tuple[list[UnhealthyItem], int, Counter[str]]:
+    """List the threads that the worker found, judged by their present counters.
 
-    One that has recovered meanwhile is left out, and is not counted either. What has
-    moved since the worker looked is looked at here: no row that pages show says worse.
+    Leaves out, and does not count, threads that have recovered. Judges threads that
+    moved since the worker looked, so that no row of a page shows worse. Four queries.
     """
     row = ProjectStats.objects.filter(project=project).first()
-    onsets = kept_onsets(row) if row else {}
+    onsets = parse_onsets(row) if row else {}
     kept = dict(islice(onsets.items(), LOOKED))
     if len(onsets) < KEPT:
         moved = Thread.objects.filter(project=project).order_by("-listed_at", "id")
         newest = moved.values_list("id", flat=True)[:LOOKED]
         kept |= {each: onsets.get(each, {}) for each in newest}
-    counts = Counter[str](_kept(row)["counts"] if row else {})
+    counts = Counter[str](_read_kept(row)["counts"] if row else {})
     counts.subtract(flag for flags in kept.values() for flag in flags)
-    counted = verdicts.refused_lately(now).filter(thread__in=[*kept])
+    counted = verdicts.count_refused_lately(now).filter(thread__in=[*kept])
     refused = {each["thread"]: each["refused"] for each in counted}
     things = []
-    for thread in verdicts.unhealthy(now).filter(id__in=[*kept]):
-        line, count = ThreadLine.of(thread), refused.get(thread.id, 0)
-        found = verdicts.find(Counters.from_line(line, refused=count))
+    for thread in verdicts.filter_unhealthy(now).filter(id__in=[*kept]):
+        line, count = ThreadLine.from_row(thread), refused.get(thread.id, 0)
+        found = verdicts.find(VerdictCounters.from_line(line, refused=count))
         if found:
             counts.update(each.flag for each in found)
-            onset = kept[thread.id].get(found[0].flag, Onset())
+            onset = kept[thread.id].get(found[0].flag, VerdictOnset())
             things.append(
-                UnhealthyThing(
+                UnhealthyItem(
                     tone=found[0].tone,
                     onset=onset,
                     thread=line,
@@ -174,33 +174,33 @@ def _threads(
     return things, max(0, (row.unhealthy_threads if row else 0) - stored), counts
 
 
-def kept_onsets(row: ProjectStats) -> dict[UUID, dict[str, Onset]]:
-    """Read the project's unhealthy threads, and since when each verdict holds."""
+def parse_onsets(row: ProjectStats) -> dict[UUID, dict[str, VerdictOnset]]:
+    """Parse the project's unhealthy threads, with the onset of each verdict."""
     return {
         UUID(each["thread"]): {
-            flag: Onset(at and datetime.fromisoformat(at), turn)
+            flag: VerdictOnset(at and datetime.fromisoformat(at), turn)
             for flag, (at, turn) in each["flags"].items()
         }
-        for each in _kept(row)["threads"]
+        for each in _read_kept(row)["threads"]
     }
 
 
-def get_onsets(project: UUID) -> dict[UUID, dict[str, Onset]]:
-    """Read since when verdicts hold, of threads of which it is kept. One query."""
+def get_onsets(project: UUID) -> dict[UUID, dict[str, VerdictOnset]]:
+    """Return the stored onsets of verdicts, by thread and flag. One query."""
     row = ProjectStats.objects.filter(project=project).first()
-    return kept_onsets(row) if row else {}
+    return parse_onsets(row) if row else {}
 
 
-def _kept(row: ProjectStats) -> dict[str, Any]:
-    """Read what the row keeps; of one that the worker has not seen yet, nothing."""
+def _read_kept(row: ProjectStats) -> dict[str, Any]:
+    """Read the stored threads and counts; both empty before the worker's first look."""
     kept = orjson.loads(row.unhealthy)
     return kept if isinstance(kept, dict) else {"threads": [], "counts": {}}
 
 
-def as_text(
-    threads: Mapping[UUID, Mapping[str, Onset]], counts: Mapping[str, int]
+def render_kept(
+    threads: Mapping[UUID, Mapping[str, VerdictOnset]], counts: Mapping[str, int]
 ) -> str:
-    """Word them, and of how many each flag is said, as the row keeps them."""
+    """Render threads with onsets, and counts by flag, as JSON for the stored row."""
     plain = [
         {
             "thread": str(thread),
@@ -214,5 +214,5 @@ def as_text(
     return orjson.dumps({"threads": plain, "counts": counts}).decode()
 
 
-#: By project until when it is believed, and how many checks need a look.
+#: Cache by project: until when the entry is valid, and how many checks need a look.
 _wrong_checks: Lru[UUID, tuple[float, int]] = Lru(1_000, name="health of projects")

@@ -1,4 +1,4 @@
-"""Eviction runs: what left a working set, or was shortened, and for what.
+"""Eviction runs: pages that left a working set or were shortened, and the cause.
 
 Never writes.
 """
@@ -16,27 +16,27 @@ from memoryhub.models.events import Event
 from memoryhub.models.threads import Thread
 from memoryhub.queries.paging import newcomers
 from memoryhub.queries.paging.newcomers import Newcomer
-from memoryhub.queries.paging.residency import Why, why_each
+from memoryhub.queries.paging.residency import KeepReason, explain_frames
 from memoryhub.queries.threads import evicted_pages
 from memoryhub.queries.threads.evicted_pages import EVICTED, Body, split_evictions
 
 LOWERED = page_events.PageLowered.event_type
 LEAVING = (*EVICTED, LOWERED)
-#: Events that a run is looked for on each side, and the last one before a moment.
+#: Number of events searched on each side of a run, and back from an instant.
 REACH, BACK = 400, 400
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class EvictionStep:
-    """One page that left the working set, or was shortened in its place."""
+    """One page that left the working set or was shortened in place."""
 
     seq: int
     page_id: str
-    #: The level that it stands at since then; None when it left.
+    #: The page's level after the step; None when the page left.
     level: int | None
-    #: Tokens that this freed.
+    #: Tokens freed by the step.
     freed: int
-    #: The keep score it lost by; None where someone asked for it.
+    #: The keep score at the eviction; None where a command asked for the step.
     score: float | None
     cause: str
     by: str
@@ -45,10 +45,10 @@ class EvictionStep:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class EvictionRun:
-    """Events in a row by which pages leave, and what came next into their place."""
+    """Consecutive evictions, and the page that took the freed room."""
 
     steps: tuple[EvictionStep, ...]
-    #: None for a run that only shrinks the working set, or one that still goes on.
+    #: None for a run that only shrinks the working set or has not ended.
     newcomer: Newcomer | None
 
     @property
@@ -63,31 +63,31 @@ class EvictionRun:
     def freed(self) -> int:
         return sum(each.freed for each in self.steps)
 
-    def up_to(self, seq: int) -> tuple[EvictionStep, ...]:
-        """Return those that had gone as of an event."""
+    def list_up_to(self, seq: int) -> tuple[EvictionStep, ...]:
+        """Return the steps up to an event."""
         return tuple(each for each in self.steps if each.seq <= seq)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class EvictionReason:
-    """Why a page lost its place: its score as the run began, and who came after it."""
+    """Reason for an eviction: the page's score before the run, and the runner-up."""
 
     step: EvictionStep
-    #: As of the event before the run; None where the score was another one.
-    why: Why | None
-    #: The page whose score it was, if another one took it along.
+    #: As of the event before the run; None where the step's score was a different one.
+    why: KeepReason | None
+    #: The page that had the score, if the evicted page left together with that page.
     leader: str | None
-    #: The page that was next, and its score; None when no other could leave.
+    #: The next eviction candidate and its score; None when no other page could leave.
     next_page: str | None
     next_score: float | None
-    #: In which the page was last referred to; None when that is not known.
+    #: The turn in which the page was last referenced; None when unknown.
     used_turn: int | None
 
 
 def get_run(thread: Thread, seq: int) -> EvictionRun | None:
-    """Return the run that an event is of, or ends, else the last one before it.
+    """Return the run that contains or precedes an event, or that the event ends.
 
-    None if none is within reach. At most two queries, whatever the run's length.
+    None if no run is within reach. At most two queries, whatever the run's length.
     """
     rows = Event.objects.filter(
         thread_id=thread.id,
@@ -96,24 +96,25 @@ def get_run(thread: Thread, seq: int) -> EvictionRun | None:
         type__in=LEAVING,
     )
     listed = rows.order_by("seq").values_list("seq", "type", "body")
-    found = [step for row in listed for step in _steps(*row)]
-    run = _row_at(found, seq)
+    found = [step for row in listed for step in _build_steps(*row)]
+    run = _select_run(found, seq)
     if not run:
         return None
-    return EvictionRun(steps=run, newcomer=_newcomer(thread, run[-1]))
+    return EvictionRun(steps=run, newcomer=_find_newcomer(thread, run[-1]))
 
 
-def explain(
+def explain_step(
     before: ThreadState, step: EvictionStep, run: EvictionRun
 ) -> EvictionReason:
     """Explain a step by the state before its run. Pure.
 
-    Scores are ranks among the pages there are, so it is that state that tells.
+    Scores are ranks among all pages in the working set, so only the state before the
+    run shows them.
     """
-    each = why_each(before, before.paging.in_order())
+    each = explain_frames(before, before.paging.list_in_context_order())
     whys = {frame.page_id: why for frame, why, _ in each}
     turns = {frame.page_id: frame.referenced_turn for frame, _, _ in each}
-    weighed = _weighed(step, run, whys)
+    weighed = _find_leader(step, run, whys)
     left = {one.page_id for one in run.steps if one.level is None}
     stayed = sorted(
         (why.score, page_id)
@@ -132,56 +133,59 @@ def explain(
     )
 
 
-def _weighed(step: EvictionStep, run: EvictionRun, whys: dict[str, Why]) -> str | None:
-    """Return the page whose score it was: its own, or that of one it goes with."""
+def _find_leader(
+    step: EvictionStep, run: EvictionRun, whys: dict[str, KeepReason]
+) -> str | None:
+    """Return the page that had the score: the step's page, or one evicted with it."""
     if step.score is None:
         return None
     together = [each for each in run.steps if each.score == step.score]
     together.sort(key=lambda each: abs(each.seq - step.seq))
     for each in together:
         why = whys.get(each.page_id)
-        if why is not None and _same(why, step.score):
+        if why is not None and _is_same_score(why, step.score):
             return each.page_id
     return None
 
 
-def last_steps(
+def find_last_steps(
     thread: Thread, page_ids: Iterable[str], *, up_to: int
 ) -> dict[str, EvictionStep]:
-    """Return how each of these pages last left or was shortened, as of an event.
+    """Return each page's last eviction or shortening, as of an event.
 
-    Three queries. Pages that an ancestor evicted, or none did, are left out.
+    Three queries. Pages that only an ancestor evicted, or that never left, are left
+    out.
     """
     wanted = {*page_ids}
     rows = Event.objects.filter(
         thread_id=thread.id, page__in=wanted, type__in=LEAVING, seq__lte=up_to
     )
     joined = evicted_pages.list_places([(thread.id, up_to)], wanted, newest=1)
-    among = Event.objects.at_places({place for place, _ in joined})
+    among = Event.objects.filter_places({place for place, _ in joined})
     found: dict[str, EvictionStep] = {}
-    # Sorted here: in order they would be looked for among all events before.
+    # Sort here: an ORDER BY would make the database search all earlier events.
     columns = ("seq", "type", "body")
     for row in sorted([*rows.values_list(*columns), *among.values_list(*columns)]):
-        for step in _steps(*row):
+        for step in _build_steps(*row):
             if step.page_id in wanted:
                 found[step.page_id] = step
     return found
 
 
-def _same(why: Why, score: float) -> bool:
+def _is_same_score(why: KeepReason, score: float) -> bool:
     return abs(why.score - score) < 0.000_001
 
 
-def _steps(seq: int, kind: str, text: str) -> list[EvictionStep]:
-    """Read an event's body; nothing of a page that only went off the hot list."""
+def _build_steps(seq: int, kind: str, text: str) -> list[EvictionStep]:
+    """Build steps from an event's body, without pages that left only the hot list."""
     return [
-        _step(seq, body, lowered=kind == LOWERED)
+        _build_step(seq, body, lowered=kind == LOWERED)
         for _, body in split_evictions(kind, orjson.loads(text))
         if kind == LOWERED or body["tier_before"] == "L0"
     ]
 
 
-def _step(seq: int, body: Body, *, lowered: bool) -> EvictionStep:
+def _build_step(seq: int, body: Body, *, lowered: bool) -> EvictionStep:
     return EvictionStep(
         seq=seq,
         page_id=body["page_id"],
@@ -194,8 +198,8 @@ def _step(seq: int, body: Body, *, lowered: bool) -> EvictionStep:
     )
 
 
-def _row_at(found: Sequence[EvictionStep], seq: int) -> tuple[EvictionStep, ...]:
-    """Return those that follow each other without a gap, around or before an event."""
+def _select_run(found: Sequence[EvictionStep], seq: int) -> tuple[EvictionStep, ...]:
+    """Return the steps without a gap between them, around or before an event."""
     at = next((n for n in range(len(found), 0, -1) if found[n - 1].seq <= seq), 0)
     if not at:
         return ()
@@ -207,8 +211,8 @@ def _row_at(found: Sequence[EvictionStep], seq: int) -> tuple[EvictionStep, ...]
     return tuple(found[first : last + 1])
 
 
-def _newcomer(thread: Thread, last: EvictionStep) -> Newcomer | None:
-    """Read what a run made room for: what came right after it. One query."""
+def _find_newcomer(thread: Thread, last: EvictionStep) -> Newcomer | None:
+    """Return the page a run made room for, from the next event. One query."""
     if last.cause != newcomers.PRESSURE:
         return None
     rows = Event.objects.filter(thread_id=thread.id, seq=last.seq + 1)

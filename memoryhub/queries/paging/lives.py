@@ -1,6 +1,6 @@
-"""Lives: what happened to pages from their making on.
+"""Lives of pages: every step from creation on.
 
-Never writes. Told on the thread's clock, so that what a fork inherits comes first.
+Never writes. Clocks are the thread's, so that the steps a fork inherits come first.
 """
 
 from __future__ import annotations
@@ -24,16 +24,16 @@ from memoryhub.kernel.state.page_events import (
     PageReferenced,
     PageUpdated,
 )
-from memoryhub.kernel.state.pages import Entry
-from memoryhub.kernel.state.state import Segment
+from memoryhub.kernel.state.pages import PageEntry
+from memoryhub.kernel.state.state import LineageSegment
 from memoryhub.models.events import Event
 from memoryhub.models.slots import Turn
 from memoryhub.queries.threads import evicted_pages
 from memoryhub.queries.threads.evicted_pages import Body, Place, split_evictions
 
-#: Steps of one page that its life has; older ones are left out.
+#: Maximum number of steps in a page's life; older steps are left out.
 STEPS = 60
-#: Turns that an axis names.
+#: Maximum number of turns labelled on an axis.
 TICKS = 6
 StepKind = Literal[
     "made", "updated", "mapped", "shortened", "left", "cooled", "fetched", "refused",
@@ -54,32 +54,32 @@ _KINDS: dict[str, StepKind] = {
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class LifeStep:
-    """Something that happened to a page."""
+    """An event in the life of a page."""
 
     kind: StepKind
-    #: Whose journal has the event, and its seq there.
+    #: The thread whose journal has the event, and the event's seq there.
     thread: UUID
     seq: int
     clock: int
     turn: int
-    #: The event's fields; of the making nothing.
+    #: The event's fields; empty for the page's creation.
     body: Mapping[str, Any]
 
     @property
     def score(self) -> float | None:
-        """Give the keep score that the page lost by; None where none was reckoned."""
+        """Return the keep score at which the page was evicted; None without a score."""
         return self.body.get("score")
 
     @property
-    def moves(self) -> bool:
-        """Tell whether it changed how the page stands in the working set."""
+    def is_move(self) -> bool:
+        """Tell whether the step changed the page's presence in the working set."""
         if self.kind == "fetched":
             return bool(self.body["promoted"])
         return self.kind in ("mapped", "shortened", "left", "deleted")
 
     @property
     def presence(self) -> Presence:
-        """Give how the page stands from here on, after a step that moves it."""
+        """Return the page's presence after a step that moves the page."""
         if self.kind in ("left", "deleted"):
             return "out"
         if self.kind == "fetched":
@@ -88,7 +88,7 @@ class LifeStep:
 
     @property
     def presence_before(self) -> Presence:
-        """Give how the page stood until then, as the event has it."""
+        """Return the page's presence before the step, as the event records it."""
         if self.kind == "left":
             return "in"
         if self.kind == "shortened":
@@ -99,68 +99,70 @@ class LifeStep:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Span:
-    """A stretch of a page's life: the clock it began at, and how the page stood."""
+class PresenceSpan:
+    """A stretch of a page's life with constant presence, from the clock it began at."""
 
     begin: int
-    #: The clock of what ended it; None while it goes on.
+    #: The clock of the step that ended the stretch; None while the stretch lasts.
     end: int | None
     presence: Presence
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Life:
-    """The steps of a page, oldest first, and the stretches between them."""
+class PageLife:
+    """The steps of a page, oldest first, and the stretches between the steps."""
 
     page_id: str
     steps: tuple[LifeStep, ...]
-    spans: tuple[Span, ...]
-    #: There are older steps than those.
+    spans: tuple[PresenceSpan, ...]
+    #: Whether older steps were left out.
     cut: bool
 
-    def last(self, *kinds: StepKind, up_to: int) -> LifeStep | None:
+    def find_last(self, *kinds: StepKind, up_to: int) -> LifeStep | None:
         """Find the newest step of these kinds, up to a clock."""
         found = (s for s in self.steps if s.kind in kinds and s.clock <= up_to)
         return max(found, key=lambda step: step.clock, default=None)
 
-    def first(self, *kinds: StepKind, after: int) -> LifeStep | None:
-        """Find the oldest step of these kinds behind a clock."""
+    def find_first(self, *kinds: StepKind, after: int) -> LifeStep | None:
+        """Find the oldest step of these kinds after a clock."""
         found = (s for s in self.steps if s.kind in kinds and s.clock > after)
         return min(found, key=lambda step: step.clock, default=None)
 
 
 def get_lives(
-    parts: Sequence[Segment],
-    entries: Mapping[str, Entry | None],
+    parts: Sequence[LineageSegment],
+    entries: Mapping[str, PageEntry | None],
     mapped: Collection[str] = (),
-) -> dict[str, Life]:
+) -> dict[str, PageLife]:
     """Return the lives of these pages in the journals of a thread. Three queries.
 
-    Of each page and journal the newest `STEPS` events. A page without an entry was
-    deleted. `mapped` are those that stand in the working set, for pages that nothing
-    has moved since they were made.
+    A life has the newest `STEPS` events per page and journal. A page without an entry
+    was deleted. `mapped` names the pages in the working set: it gives the presence of
+    pages that no event has moved since their creation.
     """
-    began = _clocks(parts)
+    began = _map_clocks(parts)
     steps: dict[str, list[LifeStep]] = {page_id: [] for page_id in entries}
-    for thread, seq, kind, page_id, body in _rows(parts, entries):
-        step = _step(thread, seq, kind, body, began[thread])
+    for thread, seq, kind, page_id, body in _iter_rows(parts, entries):
+        step = _build_step(thread, seq, kind, body, began[thread])
         if step is not None:
             steps[page_id].append(step)
     return {
-        page_id: _life(parts, page_id, entry, steps[page_id], mapped=page_id in mapped)
+        page_id: _build_life(
+            parts, page_id, entry, steps[page_id], mapped=page_id in mapped
+        )
         for page_id, entry in entries.items()
     }
 
 
-def with_recalled(
-    life: Life, parts: Sequence[Segment], turns: Iterable[tuple[int, int]]
-) -> Life:
-    """Return a life with the turns that brought the page along unasked.
+def add_recalled(
+    life: PageLife, parts: Sequence[LineageSegment], turns: Iterable[tuple[int, int]]
+) -> PageLife:
+    """Return a life with the turns whose recall brought the page along.
 
-    They are given as (turn, seq of its context), of the newest thread; of an exchange
-    the first tells.
+    `turns` are pairs (turn, seq of its context) of the newest thread. Only the first
+    turn of a row of turns becomes a step.
     """
-    thread, began = parts[-1].thread, _clocks(parts)[parts[-1].thread]
+    thread, began = parts[-1].thread, _map_clocks(parts)[parts[-1].thread]
     brought = dict(turns)
     found = [
         LifeStep(
@@ -173,14 +175,14 @@ def with_recalled(
     return replace(life, steps=tuple(steps))
 
 
-def get_ticks(parts: Sequence[Segment], turns: int) -> list[tuple[int, int]]:
-    """Return a few turns, the first and the last among them, each with its clock.
+def get_ticks(parts: Sequence[LineageSegment], turns: int) -> list[tuple[int, int]]:
+    """Return a few turns, first and last included, each with its clock.
 
     One query.
     """
     steps = min(TICKS, turns) - 1
     wanted = {1 + (turns - 1) * n // steps for n in range(steps + 1)} if steps else {1}
-    began, journals = _clocks(parts), Q()
+    began, journals = _map_clocks(parts), Q()
     for part in parts:
         journals |= Q(thread_id=part.thread, seq__lte=part.up_to_seq)
     rows = Turn.objects.filter(journals, n__in=wanted).order_by("n")
@@ -188,28 +190,30 @@ def get_ticks(parts: Sequence[Segment], turns: int) -> list[tuple[int, int]]:
     return [(n, began[thread] + seq) for n, thread, seq in found]
 
 
-def spans_of(made: int, steps: Sequence[LifeStep], *, mapped: bool) -> list[Span]:
-    """Return the stretches between the steps of a page, oldest first. Pure.
+def build_spans(
+    made: int, steps: Sequence[LifeStep], *, mapped: bool
+) -> list[PresenceSpan]:
+    """Build the stretches between the steps of a page, oldest first. Pure.
 
-    How it stood before the first that moved it, that one says; without any it stands
-    as it did when it was made.
+    The first step that moved the page records the presence before it. Without any such
+    step, the page has kept its presence since its creation.
     """
-    moving = [step for step in steps if step.moves]
+    moving = [step for step in steps if step.is_move]
     presence: Presence = "in" if mapped else "out"
     if moving:
         presence = moving[0].presence_before
-    found, begin = list[Span](), made
+    found, begin = list[PresenceSpan](), made
     for step in moving:
         if step.presence != presence:
-            found.append(Span(begin=begin, end=step.clock, presence=presence))
+            found.append(PresenceSpan(begin=begin, end=step.clock, presence=presence))
             begin, presence = step.clock, step.presence
         if step.kind == "deleted":
             return found
-    return [*found, Span(begin=begin, end=None, presence=presence)]
+    return [*found, PresenceSpan(begin=begin, end=None, presence=presence)]
 
 
-def _clocks(parts: Sequence[Segment]) -> dict[UUID, int]:
-    """By journal, the clock that its seqs are counted on from."""
+def _map_clocks(parts: Sequence[LineageSegment]) -> dict[UUID, int]:
+    """Map each journal to the clock before its first event."""
     found, clock = dict[UUID, int](), 0
     for part in parts:
         found[part.thread] = clock
@@ -217,8 +221,8 @@ def _clocks(parts: Sequence[Segment]) -> dict[UUID, int]:
     return found
 
 
-def _rows(
-    parts: Sequence[Segment], page_ids: Collection[str]
+def _iter_rows(
+    parts: Sequence[LineageSegment], page_ids: Collection[str]
 ) -> Iterator[tuple[UUID, int, str, str, Body]]:
     journals = Q()
     for part in parts:
@@ -231,16 +235,16 @@ def _rows(
     columns = ("thread_id", "seq", "type")
     for *row, page_id, text in found.values_list(*columns, "page", "body"):
         yield *row, page_id, orjson.loads(text)
-    yield from _evicted_rows(parts, page_ids)
+    yield from _iter_evicted_rows(parts, page_ids)
 
 
-def _evicted_rows(
-    parts: Sequence[Segment], page_ids: Collection[str]
+def _iter_evicted_rows(
+    parts: Sequence[LineageSegment], page_ids: Collection[str]
 ) -> Iterator[tuple[UUID, int, str, str, Body]]:
-    """Yield the evictions of these pages that joined events tell of."""
+    """Yield the evictions of these pages that joint eviction events record."""
     journals = [(part.thread, part.up_to_seq) for part in parts]
     places = evicted_pages.list_places(journals, page_ids, newest=STEPS)
-    events = Event.objects.at_places({place for place, _ in places})
+    events = Event.objects.filter_places({place for place, _ in places})
     read: dict[Place, dict[str, Body]] = {}
     for thread, seq, kind, text in events.values_list(
         "thread_id", "seq", "type", "body"
@@ -248,12 +252,14 @@ def _evicted_rows(
         each = split_evictions(kind, orjson.loads(text))
         read[thread, seq] = {body["page_id"]: body for _, body in each}
     for (thread, seq), page_id in places:
-        # An erasure may have blanked the names since the places were read.
+        # An erasure may have blanked the page ids since the places were read.
         if body := read[thread, seq].get(page_id):
             yield thread, seq, PageEvicted.event_type, page_id, body
 
 
-def _step(thread: UUID, seq: int, kind: str, body: Body, began: int) -> LifeStep | None:
+def _build_step(
+    thread: UUID, seq: int, kind: str, body: Body, began: int
+) -> LifeStep | None:
     word = _KINDS[kind]
     if word == "left" and body["tier_before"] != "L0":
         word = "cooled"
@@ -267,26 +273,26 @@ def _step(thread: UUID, seq: int, kind: str, body: Body, began: int) -> LifeStep
     )
 
 
-def _life(
-    parts: Sequence[Segment],
+def _build_life(
+    parts: Sequence[LineageSegment],
     page_id: str,
-    entry: Entry | None,
+    entry: PageEntry | None,
     steps: list[LifeStep],
     *,
     mapped: bool,
-) -> Life:
+) -> PageLife:
     steps.sort(key=lambda step: step.clock)
     cut = len(steps) >= STEPS
     steps = steps[-STEPS * len(parts) :]
     first = steps[0].clock if steps else 1
     if entry is not None:
         first = entry.created_seq
-        steps.insert(0, _making(parts, entry))
-    spans = spans_of(first, steps, mapped=mapped)
-    return Life(page_id=page_id, steps=tuple(steps), spans=tuple(spans), cut=cut)
+        steps.insert(0, _build_creation(parts, entry))
+    spans = build_spans(first, steps, mapped=mapped)
+    return PageLife(page_id=page_id, steps=tuple(steps), spans=tuple(spans), cut=cut)
 
 
-def _making(parts: Sequence[Segment], entry: Entry) -> LifeStep:
+def _build_creation(parts: Sequence[LineageSegment], entry: PageEntry) -> LifeStep:
     clock, place = entry.created_seq, entry.created_seq
     for part in parts:
         if place <= part.up_to_seq or part is parts[-1]:

@@ -1,6 +1,7 @@
-"""Newcomers: what came into the working set when others had to leave it.
+"""Newcomers: pages that entered the working set when others had to leave.
 
-Never writes. What leaves under pressure leaves right before what it makes room for.
+Never writes. An eviction under pressure comes right before the event that needs the
+room.
 """
 
 from __future__ import annotations
@@ -20,24 +21,24 @@ from memoryhub.kernel.state.page_events import (
     PageMapped,
     PageUpdated,
 )
-from memoryhub.kernel.state.pages import slot_page_id
-from memoryhub.kernel.state.state import Segment
+from memoryhub.kernel.state.pages import build_slot_page_id
+from memoryhub.kernel.state.state import LineageSegment
 from memoryhub.models.events import Event
 from memoryhub.queries.paging.lives import LifeStep
 from memoryhub.queries.threads.evicted_pages import Place
 
-#: The cause of what leaves because there is no room for another page.
+#: The cause of evictions that make room for another page.
 PRESSURE: Final = "pressure"
-#: Of events that can bring a page in, or let it grow there: the field with its tokens,
-#: and that which tells whether it did.
-_TOKENS: Final = {
+#: By type of event that can map or enlarge a page: the field with the page's tokens,
+#: and the field that tells whether the page was mapped.
+_TOKEN_FIELDS: Final = {
     SlotAppended.event_type: "cost",
     PageCreated.event_type: "cost",
     PageUpdated.event_type: "cost",
     PageMapped.event_type: "tokens",
     PageFaulted.event_type: "cost",
 }
-_CAME: Final = {
+_MAPPED_FIELDS: Final = {
     SlotAppended.event_type: "mapped",
     PageCreated.event_type: "mapped",
     PageFaulted.event_type: "promoted",
@@ -46,7 +47,7 @@ _CAME: Final = {
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Newcomer:
-    """A page that came into the working set, or grew there, and its tokens then."""
+    """A page that entered the working set or grew there, and its tokens then."""
 
     page_id: str
     tokens: int
@@ -54,21 +55,24 @@ class Newcomer:
 
 
 def read_newcomer(seq: int, kind: str, body: Mapping[str, Any]) -> Newcomer | None:
-    """Read what an event brought into the working set; None for nothing. Pure."""
+    """Return the page that an event mapped or enlarged; None without one. Pure."""
     page = body
     if kind == SlotAppended.event_type:
-        page = {"page_id": slot_page_id(body["index"]), **(body.get("page") or {})}
-    tokens = page.get(_TOKENS[kind]) if kind in _TOKENS else None
-    came = page.get(_CAME[kind], False) if kind in _CAME else True
+        page = {
+            "page_id": build_slot_page_id(body["index"]),
+            **(body.get("page") or {}),
+        }
+    tokens = page.get(_TOKEN_FIELDS[kind]) if kind in _TOKEN_FIELDS else None
+    came = page.get(_MAPPED_FIELDS[kind], False) if kind in _MAPPED_FIELDS else True
     if tokens is None or not came:
         return None
     return Newcomer(page_id=page["page_id"], tokens=tokens, seq=seq)
 
 
 def get_newcomers(
-    parts: Sequence[Segment], steps: Iterable[LifeStep]
+    parts: Sequence[LineageSegment], steps: Iterable[LifeStep]
 ) -> dict[Place, Newcomer]:
-    """Return, by the place of an eviction or a lowering, what it made room for.
+    """Return, by place of an eviction or shortening, the page that needed the room.
 
     Two queries.
     """
@@ -77,8 +81,8 @@ def get_newcomers(
     ]
     if not places:
         return {}
-    came = _arrivals(parts, places)
-    bodies = Event.objects.at_places(set(came.values()))
+    came = _map_arrivals(parts, places)
+    bodies = Event.objects.filter_places(set(came.values()))
     found = {
         (thread, seq): read_newcomer(seq, kind, orjson.loads(body))
         for thread, seq, kind, body in bodies.values_list(
@@ -89,20 +93,24 @@ def get_newcomers(
     return {place: each for place, each in newcomers.items() if each is not None}
 
 
-def _arrivals(parts: Sequence[Segment], places: Sequence[Place]) -> dict[Place, Place]:
-    """By the place of each event, that of the next which brings something in."""
+def _map_arrivals(
+    parts: Sequence[LineageSegment], places: Sequence[Place]
+) -> dict[Place, Place]:
+    """Map the place of each event to the next event that can map a page."""
     later = Event.objects.filter(
-        thread_id=OuterRef("thread_id"), seq__gt=OuterRef("seq"), type__in=[*_TOKENS]
+        thread_id=OuterRef("thread_id"),
+        seq__gt=OuterRef("seq"),
+        type__in=[*_TOKEN_FIELDS],
     )
-    rows = Event.objects.at_places(places).annotate(
+    rows = Event.objects.filter_places(places).annotate(
         came=Subquery(later.order_by("seq").values("seq")[:1])
     )
     return {
         (thread, seq): (thread, after)
         for thread, seq, after in rows.values_list("thread_id", "seq", "came")
-        if after is not None and after <= _end(parts, thread)
+        if after is not None and after <= _get_last_seq(parts, thread)
     }
 
 
-def _end(parts: Sequence[Segment], thread: UUID) -> int:
+def _get_last_seq(parts: Sequence[LineageSegment], thread: UUID) -> int:
     return next(part.up_to_seq for part in parts if part.thread == thread)

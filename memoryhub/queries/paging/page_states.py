@@ -1,4 +1,4 @@
-"""Pages as a bundle's states have them."""
+"""Pages in the state files of an export bundle."""
 
 from __future__ import annotations
 
@@ -7,10 +7,10 @@ from dataclasses import dataclass
 from datetime import datetime
 from uuid import UUID
 
-from memoryhub.journal.rows.page_rows import entry_of
+from memoryhub.journal.rows.page_rows import build_entry
 from memoryhub.journal.rows.rows import LevelRow, PageRow
 from memoryhub.kernel.paging import pins
-from memoryhub.kernel.state.pages import Entry
+from memoryhub.kernel.state.pages import PageEntry
 from memoryhub.kernel.state.state import ThreadState
 from memoryhub.models.pages import Page, PageLevel
 from memoryhub.models.threads import Thread
@@ -20,7 +20,7 @@ from memoryhub.queries.replay.state_files import CHUNK, StateFile
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class LevelRecord:
-    """Where a text of a page lies: in the content of that event."""
+    """Place of a page's text: the event whose content holds it."""
 
     level: int
     thread: UUID
@@ -45,22 +45,24 @@ class PageRecord:
     levels: Sequence[LevelRecord]
 
 
-def _records(thread: Thread, state: ThreadState, now: datetime) -> Iterator[PageRecord]:
-    rules = pins.pinned(state)
+def _iter_records(
+    thread: Thread, state: ThreadState, now: datetime
+) -> Iterator[PageRecord]:
+    rules = pins.list_pinned(state)
     after = 0
     if thread.parent_id is None:
-        for entries in _entries_now(thread):
-            yield from (_page(state, entry, rules) for entry in entries)
+        for entries in _iter_row_entries(thread):
+            yield from (_build_record(state, entry, rules) for entry in entries)
             after = entries[-1].created_seq
-    # What it has moved on from meanwhile, or inherits.
+    # Pages changed since then by later events, and inherited pages.
     for entry in pages.iter_entries(state, after=after):
-        yield _page(state, entry, rules)
+        yield _build_record(state, entry, rules)
 
 
-def _entries_now(thread: Thread) -> Iterator[list[Entry]]:
-    """Entries of a thread that is no fork, from its rows, while it stands still.
+def _iter_row_entries(thread: Thread) -> Iterator[list[PageEntry]]:
+    """Yield entries from the rows of a thread that is no fork, until the head moves.
 
-    Three queries for 500, and a fraction of what folding each page would cost.
+    Three queries per 500 pages, a fraction of the cost of folding each page.
     """
     head = Thread.objects.filter(id=thread.id, head_seq=thread.head_seq)
     rows = Page.objects.filter(thread=thread, deleted_seq__isnull=True)
@@ -72,14 +74,17 @@ def _entries_now(thread: Thread) -> Iterator[list[Entry]]:
         levels: dict[str, list[LevelRow]] = {}
         for level in made.values_list(*LevelRow._fields):
             levels.setdefault(level[1], []).append(LevelRow(*level))
-        # Asked afterwards: a row that was read is then of the cut or before it.
+        # Check the head after the read: then no row that was read is newer than the
+        # cut.
         if not head.exists():
             return
-        yield [entry_of(row, levels.get(row.page_id, ())) for row in chunk]
+        yield [build_entry(row, levels.get(row.page_id, ())) for row in chunk]
         after = chunk[-1].seq
 
 
-def _page(state: ThreadState, entry: Entry, rules: Mapping[str, str]) -> PageRecord:
+def _build_record(
+    state: ThreadState, entry: PageEntry, rules: Mapping[str, str]
+) -> PageRecord:
     return PageRecord(
         thread=state.id,
         page_id=entry.page_id,
@@ -89,7 +94,7 @@ def _page(state: ThreadState, entry: Entry, rules: Mapping[str, str]) -> PageRec
         importance=entry.importance,
         role=entry.role,
         slot=entry.slot,
-        tier=state.paging.tier(entry.page_id) or entry.home,
+        tier=state.paging.find_tier(entry.page_id) or entry.home,
         pinned=rules.get(entry.page_id),
         levels=[
             LevelRecord(
@@ -107,6 +112,6 @@ def _page(state: ThreadState, entry: Entry, rules: Mapping[str, str]) -> PageRec
 STATES = StateFile(
     path="state/pages.jsonl",
     record=PageRecord,
-    lines=_records,
+    lines=_iter_records,
     needs=frozenset({"page.created", "slot.appended"}),
 )

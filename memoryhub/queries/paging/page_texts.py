@@ -1,25 +1,25 @@
-"""Texts of pages as lists show their beginnings. Never writes."""
+"""Texts of pages, for previews in lists. Never writes."""
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 
 from memoryhub.journal.writing import texts
-from memoryhub.kernel.levels.opened import Opened
-from memoryhub.kernel.state.pages import Entry, Location
+from memoryhub.kernel.levels.opened import OpenedPage
+from memoryhub.kernel.state.pages import Location, PageEntry
 from memoryhub.kernel.state.paging import Paging
 from memoryhub.models.threads import Thread
 
 
 def get_texts(
     thread: Thread, places: Mapping[str, Location]
-) -> dict[str, tuple[Opened, int]]:
-    """Open the texts of pages, by page, each with its level; erased ones are left out.
+) -> dict[str, tuple[OpenedPage, int]]:
+    """Open the texts of pages, by page, each with its level; erased texts are left out.
 
-    `thread` comes with its subject. One query for each thread of the lineage with any
-    to open, and one for what was erased; none for no page.
+    `thread` comes with its subject. One query per thread of the lineage with texts to
+    open, and one for erased texts; no query without pages.
     """
-    found = texts.opened(thread, [*places.values()]) if places else {}
+    found = texts.open_texts(thread, [*places.values()]) if places else {}
     return {
         page_id: (found[place], place.level)
         for page_id, place in places.items()
@@ -27,8 +27,8 @@ def get_texts(
     }
 
 
-def entries_held(paging: Paging, page_ids: Iterable[str]) -> dict[str, Entry]:
-    """Return the entries of these pages, as far as the state holds them. No query."""
+def list_held_entries(paging: Paging, page_ids: Iterable[str]) -> dict[str, PageEntry]:
+    """Return the entries of these pages that the state holds. No query."""
     found = {}
     for page_id in page_ids:
         page = paging.frames.get(page_id) or paging.hot.get(page_id)

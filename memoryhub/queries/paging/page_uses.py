@@ -1,6 +1,6 @@
-"""Uses of a page: pages that were made of it, and requests that carried it.
+"""Uses of a page: pages derived from it, and requests that included it.
 
-Never writes. Both look no further than a bound, whatever the length of the thread.
+Never writes. Both searches are bounded, whatever the length of the thread.
 """
 
 from __future__ import annotations
@@ -14,55 +14,57 @@ from django.db.models import Q
 
 from memoryhub.kernel.levels.contexts import Ref
 from memoryhub.kernel.state.page_events import PageCreated, PageUpdated
-from memoryhub.kernel.state.pages import Entry
+from memoryhub.kernel.state.pages import PageEntry
 from memoryhub.kernel.state.state import ThreadState
 from memoryhub.models.derivations import Derivation
 from memoryhub.models.events import Event
 from memoryhub.models.pages import Page, PageLevel
 from memoryhub.models.slots import Turn
 
-#: Of what was made of a page's texts, so many of the newest are looked at.
+#: Number of newest derivations of a page's texts that are searched.
 NAMING = 500
-#: The newest turns whose recorded requests are looked at.
+#: Number of newest turns whose recorded requests are searched.
 TURNS = 200
-_SAYING = (PageCreated.event_type, PageUpdated.event_type)
+_SOURCE_EVENTS = (PageCreated.event_type, PageUpdated.event_type)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Derived:
-    """A page that says it was made of another."""
+class DerivedPage:
+    """A page that names another page as its source."""
 
     page_id: str
-    #: The event that says so.
+    #: The event that names the source.
     seq: int
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Carried:
-    """A recorded request that held the page."""
+class RequestUse:
+    """A recorded request that included the page."""
 
     turn: int
-    #: Of the event that recorded it.
+    #: The seq of the event that recorded the request.
     seq: int
     section: str
     level: int
-    #: Characters kept of it.
+    #: Characters of the page's text kept in the request.
     cut: int | None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Uses:
-    """What became of a page, newest first; of a fork, what was done in it."""
+class PageUses:
+    """Uses of a page in its thread, newest first; in a fork, the fork's own uses."""
 
-    derived: tuple[Derived, ...]
-    carried: tuple[Carried, ...]
-    #: There are more pages than those looked at.
+    derived: tuple[DerivedPage, ...]
+    carried: tuple[RequestUse, ...]
+    #: Whether more derivations exist than were searched.
     cut: bool
-    #: Turns beyond which was not looked.
+    #: The oldest turn that was searched.
     first_turn: int
 
 
-def get_uses(state: ThreadState, entry: Entry, levels: Iterable[PageLevel]) -> Uses:
+def get_uses(
+    state: ThreadState, entry: PageEntry, levels: Iterable[PageLevel]
+) -> PageUses:
     """Return the uses of a page as of a state; `levels` are its texts of all versions.
 
     At most four queries.
@@ -70,41 +72,45 @@ def get_uses(state: ThreadState, entry: Entry, levels: Iterable[PageLevel]) -> U
     first = max(1, state.turn_count - TURNS + 1)
     places = {held.location[:2] for held in entry.levels if held is not None}
     places |= {(row.source or row.thread_id, row.seq) for row in levels}
-    made = _made_of(state, places)
-    return Uses(
-        derived=_derived(state, entry, _living(state, made)),
+    made = _list_candidates(state, places)
+    return PageUses(
+        derived=_list_derived(state, entry, _list_live_pages(state, made)),
         cut=len(made) == NAMING,
-        carried=_carried(state, places, first=first),
+        carried=_list_request_uses(state, places, first=first),
         first_turn=first,
     )
 
 
-def _derived(state: ThreadState, entry: Entry, among: set[str]) -> tuple[Derived, ...]:
-    """Pages whose last word on what they were made of names this one."""
+def _list_derived(
+    state: ThreadState, entry: PageEntry, among: set[str]
+) -> tuple[DerivedPage, ...]:
+    """Return pages whose latest sources, of either kind, name this page."""
     rows = Event.objects.filter(
         thread_id=state.id,
         page__in=sorted(among - {entry.page_id}),
-        type__in=_SAYING,
+        type__in=_SOURCE_EVENTS,
         seq__lte=state.seq,
     )
-    # Most say nothing of it; bodies hold ids, never content.
+    # Most bodies have neither field; bodies hold ids, never content.
     saying = rows.filter(
         Q(body__contains='"provenance":') | Q(body__contains='"derived_from":')
     )
-    newest: dict[tuple[str, str], Derived | None] = {}
+    newest: dict[tuple[str, str], DerivedPage | None] = {}
     for page_id, seq, body in saying.order_by("seq").values_list("page", "seq", "body"):
         assert page_id is not None
         fields = orjson.loads(body)
         for how in ("provenance", "derived_from"):
             if (named := fields.get(how)) is not None:
-                here = Derived(page_id=page_id, seq=seq)
+                here = DerivedPage(page_id=page_id, seq=seq)
                 newest[page_id, how] = here if entry.page_id in named else None
     found = {each.page_id: each for each in newest.values() if each is not None}
     return tuple(sorted(found.values(), key=lambda each: -each.seq))
 
 
-def _made_of(state: ThreadState, places: Iterable[tuple[UUID, int]]) -> list[str]:
-    """Pages of which some version, at some time, was made of one of these texts."""
+def _list_candidates(
+    state: ThreadState, places: Iterable[tuple[UUID, int]]
+) -> list[str]:
+    """List pages of which any version was derived from one of these texts."""
     sources = Q()
     for thread, seq in places:
         sources |= Q(thread_id=thread, source_seq=seq)
@@ -113,12 +119,12 @@ def _made_of(state: ThreadState, places: Iterable[tuple[UUID, int]]) -> list[str
     )
     newest = rows.order_by("-derived_seq").values("derived_seq")[:NAMING]
     saying = Event.objects.filter(
-        thread_id=state.id, seq__in=newest, type__in=_SAYING, page__isnull=False
+        thread_id=state.id, seq__in=newest, type__in=_SOURCE_EVENTS, page__isnull=False
     )
     return [page for page in saying.values_list("page", flat=True) if page]
 
 
-def _living(state: ThreadState, among: Iterable[str]) -> set[str]:
+def _list_live_pages(state: ThreadState, among: Iterable[str]) -> set[str]:
     alive = Q(deleted_seq__isnull=True) | Q(deleted_seq__gt=state.seq)
     rows = Page.objects.filter(
         alive, thread_id=state.id, page_id__in=sorted({*among}), seq__lte=state.seq
@@ -126,9 +132,9 @@ def _living(state: ThreadState, among: Iterable[str]) -> set[str]:
     return set(rows.values_list("page_id", flat=True))
 
 
-def _carried(
+def _list_request_uses(
     state: ThreadState, places: set[tuple[UUID, int]], *, first: int
-) -> tuple[Carried, ...]:
+) -> tuple[RequestUse, ...]:
     turns = Turn.objects.filter(
         thread_id=state.id, n__gte=first, packed_seq__lte=state.seq
     )
@@ -136,20 +142,20 @@ def _carried(
         thread_id=state.id, seq__in=turns.values("packed_seq")
     ).order_by("-seq")
     bodies = rows.values_list("seq", "body")
-    found = (_in_request(seq, body, places, own=state.id) for seq, body in bodies)
+    found = (_find_in_request(seq, body, places, own=state.id) for seq, body in bodies)
     return tuple(carried for carried in found if carried is not None)
 
 
-def _in_request(
+def _find_in_request(
     seq: int, body: str, places: set[tuple[UUID, int]], *, own: UUID
-) -> Carried | None:
-    """Where a recorded request held a text that lies at one of these places."""
+) -> RequestUse | None:
+    """Return the section of a request that held one of these texts, if any."""
     fields = orjson.loads(body)
     for section in fields["sections"]:
         for values in section["refs"]:
-            ref = Ref.of(values)
-            if ref.location(own)[:2] in places:
-                return Carried(
+            ref = Ref.from_json(values)
+            if ref.get_location(own)[:2] in places:
+                return RequestUse(
                     turn=fields["turn"],
                     seq=seq,
                     section=section["name"],

@@ -1,6 +1,6 @@
-"""Pages: the page table as of an event, one page or a list of them. Never writes.
+"""The page table as of an event: one page or a list of pages. Never writes.
 
-What is read here is no look-up: the TLB, its counters and residency stay as they are.
+Reads here are no TLB look-ups: the TLB, its counters and residency stay unchanged.
 """
 
 from __future__ import annotations
@@ -13,87 +13,93 @@ import orjson
 from django.db.models import QuerySet
 
 from memoryhub.errors import PageErasedError, PageUnknownError
-from memoryhub.journal.rows.page_rows import entry_of, with_levels
-from memoryhub.journal.writing.inherited_pages import SHAPING, all_inherited, inherited
-from memoryhub.journal.writing.page_table import asks_above, entry_of_row
+from memoryhub.journal.rows.page_rows import add_levels, build_entry
+from memoryhub.journal.writing.inherited_pages import (
+    SHAPING,
+    find_all_inherited,
+    find_inherited,
+)
+from memoryhub.journal.writing.page_table import build_row_entry, needs_ancestors
 from memoryhub.kernel.paging import pins
-from memoryhub.kernel.state.events import Limits
+from memoryhub.kernel.state.events import ThreadConfig
 from memoryhub.kernel.state.page_events import PageCreated, PageUpdated
-from memoryhub.kernel.state.pages import Entry
-from memoryhub.kernel.state.paging_config import Settings, settings_of
-from memoryhub.kernel.state.state import Segment, ThreadState
+from memoryhub.kernel.state.pages import PageEntry
+from memoryhub.kernel.state.paging_config import PagingSettings, build_settings
+from memoryhub.kernel.state.state import LineageSegment, ThreadState
 from memoryhub.models.events import Event
 from memoryhub.models.pages import Page, PageLevel
 from memoryhub.models.threads import Thread
-from memoryhub.queries.lists.cursors import Batch, Listing
+from memoryhub.queries.lists.cursors import ListBatch, ListScope
 from memoryhub.queries.threads.forks import get_segments
 
-#: Rows of the page table read in one statement.
+#: Number of page table rows read in one statement.
 CHUNK = 500
 _CHANGES = [kind.event_type for kind in SHAPING if kind is not PageCreated]
-#: What a page was made of is said by these.
-_SAYING = [kind.event_type for kind in (PageCreated, PageUpdated)]
-Matches = Callable[[Entry], bool]
+#: Event types that record a page's sources.
+_SOURCE_EVENTS = [kind.event_type for kind in (PageCreated, PageUpdated)]
+EntryPredicate = Callable[[PageEntry], bool]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PageFilter:
-    """Which pages; what is None is not asked for. Joined by AND."""
+    """Filter of pages; None matches any value, and fields are joined by AND."""
 
     type: str | None = None
     modality: str | None = None
     tier: str | None = None
-    #: By a command or by a rule.
+    #: Pinned by a command or by a rule.
     pinned: bool | None = None
 
-    def plain(self) -> dict[str, Any]:
+    def to_dict(self) -> dict[str, Any]:
         """Return JSON values that identify this filter."""
         return {name: getattr(self, name) for name in self.__slots__}
 
-    def columns(self) -> dict[str, str]:
-        """Return the part of the filter that columns of page rows can answer."""
+    def get_columns(self) -> dict[str, str]:
+        """Return the conditions that columns of page rows can answer."""
         columns = {"type": self.type, "modality": self.modality}
         return {name: word for name, word in columns.items() if word is not None}
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PageLine:
-    """A page as it is shown: its entry, and where it stands."""
+    """A page in a list: its entry, tier and level."""
 
-    entry: Entry
+    entry: PageEntry
     tier: str
-    #: The level it is mapped at; None for a page that is not.
+    #: The level at which the page is mapped; None for an unmapped page.
     level: int | None
-    #: The rule that pins it: explicit, system, exchange, recent, claim.
+    #: The rule that pins the page: explicit, system, exchange, recent, claim.
     pinned: str | None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Also:
-    """What else a list asks of its pages; `plain` tells it from any other."""
+class PageCondition:
+    """A further condition on pages; `plain` identifies the condition in cursors."""
 
     plain: Any
     matches: Callable[[PageLine], bool]
 
 
-def line_of(state: ThreadState, entry: Entry) -> PageLine:
-    """Return the entry with what the state knows of its page. No query."""
-    return _line(state, entry, pins.pinned(state))
+def build_line(state: ThreadState, entry: PageEntry) -> PageLine:
+    """Build a page's line from its entry and the state. No query."""
+    return _build_line(state, entry, pins.list_pinned(state))
 
 
-def _line(state: ThreadState, entry: Entry, rules: dict[str, str]) -> PageLine:
+def _build_line(
+    state: ThreadState, entry: PageEntry, rules: dict[str, str]
+) -> PageLine:
     frame = state.paging.frames.get(entry.page_id)
     return PageLine(
         entry=entry,
-        tier=state.paging.tier(entry.page_id) or entry.home,
+        tier=state.paging.find_tier(entry.page_id) or entry.home,
         level=frame.level if frame else None,
         pinned=rules.get(entry.page_id),
     )
 
 
-def segments(state: ThreadState) -> tuple[Segment, ...]:
-    """Return the journals behind a state, oldest first, each as far as it counts."""
-    own = Segment(
+def list_segments(state: ThreadState) -> tuple[LineageSegment, ...]:
+    """Return the journals of a state, oldest first, each with its last valid seq."""
+    own = LineageSegment(
         thread=state.id,
         first=state.inherited,
         end=state.slot_count,
@@ -102,18 +108,18 @@ def segments(state: ThreadState) -> tuple[Segment, ...]:
     return (*state.lineage, own)
 
 
-def find_entry(state: ThreadState, page_id: str) -> Entry:
+def find_entry(state: ThreadState, page_id: str) -> PageEntry:
     """Return a page's entry as of a state.
 
-    No query for what the state holds, else a few. Raises PageErasedError for a page
-    that was deleted, PageUnknownError.
+    No query for an entry that the state holds, else a few. Raises PageErasedError for a
+    deleted page, PageUnknownError.
     """
     paging = state.paging
     page = paging.frames.get(page_id) or paging.hot.get(page_id)
     held = page.entry if page else paging.tlb.find(page_id)
     if held is not None:
         return held
-    found = all_inherited(segments(state), [page_id])
+    found = find_all_inherited(list_segments(state), [page_id])
     if page_id not in found:
         raise PageUnknownError
     entry = found[page_id]
@@ -123,17 +129,17 @@ def find_entry(state: ThreadState, page_id: str) -> Entry:
 
 
 def get_provenance(state: ThreadState, page_id: str) -> tuple[str, ...]:
-    """Return the sources of a page, as they were given last.
+    """Return the latest recorded sources of a page.
 
-    One query a thread.
+    One query per thread of the lineage.
     """
-    for part in reversed(segments(state)):
+    for part in reversed(list_segments(state)):
         rows = Event.objects.filter(
             thread_id=part.thread,
             page=page_id,
-            type__in=_SAYING,
+            type__in=_SOURCE_EVENTS,
             seq__lte=part.up_to_seq,
-            # Of many versions maybe one says so; bodies hold ids, never content.
+            # Few of many versions record sources; bodies hold ids, never content.
             body__contains='"provenance":',
         )
         body = rows.order_by("-seq").values_list("body", flat=True).first()
@@ -142,23 +148,23 @@ def get_provenance(state: ThreadState, page_id: str) -> tuple[str, ...]:
     return ()
 
 
-def current_entry(thread: Thread, page_id: str) -> Entry | None:
-    """Return a page's entry as it is now, or was a moment ago.
+def find_current_entry(thread: Thread, page_id: str) -> PageEntry | None:
+    """Return a page's entry from the current rows, without a state.
 
-    No state: two queries. In a fork a few more for what it inherits.
+    Two queries, and in a fork a few more for inherited pages.
     """
     row = Page.objects.filter(thread=thread, page_id=page_id).first()
-    lineage = get_segments(thread)[:-1] if asks_above(row) else ()
-    entry = entry_of_row(row, inherited(lineage, page_id))
+    lineage = get_segments(thread)[:-1] if needs_ancestors(row) else ()
+    entry = build_row_entry(row, find_inherited(lineage, page_id))
     if entry is None:
         return None
     levels = PageLevel.objects.filter(thread=thread, page_id=page_id)
-    return with_levels(entry, levels)
+    return add_levels(entry, levels)
 
 
-def settings_now(thread: Thread) -> Settings:
+def parse_settings(thread: Thread) -> PagingSettings:
     """Return the thread's paging settings. No query."""
-    return settings_of(Limits(**orjson.loads(thread.config)))
+    return build_settings(ThreadConfig(**orjson.loads(thread.config)))
 
 
 def list_pages(
@@ -166,50 +172,52 @@ def list_pages(
     state: ThreadState,
     *,
     where: PageFilter | None = None,
-    also: Also | None = None,
+    also: PageCondition | None = None,
     after: str | None = None,
     limit: int = 50,
-) -> Batch[PageLine]:
-    """Return pages in the order they were made, as of a state, in batches.
+) -> ListBatch[PageLine]:
+    """List pages by time of creation, as of a state, in batches.
 
-    What is mapped, hot or pinned costs no query. Else one for each 500 rows walked,
+    Mapped, hot or pinned pages cost no query. Else one query per 500 rows walked and
     two more for levels and changes, and in a fork as many for each ancestor. Raises
-    BadCursorError when `after` is not of this very list.
+    BadCursorError when `after` is not a cursor of this very list.
     """
     where = where or PageFilter()
-    filters = [thread.id, where.plain(), also and also.plain, state.seq]
-    listing = Listing(name="page_entries", project=thread.project_id, filters=filters)
+    filters = [thread.id, where.to_dict(), also and also.plain, state.seq]
+    listing = ListScope(name="page_entries", project=thread.project_id, filters=filters)
     position = 0 if after is None else listing.open(after)[0]
-    rules = pins.pinned(state)
-    matches = _matching(state, where, rules)
-    found: list[Entry] = []
-    # Rows say what a page is now: only the list of now can go by them.
-    columns = where.columns() if state.seq == thread.head_seq else {}
-    for entry in _entries(state, where, position, columns):
+    rules = pins.list_pinned(state)
+    matches = _build_predicate(state, where, rules)
+    found: list[PageEntry] = []
+    # Rows hold the current values: only a list as of the head can filter by columns.
+    columns = where.get_columns() if state.seq == thread.head_seq else {}
+    for entry in _iter_candidates(state, where, position, columns):
         if matches(entry) and (
-            also is None or also.matches(_line(state, entry, rules))
+            also is None or also.matches(_build_line(state, entry, rules))
         ):
             found.append(entry)
         if len(found) > limit:
             break
     batch = found[:limit]
-    return Batch(
-        items=tuple(_line(state, entry, rules) for entry in batch),
+    return ListBatch(
+        items=tuple(_build_line(state, entry, rules) for entry in batch),
         next=listing.seal([batch[-1].created_seq]) if len(found) > limit else None,
     )
 
 
-def iter_entries(state: ThreadState, *, after: int = 0) -> Iterator[Entry]:
-    """Yield entries of all live pages made after a clock, as of a state, oldest first.
+def iter_entries(state: ThreadState, *, after: int = 0) -> Iterator[PageEntry]:
+    """Yield entries of live pages made after a clock, as of a state, oldest first.
 
-    Three queries for 500 rows walked, and in a fork as many for each ancestor.
+    Three queries per 500 rows walked, and in a fork as many for each ancestor.
     """
-    return _entries(state, PageFilter(), after, {})
+    return _iter_candidates(state, PageFilter(), after, {})
 
 
-def _matching(state: ThreadState, where: PageFilter, rules: dict[str, str]) -> Matches:
-    def matches(entry: Entry) -> bool:
-        tier = state.paging.tier(entry.page_id) or entry.home
+def _build_predicate(
+    state: ThreadState, where: PageFilter, rules: dict[str, str]
+) -> EntryPredicate:
+    def is_match(entry: PageEntry) -> bool:
+        tier = state.paging.find_tier(entry.page_id) or entry.home
         return (
             where.type in (None, entry.type)
             and where.modality in (None, entry.modality)
@@ -217,15 +225,16 @@ def _matching(state: ThreadState, where: PageFilter, rules: dict[str, str]) -> M
             and where.pinned in (None, entry.page_id in rules)
         )
 
-    return matches
+    return is_match
 
 
-def _entries(
+def _iter_candidates(
     state: ThreadState, where: PageFilter, after: int, columns: Mapping[str, str]
-) -> Iterator[Entry]:
-    """Entries of pages made after a clock, oldest first; more than match, maybe.
+) -> Iterator[PageEntry]:
+    """Yield candidate entries of pages made after a clock, oldest first.
 
-    `columns` are those that the thread's own rows must have.
+    Candidates may not match the filter. `columns` are conditions on the thread's own
+    rows.
     """
     paging = state.paging
     if where.tier in ("L0", "L1") or where.pinned:
@@ -235,23 +244,23 @@ def _entries(
         yield from (entry for entry in held if entry.created_seq > after)
         return
     began = 0
-    parts = segments(state)
+    parts = list_segments(state)
     for n, part in enumerate(parts):
         later = parts[n:]
         named = columns if len(later) == 1 else {}
-        yield from _made_in(later, parts, named, began=began, after=after)
+        yield from _iter_created(later, parts, named, began=began, after=after)
         began += part.up_to_seq
 
 
-def _made_in(
-    later: Sequence[Segment],
-    parts: Sequence[Segment],
+def _iter_created(
+    later: Sequence[LineageSegment],
+    parts: Sequence[LineageSegment],
     named: Mapping[str, str],
     *,
     began: int,
     after: int,
-) -> Iterator[Entry]:
-    """Entries of the pages that the first of `later` has made."""
+) -> Iterator[PageEntry]:
+    """Yield entries of the pages that the first segment of `later` created."""
     part = later[0]
     rows = Page.objects.filter(
         thread_id=part.thread, seq__lte=part.up_to_seq, created_seq__gt=began, **named
@@ -259,45 +268,50 @@ def _made_in(
     seq = max(0, after - began)
     while chunk := list(rows.filter(seq__gt=seq).order_by("seq")[:CHUNK]):
         seq = chunk[-1].seq
-        changed = _changed(later, chunk)
-        folded = all_inherited(parts, changed)
-        levels = _levels(part, [row.page_id for row in chunk])
+        changed = _list_changed(later, chunk)
+        folded = find_all_inherited(parts, changed)
+        levels = _map_levels(part, [row.page_id for row in chunk])
         for row in chunk:
-            entry: Entry | None = None
+            entry: PageEntry | None = None
             if row.page_id in changed:
                 entry = folded.get(row.page_id)
             elif row.deleted_seq is None:
-                entry = entry_of(row, levels.get(row.page_id, ()))
+                entry = build_entry(row, levels.get(row.page_id, ()))
             if entry is not None:
                 yield entry
 
 
-def _changed(later: Sequence[Segment], rows: Sequence[Page]) -> set[str]:
-    """Pages whose row doesn't say what they are as of the end. Two queries a thread.
+def _list_changed(later: Sequence[LineageSegment], rows: Sequence[Page]) -> set[str]:
+    """Return pages whose row differs from the state's end. Two queries a thread.
 
-    Their thread went on after the part that counts, or a fork of it changed them.
+    Their thread went on after the valid part, or a fork of the thread changed the
+    pages.
     """
     first, *forks = later
     page_ids = [row.page_id for row in rows]
     ended = {row.page_id for row in rows if (row.deleted_seq or 0) > first.up_to_seq}
-    beyond = _changes(page_ids).filter(thread_id=first.thread, seq__gt=first.up_to_seq)
+    beyond = _filter_changes(page_ids).filter(
+        thread_id=first.thread, seq__gt=first.up_to_seq
+    )
     found = set(beyond.values_list("page", flat=True))
     for part in forks:
-        changes = _changes(page_ids).filter(
+        changes = _filter_changes(page_ids).filter(
             thread_id=part.thread, seq__lte=part.up_to_seq
         )
         found |= set(changes.values_list("page", flat=True))
-        # A fork has rows of those alone that it has changed, or that were erased there.
+        # A fork has rows only of pages that were changed or erased in the fork.
         own = Page.objects.filter(thread_id=part.thread, page_id__in=page_ids)
         found |= set(own.values_list("page_id", flat=True))
     return {page_id for page_id in found if page_id is not None} | ended
 
 
-def _changes(page_ids: list[str]) -> QuerySet[Event]:
+def _filter_changes(page_ids: list[str]) -> QuerySet[Event]:
     return Event.objects.filter(page__in=page_ids, type__in=_CHANGES)
 
 
-def _levels(part: Segment, page_ids: list[str]) -> dict[str, list[PageLevel]]:
+def _map_levels(
+    part: LineageSegment, page_ids: list[str]
+) -> dict[str, list[PageLevel]]:
     rows = PageLevel.objects.filter(
         thread_id=part.thread, page_id__in=page_ids, seq__lte=part.up_to_seq
     )

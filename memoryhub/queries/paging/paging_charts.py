@@ -1,6 +1,6 @@
-"""Paging over time: counters of turns and snapshots, told as differences. Never writes.
+"""Charts of paging over time, from counters of turns and snapshots. Never writes.
 
-What is counted stands beside the turns in the clear, so a million events cost the same.
+Counters stand beside turns unencrypted, so a million events cost the same as a few.
 """
 
 from __future__ import annotations
@@ -21,33 +21,33 @@ from memoryhub.models.events import Snapshot
 from memoryhub.models.slots import Turn
 from memoryhub.models.threads import Thread
 from memoryhub.queries.paging import residency
-from memoryhub.queries.paging.residency import Warm
+from memoryhub.queries.paging.residency import HotPage
 from memoryhub.queries.replay import replay
 from memoryhub.queries.threads import verdicts
-from memoryhub.queries.threads.verdicts import Counters, Flag
+from memoryhub.queries.threads.verdicts import Flag, VerdictCounters
 
 Counts = Mapping[str, int]
-#: Stretches of a chart at most.
+#: Maximum number of buckets of a chart.
 BUCKETS = 200
-#: Entries of the TLB that are told by name.
+#: Maximum number of TLB entries listed by name.
 HELD = 60
 CAUSES: tuple[str, ...] = get_args(Cause)
-#: Seq, turn begun there (0 for none), cumulative counts.
-Mark = tuple[int, int, Counts]
+#: Seq, number of the turn that begins there (0 for none), cumulative counts.
+ChartMark = tuple[int, int, Counts]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Bucket:
-    """A stretch of the journal, first to last seq, and what was counted in it."""
+class ChartBucket:
+    """A stretch of the journal, first to last seq, and the counts in it."""
 
     first: int
     last: int
-    #: The turn it begins with; 0 for none.
+    #: The turn with which the bucket begins; 0 for none.
     turn: int
-    #: How many turns began in it.
+    #: Number of turns that began in the bucket.
     turns: int
     counts: Counts
-    #: Of the last exchanges, as of its end.
+    #: Rate over the latest exchanges, at the bucket's end.
     resident_rate: float | None
 
     def count(self, name: str) -> int:
@@ -87,7 +87,7 @@ class Bucket:
 
     @property
     def recall(self) -> dict[str, int]:
-        """Texts of every source that turns brought along, and what became of them."""
+        """Return recalled texts of all sources, by outcome: brought, used, wasted."""
         return {
             what: sum(self.count(f"recall.{what}.{source}") for source in SOURCES)
             for what in ("brought", "used", "wasted")
@@ -95,32 +95,32 @@ class Bucket:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Charts:
+class PagingCharts:
     """A stretch of a thread's paging, in buckets and as a whole."""
 
-    buckets: tuple[Bucket, ...]
-    whole: Bucket
-    #: How many exchanges there were up to its end, and how many fetched nothing.
+    buckets: tuple[ChartBucket, ...]
+    whole: ChartBucket
+    #: Exchanges up to the stretch's end, and exchanges that fetched nothing.
     exchanges: Exchanges
-    #: Causes that evicted anything in it.
+    #: Causes of the evictions in the stretch.
     causes: tuple[str, ...]
-    #: Refaults a turn, at its end.
+    #: Refaults per turn, at the stretch's end.
     thrash_index: float
-    #: Pages that come back about as soon as they leave, at its end.
+    #: Pages that return soon after each eviction, at the stretch's end.
     thrashing: tuple[str, ...]
-    #: Entries that the TLB holds at its end, and how many it may.
+    #: Number of TLB entries at the stretch's end, and the TLB's capacity.
     entries: int
     room: int
-    #: Pages of the newest of them, the newest first.
+    #: Pages of the newest TLB entries, newest first.
     held: tuple[str, ...]
-    #: The hot list at its end, the page most worth keeping first, and its room.
-    warm: tuple[Warm, ...]
+    #: The hot list at the stretch's end, highest score first, and its capacity.
+    warm: tuple[HotPage, ...]
     warm_room: int
 
     @property
     def flags(self) -> frozenset[Flag]:
-        """Return the verdicts that its rates come under, by the thresholds of all."""
-        rates = Counters(
+        """Return the verdicts on these rates, by the usual thresholds."""
+        rates = VerdictCounters(
             refaults=0,
             exchanges=self.exchanges.begun,
             faulted_lately=self.exchanges.faulted_lately,
@@ -133,39 +133,43 @@ class Charts:
 
 def get_charts(
     thread: Thread, *, first: int | None = None, last: int | None = None
-) -> Charts:
-    """Count between two seqs in at most `BUCKETS` stretches.
+) -> PagingCharts:
+    """Count the events between two seqs in at most `BUCKETS` buckets.
 
     At most six queries. `thread` comes with its subject; a fork begins with its own
     events.
     """
     end = thread.head_seq if last is None else min(last, thread.head_seq)
     start = max(0, min((first or 1) - 1, end))
-    state = replay.state_at(thread, end).state
-    marks = _turns(thread, start, end) or _snapshots(thread, start, end)
+    state = replay.load_state_at(thread, end).state
+    marks = _list_turn_marks(thread, start, end) or _list_snapshot_marks(
+        thread, start, end
+    )
     if start == 0 and thread.parent_id is None:
         marks = [(1, 0, {}), *(mark for mark in marks if mark[0] > 1)]
-    marks.append((end + 1, state.turn_count + 1, projections.paging_counters(state)))
+    marks.append((end + 1, state.turn_count + 1, projections.count_paging(state)))
     tlb = state.paging.tlb
     every = max(1, -(-(len(marks) - 1) // BUCKETS))
     kept = [*marks[:-1:every], marks[-1]]
-    return Charts(
-        buckets=tuple(_between(one, two) for one, two in pairwise(kept)),
-        whole=_between(kept[0], kept[-1]),
+    return PagingCharts(
+        buckets=tuple(_build_bucket(one, two) for one, two in pairwise(kept)),
+        whole=_build_bucket(kept[0], kept[-1]),
         exchanges=state.paging.exchanges,
-        thrash_index=state.paging.refault_count(state.turn_count) / REFAULT_TURNS,
-        causes=_causes(_between(kept[0], kept[-1])),
+        thrash_index=state.paging.count_refaults(state.turn_count) / REFAULT_TURNS,
+        causes=_list_causes(_build_bucket(kept[0], kept[-1])),
         thrashing=tuple(sorted(state.paging.thrashing)),
         entries=len(tlb.held),
         room=state.paging.settings.tlb_entries,
-        held=tuple(entry.page_id for entry in tlb.oldest_first()[: -HELD - 1 : -1]),
-        warm=residency.list_warm(state),
+        held=tuple(
+            entry.page_id for entry in tlb.list_oldest_first()[: -HELD - 1 : -1]
+        ),
+        warm=residency.list_hot_pages(state),
         warm_room=state.paging.settings.l1_pages,
     )
 
 
-def _turns(thread: Thread, start: int, end: int) -> list[Mark]:
-    """Where turns began in the stretch, evenly thinned out. Two queries."""
+def _list_turn_marks(thread: Thread, start: int, end: int) -> list[ChartMark]:
+    """List the turns that began in the stretch, evenly thinned out. Two queries."""
     rows = Turn.objects.filter(thread_id=thread.id, seq__gt=start, seq__lte=end)
     bounds = rows.aggregate(low=Min("n"), high=Max("n"))
     if bounds["low"] is None:
@@ -177,30 +181,32 @@ def _turns(thread: Thread, start: int, end: int) -> list[Mark]:
     return [(seq, n, orjson.loads(counters)) for seq, n, counters in found]
 
 
-def _snapshots(thread: Thread, start: int, end: int) -> list[Mark]:
-    """The same by snapshots, for threads without turns. One query."""
+def _list_snapshot_marks(thread: Thread, start: int, end: int) -> list[ChartMark]:
+    """List counters of snapshots, for threads without turns. One query."""
     rows = Snapshot.objects.filter(thread_id=thread.id, seq__gt=start, seq__lte=end)
     found = rows.order_by("seq").values_list("seq", "counters")
     return [(seq + 1, 0, orjson.loads(counters)) for seq, counters in found]
 
 
-def _between(one: Mark, two: Mark) -> Bucket:
+def _build_bucket(one: ChartMark, two: ChartMark) -> ChartBucket:
     before, after = one[2], two[2]
     moved = {name: after[name] - before.get(name, 0) for name in sorted(after)}
-    return Bucket(
+    return ChartBucket(
         first=one[0],
         last=two[0] - 1,
         turn=one[1],
         turns=max(0, two[1] - one[1]) if one[1] else 0,
         counts=moved,
-        resident_rate=projections.rate_of(after),
+        resident_rate=projections.compute_rate(after),
     )
 
 
-def _causes(whole: Bucket) -> tuple[str, ...]:
+def _list_causes(whole: ChartBucket) -> tuple[str, ...]:
     return tuple(cause for cause in CAUSES if whole.count(f"evicted.{cause}"))
 
 
-def series(buckets: Sequence[Bucket], names: Sequence[str]) -> list[list[int]]:
-    """Return each name's counts, bucket by bucket."""
+def build_series(
+    buckets: Sequence[ChartBucket], names: Sequence[str]
+) -> list[list[int]]:
+    """List each name's counts, bucket by bucket."""
     return [[bucket.count(name) for bucket in buckets] for name in names]

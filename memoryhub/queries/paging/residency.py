@@ -1,6 +1,6 @@
-"""Residency: what stands in a thread's working set as of an event, and why.
+"""Residency: pages in a thread's working set as of an event, and the reasons.
 
-Never writes, and looks nothing up: the TLB and its counters stay as they are.
+Never writes and makes no look-up: the TLB and its counters stay unchanged.
 """
 
 from __future__ import annotations
@@ -11,12 +11,12 @@ from dataclasses import dataclass
 import orjson
 
 from memoryhub.kernel.levels import lines
-from memoryhub.kernel.levels.opened import Opened
+from memoryhub.kernel.levels.opened import OpenedPage
 from memoryhub.kernel.paging import pins
 from memoryhub.kernel.state import policies
-from memoryhub.kernel.state.pages import Entry, Location
+from memoryhub.kernel.state.pages import Location, PageEntry
 from memoryhub.kernel.state.paging import REFAULT_TURNS, Frame, Hot, Paging, Past
-from memoryhub.kernel.state.paging_config import Settings
+from memoryhub.kernel.state.paging_config import PagingSettings
 from memoryhub.kernel.state.policies import ScoreParts
 from memoryhub.kernel.state.state import ThreadState
 from memoryhub.models.events import Event
@@ -24,17 +24,17 @@ from memoryhub.models.slots import Turn
 from memoryhub.models.threads import Thread
 from memoryhub.queries.replay import replay
 
-#: Refaults a turn, and share of the usable tokens that nothing can leave, from which on
-#: a thread is said to thrash.
+#: Thresholds of thrashing: refaults per turn, and the share of the usable tokens that
+#: cannot be evicted.
 THRASHING, STUCK = 0.5, 0.85
 _NOTHING: dict[str, float] = dict.fromkeys(ScoreParts._fields, 0)
-#: Parts of a keep score, in the order they are reported.
+#: Parts of a keep score, in the order of reports.
 _PARTS = ("recency", "value", "penalty")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ScorePart:
-    """One part of a keep score: what it is, and what that adds to the score."""
+    """One part of a keep score: its value, and its contribution to the score."""
 
     name: str
     value: float
@@ -42,25 +42,25 @@ class ScorePart:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Why:
-    """Why a page stays: the rule that pins it, its protection, its keep score."""
+class KeepReason:
+    """Why a page stays: the pinning rule, the protection, the keep score."""
 
     #: `explicit`, `system`, `exchange`, `recent`, `claim`; empty when nothing pins it.
     rule: str
     score: float
     terms: tuple[ScorePart, ...]
-    #: The first turn in which it may leave again; None when it may now.
+    #: The first turn in which the page may be evicted; None when it may be evicted now.
     protected_until: int | None
-    #: It leaves first, then 2, and so on; None for a page that is pinned.
+    #: Rank of eviction: 1 leaves first; None for a pinned page.
     rank: int | None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Cell:
-    """A page in the working set, as it stands in the context."""
+class ResidentPage:
+    """A page in the working set, in its place in the context."""
 
     page_id: str
-    #: That its line begins with.
+    #: The first letter of the page's line in the context.
     letter: str
     level: int
     type: str
@@ -73,21 +73,21 @@ class Cell:
     recalled: bool
     references: int
     idle_turns: int
-    #: The event that put it where it is; None when an ancestor's did.
+    #: The event that put the page at its level; None when the event is an ancestor's.
     cause_seq: int | None
     cause: str
-    #: The event that mapped it; None when an ancestor's did.
+    #: The event that mapped the page; None when the event is an ancestor's.
     since_seq: int | None
-    #: Of the slot whose page it is.
+    #: The index of the page's slot.
     slot: int | None
     created_turn: int
-    #: Where the text lies that is shown of it.
+    #: Location of the text shown for the page.
     place: Location
-    why: Why
+    why: KeepReason
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Warm:
+class HotPage:
     """A page of the hot list."""
 
     page_id: str
@@ -96,24 +96,24 @@ class Warm:
     tokens: int
     references: int
     score: float
-    #: The event that made it hot; None when an ancestor's did.
+    #: The event that made the page hot; None when the event is an ancestor's.
     since_seq: int | None
-    #: It was never mapped.
+    #: Whether the page was never mapped.
     unmapped: bool
-    #: It can't be mapped whole: a page of so many tokens would leave no room.
+    #: Whether the page is too large to be mapped whole: no room would be left.
     too_large: bool
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Budget:
-    """Where the tokens of the working set are."""
+class TokenUse:
+    """Tokens of the working set, by use."""
 
-    settings: Settings
+    settings: PagingSettings
     used: int
-    #: Of frames that some rule pins, and of those pinned by a command alone.
+    #: Tokens of frames pinned by any rule, and of frames pinned by a command.
     pinned: int
     explicit: int
-    #: Of frames that are not pinned but protected.
+    #: Tokens of frames that are protected but not pinned.
     protected: int
 
     @property
@@ -127,20 +127,20 @@ class Residency:
 
     seq: int
     turn: int
-    budget: Budget
-    #: The event that the turn began with; 0 before the first, and for an ancestor's.
+    budget: TokenUse
+    #: The event with which the turn began; 0 before the first turn or if an ancestor's.
     turn_seq: int
     #: In the order of the context.
-    cells: tuple[Cell, ...]
-    #: The one most worth keeping first.
-    warm: tuple[Warm, ...]
+    cells: tuple[ResidentPage, ...]
+    #: Highest keep score first.
+    warm: tuple[HotPage, ...]
     hits: int
     misses: int
     entries: int
-    #: Refaults in the last turns, and the pages that come back too soon.
+    #: Number of refaults in the latest turns, and the pages that return too soon.
     refaults: int
     thrashing: tuple[str, ...]
-    #: As the last turn said when it began.
+    #: Whether the latest turn began over budget.
     over_budget: bool
 
     @property
@@ -148,14 +148,14 @@ class Residency:
         return self.refaults / REFAULT_TURNS
 
     @property
-    def stuck(self) -> bool:
-        """Whether too little can leave for what comes."""
+    def is_stuck(self) -> bool:
+        """Tell whether too few tokens can be evicted for new pages."""
         held = self.budget.pinned + self.budget.protected
         return held > STUCK * self.budget.settings.usable
 
     @property
-    def unmapped(self) -> tuple[Warm, ...]:
-        """Pages that were made but found no room."""
+    def unmapped(self) -> tuple[HotPage, ...]:
+        """Return pages that were created without room to be mapped."""
         return tuple(page for page in self.warm if page.unmapped)
 
 
@@ -164,50 +164,52 @@ def get_residency(thread: Thread, seq: int) -> Residency:
 
     `thread` comes with its subject. Raises SeqUnknownError beyond the head.
     """
-    return residency_of(thread, replay.state_at(thread, seq).state)
+    return build_residency(thread, replay.load_state_at(thread, seq).state)
 
 
-def residency_of(thread: Thread, state: ThreadState) -> Residency:
-    """Return the working set of a state of the thread. Three queries."""
+def build_residency(thread: Thread, state: ThreadState) -> Residency:
+    """Build the residency of a state of the thread. Three queries."""
     paging, turn = state.paging, state.turn_count
-    frames = paging.in_order()
-    causes = _causes(state, frames)
-    cells = [_cell(state, *each, causes) for each in why_each(state, frames)]
-    turn_seq, over_budget = _turn(thread, turn)
+    frames = paging.list_in_context_order()
+    causes = _map_causes(state, frames)
+    cells = [
+        _build_cell(state, *each, causes) for each in explain_frames(state, frames)
+    ]
+    turn_seq, over_budget = _get_turn(thread, turn)
     return Residency(
         seq=state.seq,
         turn=turn,
         turn_seq=turn_seq,
-        budget=_budget(paging, cells),
+        budget=_build_budget(paging, cells),
         cells=tuple(cells),
-        warm=list_warm(state),
+        warm=list_hot_pages(state),
         hits=paging.tlb.hits,
         misses=paging.tlb.misses,
         entries=len(paging.tlb.held),
-        refaults=paging.refault_count(turn),
+        refaults=paging.count_refaults(turn),
         thrashing=tuple(sorted(paging.thrashing)),
         over_budget=over_budget,
     )
 
 
-def why_each(
+def explain_frames(
     state: ThreadState, frames: Sequence[Frame]
-) -> list[tuple[Frame, Why, ScoreParts]]:
-    """Return why each frame stays where it is, in order. Pure."""
+) -> list[tuple[Frame, KeepReason, ScoreParts]]:
+    """Explain for each frame, in order, why it stays in the working set. Pure."""
     paging, turn = state.paging, state.turn_count
     keep = policies.POLICIES[paging.settings.policy].frame
-    rules = pins.pinned(state)
-    parts = policies.score_parts(frames, paging, turn=turn)
+    rules = pins.list_pinned(state)
+    parts = policies.build_score_parts(frames, paging, turn=turn)
     scores = {f.page_id: keep(t) for f, t in zip(frames, parts, strict=True)}
-    ranks = _ranks(frames, scores, rules, paging, turn=turn)
+    ranks = _rank_pages(frames, scores, rules, paging, turn=turn)
     return [
         (
             frame,
-            Why(
+            KeepReason(
                 rule=rules.get(frame.page_id, ""),
                 score=scores[frame.page_id],
-                terms=tuple(_score_part(name, each, keep) for name in _PARTS),
-                protected_until=protected_until(
+                terms=tuple(_build_score_part(name, each, keep) for name in _PARTS),
+                protected_until=compute_protection_end(
                     paging.history.get(frame.page_id), paging.settings, turn=turn
                 ),
                 rank=ranks.get(frame.page_id),
@@ -218,16 +220,18 @@ def why_each(
     ]
 
 
-def why_of(state: ThreadState, page_id: str) -> Why | None:
-    """Return why one page stays; None while it is not mapped. Pure."""
+def explain_page(state: ThreadState, page_id: str) -> KeepReason | None:
+    """Explain why one page stays; None while the page is not mapped. Pure."""
     if page_id not in state.paging.frames:
         return None
-    each = why_each(state, state.paging.in_order())
+    each = explain_frames(state, state.paging.list_in_context_order())
     return next(why for frame, why, _ in each if frame.page_id == page_id)
 
 
-def protected_until(past: Past | None, settings: Settings, *, turn: int) -> int | None:
-    """Return the first turn in which anti-thrash no longer spares the page."""
+def compute_protection_end(
+    past: Past | None, settings: PagingSettings, *, turn: int
+) -> int | None:
+    """Return the first turn in which anti-thrash no longer protects the page."""
     if past is None:
         return None
     ends = []
@@ -239,15 +243,15 @@ def protected_until(past: Past | None, settings: Settings, *, turn: int) -> int 
     return until if until > turn else None
 
 
-def own_seq(state: ThreadState, clock: int) -> int | None:
-    """Return the event of this thread at a clock; None when it is an ancestor's."""
+def to_own_seq(state: ThreadState, clock: int) -> int | None:
+    """Convert a clock to a seq of this thread; None when the event is an ancestor's."""
     seq = clock - (state.clock - state.seq)
     return seq if seq > 0 else None
 
 
-def letter(entry: Entry) -> str:
+def get_letter(entry: PageEntry) -> str:
     """Return the first letter of the page's line in the context."""
-    shown = Opened(
+    shown = OpenedPage(
         page_id=entry.page_id,
         type=entry.type,
         modality=entry.modality,
@@ -255,17 +259,17 @@ def letter(entry: Entry) -> str:
         role=entry.role,
         slot=entry.slot,
     )
-    return lines.letter(shown)
+    return lines.get_letter(shown)
 
 
-def _score_part(name: str, parts: ScoreParts, keep: policies.Keep) -> ScorePart:
+def _build_score_part(name: str, parts: ScoreParts, keep: policies.Keep) -> ScorePart:
     value: float = getattr(parts, name)
-    # Alone it leads to what it adds: that way no weight stands here a second time.
+    # Score the part alone: the weights stay with the policy and are not repeated here.
     alone = ScoreParts(**{**_NOTHING, name: value})  # type: ignore[arg-type]  # of a field
     return ScorePart(name=name, value=value, adds=keep(alone))
 
 
-def _ranks(
+def _rank_pages(
     frames: Sequence[Frame],
     scores: dict[str, float],
     rules: dict[str, str],
@@ -273,10 +277,10 @@ def _ranks(
     *,
     turn: int,
 ) -> dict[str, int]:
-    """In which order the pages would leave, from 1; the protected come last."""
+    """Rank the pages by order of eviction, from 1; protected pages come last."""
     order = sorted(
         (
-            policies.protected(paging.history.get(f.page_id), paging, turn=turn),
+            policies.is_protected(paging.history.get(f.page_id), paging, turn=turn),
             scores[f.page_id],
             f.mapped_seq,
             f.page_id,
@@ -287,17 +291,17 @@ def _ranks(
     return {page_id: n for n, (*_, page_id) in enumerate(order, start=1)}
 
 
-def _cell(
+def _build_cell(
     state: ThreadState,
     frame: Frame,
-    why: Why,
+    why: KeepReason,
     parts: ScoreParts,
     causes: dict[int, str],
-) -> Cell:
-    entry, cause_seq = frame.entry, own_seq(state, frame.cause_seq)
-    return Cell(
+) -> ResidentPage:
+    entry, cause_seq = frame.entry, to_own_seq(state, frame.cause_seq)
+    return ResidentPage(
         page_id=entry.page_id,
-        letter=letter(entry),
+        letter=get_letter(entry),
         level=frame.level,
         type=entry.type,
         modality=entry.modality,
@@ -311,63 +315,63 @@ def _cell(
         idle_turns=parts.idle_turns,
         cause_seq=cause_seq,
         cause=causes.get(cause_seq or 0, ""),
-        since_seq=own_seq(state, frame.mapped_seq),
+        since_seq=to_own_seq(state, frame.mapped_seq),
         slot=entry.slot,
         created_turn=entry.created_turn,
-        place=entry.at(frame.level).location,
+        place=entry.require_level(frame.level).location,
         why=why,
     )
 
 
-def _causes(state: ThreadState, frames: Sequence[Frame]) -> dict[int, str]:
-    """What kind of event put each where it is. One query."""
-    seqs = {own_seq(state, frame.cause_seq) or 0 for frame in frames}
+def _map_causes(state: ThreadState, frames: Sequence[Frame]) -> dict[int, str]:
+    """Return the type of the event that put each frame at its level. One query."""
+    seqs = {to_own_seq(state, frame.cause_seq) or 0 for frame in frames}
     rows = Event.objects.filter(thread_id=state.id, seq__in=seqs)
     return dict(rows.values_list("seq", "type"))
 
 
-def list_warm(state: ThreadState) -> tuple[Warm, ...]:
-    """List the hot list, the page most worth keeping first. Pure."""
+def list_hot_pages(state: ThreadState) -> tuple[HotPage, ...]:
+    """List the hot pages, highest score first. Pure."""
     paging, turn = state.paging, state.turn_count
     scored = [
-        (policies.hot_score(page, paging, turn=turn), page)
+        (policies.score_hot_page(page, paging, turn=turn), page)
         for page in paging.hot.values()
     ]
     scored.sort(key=lambda each: (-each[0], -each[1].since_seq, each[1].page_id))
-    return tuple(_warmed(state, page, score) for score, page in scored)
+    return tuple(_build_hot_page(state, page, score) for score, page in scored)
 
 
-def _warmed(state: ThreadState, page: Hot, score: float) -> Warm:
-    entry, largest = page.entry, pins.largest(state.paging, page.page_id)
-    return Warm(
+def _build_hot_page(state: ThreadState, page: Hot, score: float) -> HotPage:
+    entry, largest = page.entry, pins.compute_largest(state.paging, page.page_id)
+    return HotPage(
         page_id=entry.page_id,
         type=entry.type,
         modality=entry.modality,
         tokens=entry.full.cost,
         references=page.references,
         score=score,
-        since_seq=own_seq(state, page.since_seq),
+        since_seq=to_own_seq(state, page.since_seq),
         unmapped=page.since_seq == entry.created_seq,
         too_large=entry.full.cost > largest,
     )
 
 
-def _budget(paging: Paging, cells: Sequence[Cell]) -> Budget:
+def _build_budget(paging: Paging, cells: Sequence[ResidentPage]) -> TokenUse:
     pinned = [cell for cell in cells if cell.why.rule]
     spared = [c for c in cells if not c.why.rule and c.why.protected_until is not None]
-    return Budget(
+    return TokenUse(
         settings=paging.settings,
         used=paging.used,
         pinned=sum(cell.tokens for cell in pinned),
-        explicit=pins.pinned_tokens(paging),
+        explicit=pins.count_pinned_tokens(paging),
         protected=sum(cell.tokens for cell in spared),
     )
 
 
-def _turn(thread: Thread, turn: int) -> tuple[int, bool]:
-    """Where the turn began, and whether it could not map all it had to.
+def _get_turn(thread: Thread, turn: int) -> tuple[int, bool]:
+    """Return the seq at which the turn began, and whether it began over budget.
 
-    One query; 0 and no for an ancestor's.
+    One query; (0, False) for a turn of an ancestor.
     """
     began = Turn.objects.filter(thread_id=thread.id, n=turn).values("seq")
     events = Event.objects.filter(thread_id=thread.id, seq__in=began)

@@ -1,4 +1,4 @@
-"""Standings: whether pages are in the working set, or when they left. Never writes."""
+"""Presence of pages in the working set, and turns of their moves. Never writes."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from typing import Literal
 
 from memoryhub.models.threads import Thread
 from memoryhub.queries.paging import lives
-from memoryhub.queries.paging.lives import Life
+from memoryhub.queries.paging.lives import PageLife
 from memoryhub.queries.replay import states
 from memoryhub.queries.threads.forks import get_segments
 
@@ -16,41 +16,41 @@ StandingKind = Literal["in", "shortened", "back", "left", "out"]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Standing:
-    """How a page stands in the working set of a thread."""
+class PageStanding:
+    """A page's presence in the working set of a thread."""
 
     kind: StandingKind
-    #: In which it left, or came back; 0 where that is not told.
+    #: The turn in which the page left or came back; 0 for other kinds.
     turn: int = 0
 
 
 def get_standings(
     thread: Thread, page_ids: Collection[str], *, seq: int | None = None
-) -> dict[str, Standing]:
-    """Return how these pages stand, now or as of an event.
+) -> dict[str, PageStanding]:
+    """Return the standings of these pages, now or as of an event.
 
-    One query beside those for the state, however many pages; none without any. `thread`
-    comes with its subject. Raises SeqUnknownError.
+    One query beside those for the state, however many pages; no query without pages.
+    `thread` comes with its subject. Raises SeqUnknownError.
     """
     if not page_ids:
         return {}
-    state, parts = states.state_of(thread, seq), get_segments(thread, up_to=seq)
+    state, parts = states.load_state(thread, seq), get_segments(thread, up_to=seq)
     frames = state.paging.frames
     levels = {page: frames[page].level for page in page_ids if page in frames}
-    # When they were made is of no interest here.
+    # Standings do not need the time of creation, so entries are not read.
     found = lives.get_lives(parts, dict.fromkeys(page_ids), frames)
-    return {page: _standing(found[page], levels.get(page)) for page in page_ids}
+    return {page: _build_standing(found[page], levels.get(page)) for page in page_ids}
 
 
-def _standing(life: Life, level: int | None) -> Standing:
-    moved = [step for step in life.steps if step.moves]
+def _build_standing(life: PageLife, level: int | None) -> PageStanding:
+    moved = [step for step in life.steps if step.is_move]
     last = moved[-1] if moved else None
     if level is None:
         if last is not None and last.presence == "out":
-            return Standing(kind="left", turn=last.turn)
-        return Standing(kind="out")
+            return PageStanding(kind="left", turn=last.turn)
+        return PageStanding(kind="out")
     if level:
-        return Standing(kind="shortened")
+        return PageStanding(kind="shortened")
     if last is not None and last.kind == "fetched":
-        return Standing(kind="back", turn=last.turn)
-    return Standing(kind="in")
+        return PageStanding(kind="back", turn=last.turn)
+    return PageStanding(kind="in")

@@ -1,7 +1,8 @@
-"""The map of a thread: its working set from afar, over all its events. Never writes.
+"""Map of a thread: its working set over all events, at low resolution.
 
-A thread of a few thousand events is drawn from their bodies, a longer one from its
-snapshots and the counters beside its turns, so that a million events cost the same.
+Never writes. A thread of a few thousand events is drawn from event bodies. A longer
+thread is drawn from snapshots and the counters beside turns, so that a million events
+cost the same.
 """
 
 from __future__ import annotations
@@ -18,11 +19,11 @@ from memoryhub.models.working_memory import Checkpoint
 from memoryhub.queries.paging import pages, paging_charts, traces
 from memoryhub.vault.registry.lru import Lru
 
-#: Events of a thread that are read one by one.
+#: Maximum number of events that are read one by one.
 TRACED = 16_000
-#: Snapshots that a longer one is drawn from.
+#: Number of snapshots from which a longer thread is drawn.
 SAMPLES = 64
-#: Turns, and checkpoints, that are marked.
+#: Maximum numbers of turns and of checkpoints marked.
 TICKS, CHECKPOINTS = 40, 60
 _STEPS = (1, 2, 5)
 Stretches = tuple[tuple[int, int], ...]
@@ -30,19 +31,19 @@ Stretches = tuple[tuple[int, int], ...]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class WorkingSetMap:
-    """How a working set grew and shrank; all by seq."""
+    """Size of a working set over a thread's events; positions are seqs."""
 
     head: int
-    #: Tokens beyond which pages leave, and where that ends.
+    #: Tokens above which evictions start, and tokens at which evictions stop.
     high: int
     low: int
-    #: (seq, tokens after it), oldest first; constant up to the next one.
+    #: (seq, tokens after the event), oldest first; constant up to the next point.
     points: tuple[tuple[int, int], ...]
-    #: Tokens move evenly from one point to the next: between them is not known.
+    #: Whether points are samples, with unknown tokens between: draw a straight line.
     sampled: bool
     #: First and last seq of stretches in which pages left or were shortened.
     leaving: Stretches
-    #: The same where pages were fetched, and where that was refused.
+    #: First and last seq of stretches with fetches, and with refused fetches.
     fetched: Stretches
     refused: Stretches
     checkpoints: tuple[int, ...]
@@ -58,19 +59,19 @@ class _Moves:
     refused: Stretches
 
 
-#: Tokens of snapshots that were opened: by thread, epoch of its subject and seq.
+#: Tokens of opened snapshots, by thread, epoch of its subject and seq.
 sampled: Lru[tuple[UUID, int, int], int] = Lru(50_000, name="token counts of snapshots")
 
 
 def get_map(thread: Thread) -> WorkingSetMap:
     """Return the map of a thread as of its head. `thread` comes with its subject.
 
-    Three queries, for a long thread seven more at most. The first look at a long one
-    in a process opens `SAMPLES` snapshots.
+    Three queries, and at most seven more for a long thread. The first map of a long
+    thread in a process opens `SAMPLES` snapshots.
     """
-    settings, head = pages.settings_now(thread), thread.head_seq
+    settings, head = pages.parse_settings(thread), thread.head_seq
     long = head > TRACED
-    moves = _sample(thread) if long else _trace(thread)
+    moves = _sample_moves(thread) if long else _trace_moves(thread)
     taken = Checkpoint.objects.filter(thread_id=thread.id, auto=False, seq__gt=0)
     newest = taken.order_by("-seq").values_list("seq", flat=True)[:CHECKPOINTS]
     return WorkingSetMap(
@@ -83,20 +84,20 @@ def get_map(thread: Thread) -> WorkingSetMap:
         fetched=moves.fetched,
         refused=moves.refused,
         checkpoints=tuple(sorted(newest)),
-        turns=_ticks(thread),
+        turns=_list_ticks(thread),
     )
 
 
-def _trace(thread: Thread) -> _Moves:
+def _trace_moves(thread: Thread) -> _Moves:
     trace = traces.get_trace(thread)
     width, head = trace.width, thread.head_seq
 
-    def stretches(places: Iterable[int]) -> Stretches:
+    def build_stretches(places: Iterable[int]) -> Stretches:
         each = (
             (place * width + 1, min(head, (place + 1) * width))
             for place in sorted(places)
         )
-        return joined(each)
+        return join_stretches(each)
 
     points = (
         (min(head, (place + 1) * width), tokens)
@@ -104,33 +105,33 @@ def _trace(thread: Thread) -> _Moves:
     )
     return _Moves(
         points=tuple(points),
-        leaving=stretches(trace.left),
-        fetched=stretches(trace.fetched),
-        refused=stretches(trace.refused),
+        leaving=build_stretches(trace.left),
+        fetched=build_stretches(trace.fetched),
+        refused=build_stretches(trace.refused),
     )
 
 
-def _sample(thread: Thread) -> _Moves:
+def _sample_moves(thread: Thread) -> _Moves:
     buckets = paging_charts.get_charts(thread).buckets
 
-    def stretches(*names: str) -> Stretches:
-        return joined(
+    def build_stretches(*names: str) -> Stretches:
+        return join_stretches(
             (each.first, each.last) for each in buckets if any(map(each.count, names))
         )
 
     return _Moves(
-        points=(*_samples(thread), (thread.head_seq, thread.resident_tokens)),
-        leaving=stretches("evicted", "lowered"),
-        fetched=stretches("faults"),
-        refused=stretches("refused"),
+        points=(*_sample_tokens(thread), (thread.head_seq, thread.resident_tokens)),
+        leaving=build_stretches("evicted", "lowered"),
+        fetched=build_stretches("faults"),
+        refused=build_stretches("refused"),
     )
 
 
-def _samples(thread: Thread) -> list[tuple[int, int]]:
-    """Return what snapshots hold, evenly thinned out. At most two queries.
+def _sample_tokens(thread: Thread) -> list[tuple[int, int]]:
+    """Return the tokens of snapshots, evenly thinned out. At most two queries.
 
-    Every second one goes as soon as there are too many, so that those which were
-    opened before mostly stay.
+    Every second snapshot is dropped while there are too many, so that most snapshots
+    opened before stay in use.
     """
     rows = Snapshot.objects.filter(thread_id=thread.id)
     seqs = [*rows.order_by("seq").values_list("seq", flat=True)]
@@ -140,13 +141,13 @@ def _samples(thread: Thread) -> list[tuple[int, int]]:
     found = {seq: sampled.get((thread.id, epoch, seq)) for seq in seqs}
     missing = [seq for seq, tokens in found.items() if tokens is None]
     for row in rows.filter(seq__in=missing) if missing else ():
-        tokens = snapshots.used_tokens(row, thread)
+        tokens = snapshots.count_used_tokens(row, thread)
         sampled.put((thread.id, epoch, row.seq), tokens)
         found[row.seq] = tokens
     return [(seq, tokens) for seq, tokens in found.items() if tokens is not None]
 
 
-def joined(stretches: Iterable[tuple[int, int]]) -> Stretches:
+def join_stretches(stretches: Iterable[tuple[int, int]]) -> Stretches:
     """Join stretches that follow each other without a gap. Pure."""
     found: list[tuple[int, int]] = []
     for first, last in stretches:
@@ -157,16 +158,16 @@ def joined(stretches: Iterable[tuple[int, int]]) -> Stretches:
     return tuple(found)
 
 
-def _ticks(thread: Thread) -> tuple[tuple[int, int], ...]:
+def _list_ticks(thread: Thread) -> tuple[tuple[int, int], ...]:
     """Return at most `TICKS` turns of the thread's own. One query."""
-    step = tick(thread.turn_count)
+    step = compute_tick_step(thread.turn_count)
     numbers: Sequence[int] = range(step, thread.turn_count + 1, step)
     rows = Turn.objects.filter(thread_id=thread.id, n__in=[1, *numbers])
     return tuple(rows.order_by("n").values_list("n", "seq"))
 
 
-def tick(count: int) -> int:
-    """Return how far apart marks stand, so that at most `TICKS` do. Pure."""
+def compute_tick_step(count: int) -> int:
+    """Return the distance between marks that leaves at most `TICKS` marks. Pure."""
     power = 1
     while True:
         for step in _STEPS:

@@ -1,1 +1,1 @@
-"""Subjects and what is kept of them."""
+"""Lists, profiles and long-term memory of subjects, and recipients of the memory."""

@@ -1,4 +1,4 @@
-"""Long-term memory: what an agent loads of a subject when it starts. Never writes."""
+"""Long-term memory of a subject, which an agent loads at its start. Never writes."""
 
 from __future__ import annotations
 
@@ -16,77 +16,77 @@ from memoryhub.models.threads import Thread
 from memoryhub.queries.episodes import episodes, pending
 from memoryhub.queries.knowledge import blocks, facts
 from memoryhub.queries.knowledge.homes import find_home
-from memoryhub.queries.replay.instants import one_instant
+from memoryhub.queries.replay.instants import read_at_one_instant
 
-#: Episodes that are loaded, newest first.
+#: Most episodes loaded, newest first.
 EPISODES: Final = 20
-#: Facts that hold, those that began last.
+#: Most facts loaded, newest first.
 FACTS: Final = 200
 
 
-class Held(NamedTuple):
-    """A subject as it is at an instant: what every part is read from."""
+class SubjectMoment(NamedTuple):
+    """A subject at one instant, from which every part is read."""
 
     subject: Subject
-    #: None: it has neither blocks nor facts.
+    #: None: the subject has neither blocks nor facts.
     home: Thread | None
     totals: Totals
     at: datetime
 
 
-class Part(NamedTuple):
-    """What is loaded of one kind, and how many of it there are."""
+class MemoryPart(NamedTuple):
+    """Loaded items of one kind, and the number of all items of the kind."""
 
     items: Sequence[Any] = ()
     number: int = 0
 
 
-def _blocks(held: Held) -> Part:
+def _list_blocks(held: SubjectMoment) -> MemoryPart:
     if held.home is None:
-        return Part()
+        return MemoryPart()
     found = blocks.list_blocks(held.home)
-    return Part(found, len(found))
+    return MemoryPart(found, len(found))
 
 
-def _facts(held: Held) -> Part:
+def _list_facts(held: SubjectMoment) -> MemoryPart:
     if held.home is None:
-        return Part()
-    return Part(*facts.list_newest(held.home, at=held.at, limit=FACTS))
+        return MemoryPart()
+    return MemoryPart(*facts.list_newest(held.home, at=held.at, limit=FACTS))
 
 
-def _episodes(held: Held) -> Part:
+def _list_episodes(held: SubjectMoment) -> MemoryPart:
     found = episodes.list_episodes(held.subject, now=held.at, limit=EPISODES).items
     outcomes = pending.list_outcomes(held.subject, found)
     items = [*zip(found, outcomes, strict=True)]
-    return Part(items, totals.number(held.totals, totals.EPISODES))
+    return MemoryPart(items, totals.count_records(held.totals, totals.EPISODES))
 
 
-#: By name, how each is read. The subject comes with its project.
-PARTS: Final[Mapping[str, Callable[[Held], Part]]] = MappingProxyType(
-    {"blocks": _blocks, "facts": _facts, "episodes": _episodes}
+#: Readers of parts, by name. The subject comes with its project.
+PARTS: Final[Mapping[str, Callable[[SubjectMoment], MemoryPart]]] = MappingProxyType(
+    {"blocks": _list_blocks, "facts": _list_facts, "episodes": _list_episodes}
 )
-#: What is counted, by name.
+#: Names of the counts.
 COUNTED: Final = (*PARTS, "assertions")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class LongTermMemory:
-    """What is known of a subject, all at one instant."""
+    """Long-term memory of a subject, all at one instant."""
 
     at: datetime
     #: By name, as in `PARTS`.
     parts: Mapping[str, Sequence[Any]]
-    #: Of all there is, by the names of `COUNTED`.
+    #: Counts of all items, by the names of `COUNTED`.
     counts: Mapping[str, int]
 
 
 def get_memory(subject: Subject, *, now: datetime) -> LongTermMemory:
-    """Return what is known of a subject. Two queries, and those of its parts.
+    """Return a subject's long-term memory. Two queries, and those of its parts.
 
-    None of these is made for each row.
+    No query is made for each row.
     """
-    with one_instant():
-        held = Held(subject, find_home(subject), totals.get(subject.id), now)
+    with read_at_one_instant():
+        held = SubjectMoment(subject, find_home(subject), totals.get(subject.id), now)
         parts = {name: read(held) for name, read in PARTS.items()}
     asserted = held.totals.get(FactAsserted.event_type, totals.NOTHING)
     counts = {name: part.number for name, part in parts.items()}

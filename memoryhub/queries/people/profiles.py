@@ -1,8 +1,8 @@
-"""Profiles: what is held of one person, counted and never opened. Never writes.
+"""Profiles: counts of the memory of one subject; no content is opened. Never writes.
 
-Counts are exact and without a cap. Facts are derived and blocks counted; of all else
-every write keeps its totals.
-What was trimmed or overwritten is still a record in the journal, and counts.
+Counts are exact and without a cap. Facts are derived and blocks counted; every write
+maintains the totals of all else. A trimmed or overwritten record is still in the
+journal, and counts.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ from memoryhub.models.threads import Thread
 from memoryhub.models.working_memory import Key
 from memoryhub.queries import tombstones
 from memoryhub.queries.episodes import pending
-from memoryhub.queries.episodes.pending import Pending
+from memoryhub.queries.episodes.pending import PendingCounts
 from memoryhub.queries.forget import erasures, holds
 from memoryhub.queries.forget.erasures import ErasureLine
 from memoryhub.queries.forget.holds import HoldLine
@@ -34,9 +34,9 @@ from memoryhub.queries.knowledge.homes import find_home
 from memoryhub.queries.nouns import COUNTED
 from memoryhub.queries.threads import retention
 
-#: Days that uses are told one by one for; before them each key has a sum.
+#: Days whose uses are listed one by one; earlier uses count only in the totals.
 DAYS: Final = 90
-#: Erasures that are shown, newest first; the list has them all.
+#: Most erasures shown, newest first; the list of erasures has all.
 ERASURES: Final = 50
 
 
@@ -45,14 +45,14 @@ class TypeFigures:
     """Records of one type of event."""
 
     events: int
-    #: Those that have a content, and those that had one that was erased.
+    #: Events with content, and events whose content was erased.
     sealed: int
     erased: int
-    #: Of the contents, as they are stored.
+    #: Bytes of the contents as stored.
     bytes: int
 
     @classmethod
-    def of(cls, kept: Figures) -> TypeFigures:
+    def from_figures(cls, kept: Figures) -> TypeFigures:
         return cls(
             events=kept.records,
             sealed=kept.sealed,
@@ -62,8 +62,8 @@ class TypeFigures:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Use:
-    """A key's reads and writes: on one day, or altogether."""
+class KeyUse:
+    """Reads and writes of an API key: on one day, or in total."""
 
     prefix: str
     first_day: date
@@ -74,60 +74,61 @@ class Use:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Profile:
-    """A subject with all that is kept of it, in numbers."""
+    """A subject, with counts of all its memory."""
 
     id: UUID
     anonymous: bool
     state: str
-    #: Why it is restricted, as a word.
+    #: Why the subject is restricted, as a word.
     basis: str | None
     epoch: int
     generation: int
     created_at: datetime
-    #: Of its events, None without any.
+    #: Times of the subject's first and last event; None without events.
     first_seen: datetime | None
     last_seen: datetime | None
-    #: By status.
+    #: Threads by status.
     threads: Mapping[str, int]
     events: int
-    #: By type of event.
+    #: Figures by type of event.
     kinds: Mapping[str, TypeFigures]
-    #: Of all contents.
+    #: Bytes of all contents.
     bytes: int
     turns: int
-    #: Messages, those that a fork inherits not counted again.
+    #: Messages; messages that a fork inherits are not counted again.
     slots: int
-    #: Those that are there, and those that were deleted and leave a line.
+    #: Existing pages, and deleted pages, which leave a row.
     pages: int
     deleted_pages: int
-    #: Lower levels and FULL of old versions, by level.
+    #: Texts of lower levels, and FULL texts of old versions, by level.
     levels: Mapping[int, int]
-    #: Names that have a value now.
+    #: Keys of working memory that have a value now.
     keys: int
-    #: Exchanges, however many threads they lie in.
+    #: Exchanges over all threads.
     episodes: int
-    #: Of long-term memory: blocks that are there, and facts that hold now.
+    #: Existing blocks, and facts that hold now.
     blocks: int
     facts: int
-    #: Exchanges of which nothing was learnt.
-    pending: Pending
+    #: Exchanges that are not consolidated.
+    pending: PendingCounts
     #: Records of other nouns, by name.
     counts: Mapping[str, int]
-    #: Values, names and ids that may not come back, by kind.
+    #: Tombstones of values, names and ids, by kind.
     tombstones: Mapping[str, int]
-    #: Which key read and wrote: altogether, and of the last days each.
-    uses: Sequence[Use]
-    days: Sequence[Use]
+    #: Uses by key: in total, and by day of the last DAYS days.
+    uses: Sequence[KeyUse]
+    days: Sequence[KeyUse]
     holds: Sequence[HoldLine]
     erasures: Sequence[ErasureLine]
-    #: When the retention policy ends the first of its threads; None: never.
+    #: When the retention policy first ends one of the threads; None: never.
     retention_due_at: datetime | None
 
 
 def get_subject(project: UUID, subject: UUID, *, bound: UUID | None = None) -> Subject:
-    """Return a subject of the project, and of the key if that is bound. One query.
+    """Return a subject of the project, with the project. One query.
 
-    Its project comes with it. Raises NotFoundError, SubjectErasedError.
+    With `bound`, the subject of the API key, any other subject is not found. Raises
+    NotFoundError, SubjectErasedError.
     """
     rows = Subject.objects.select_related("project").filter(project_id=project)
     row = rows.filter(id=subject).first() if bound in (None, subject) else None
@@ -138,7 +139,7 @@ def get_subject(project: UUID, subject: UUID, *, bound: UUID | None = None) -> S
 
 
 def get_profile(subject: Subject, *, now: datetime) -> Profile:
-    """Return what is held of a subject. Seventeen queries, however much it is.
+    """Return the profile of a subject. Seventeen queries, for memory of any size.
 
     `subject` comes with its project.
     """
@@ -151,43 +152,46 @@ def get_profile(subject: Subject, *, now: datetime) -> Profile:
         epoch=subject.epoch,
         generation=subject.generation,
         created_at=subject.created_at,
-        threads=totals.statuses(kept),
-        **_seen(subject),
-        **_records(
-            {name: TypeFigures.of(each) for name, each in totals.types(kept).items()}
+        threads=totals.count_statuses(kept),
+        **_get_seen(subject),
+        **_sum_records(
+            {
+                name: TypeFigures.from_figures(each)
+                for name, each in totals.filter_types(kept).items()
+            }
         ),
-        pages=totals.number(kept, totals.PAGES),
-        deleted_pages=totals.number(kept, totals.DELETED_PAGES),
-        levels=totals.levels(kept),
-        keys=totals.number(kept, totals.KEYS) - _expired(subject, now),
-        episodes=totals.number(kept, totals.EPISODES),
-        **_long_term(subject, now),
-        **_privacy(subject, now),
+        pages=totals.count_records(kept, totals.PAGES),
+        deleted_pages=totals.count_records(kept, totals.DELETED_PAGES),
+        levels=totals.count_levels(kept),
+        keys=totals.count_records(kept, totals.KEYS) - _count_expired(subject, now),
+        episodes=totals.count_records(kept, totals.EPISODES),
+        **_count_long_term(subject, now),
+        **_list_privacy(subject, now),
         retention_due_at=retention.get_first_due_at(subject),
     )
 
 
-def _seen(subject: Subject) -> dict[str, Any]:
-    """When its threads were first and last written to. Three queries."""
-    own = Thread.objects.scoped(subject.project).filter(subject=subject)
+def _get_seen(subject: Subject) -> dict[str, Any]:
+    """Return when the subject's threads were first and last written. Three queries."""
+    own = Thread.objects.filter_visible(subject.project).filter(subject=subject)
     oldest = own.order_by("created_at").values_list("created_at", flat=True)
     listed = own.order_by("-listed_at").values_list("listed_at", flat=True).first()
     newest = None
     if listed is not None:
-        # Where they stand in lists lags: whichever moved last is among these.
+        # `listed_at` lags by up to LISTED_EVERY: the newest thread is among these.
         moved = own.filter(listed_at__gte=listed - LISTED_EVERY)
         newest = moved.aggregate(at=Max("last_event_at"))["at"]
     return {"first_seen": oldest.first(), "last_seen": newest}
 
 
-def _expired(subject: Subject, now: datetime) -> int:
-    """Keys that nothing answers from any more and no sweep has taken. One query."""
+def _count_expired(subject: Subject, now: datetime) -> int:
+    """Count expired keys that no sweep has deleted yet. One query."""
     gone = Key.objects.filter(expires_at__lte=now, thread__subject=subject)
     return gone.exclude(thread__status=Thread.Status.IMPORTING).count()
 
 
-def _long_term(subject: Subject, now: datetime) -> dict[str, Any]:
-    """Blocks and facts, which lie in its home thread, and what may become facts."""
+def _count_long_term(subject: Subject, now: datetime) -> dict[str, Any]:
+    """Count the home thread's blocks and facts, and the pending exchanges."""
     home = find_home(subject)
     return {
         "blocks": blocks.count_blocks(home) if home else 0,
@@ -196,8 +200,8 @@ def _long_term(subject: Subject, now: datetime) -> dict[str, Any]:
     }
 
 
-def _records(kinds: Mapping[str, TypeFigures]) -> dict[str, Any]:
-    """What follows from the events by type."""
+def _sum_records(kinds: Mapping[str, TypeFigures]) -> dict[str, Any]:
+    """Sum up the figures that follow from the events by type."""
     left = {name: kind.events - kind.erased for name, kind in kinds.items()}
     return {
         "events": sum(kind.events for kind in kinds.values()),
@@ -209,23 +213,23 @@ def _records(kinds: Mapping[str, TypeFigures]) -> dict[str, Any]:
     }
 
 
-def _privacy(subject: Subject, now: datetime) -> dict[str, Any]:
-    """Who used it, and what was and may be done about it. Five queries."""
+def _list_privacy(subject: Subject, now: datetime) -> dict[str, Any]:
+    """List tombstones, uses, holds and erasures of the subject. Five queries."""
     project, own = subject.project_id, subject.id
     uses = DailyUse.objects.filter(subject=subject)
     recent = uses.filter(day__gt=now.date() - timedelta(days=DAYS))
     shown = erasures.list_erasures(project, subject=own, limit=ERASURES)
     return {
         "tombstones": tombstones.count_tombstones(project, subject=own),
-        "uses": _uses(uses, by=("key__prefix",)),
-        "days": _uses(recent, by=("day", "key__prefix")),
-        "holds": holds.list_of(own, now=now),
+        "uses": _list_uses(uses, by=("key__prefix",)),
+        "days": _list_uses(recent, by=("day", "key__prefix")),
+        "holds": holds.list_subject_holds(own, now=now),
         "erasures": shown.items,
     }
 
 
-def _uses(rows: QuerySet[DailyUse], *, by: tuple[str, ...]) -> tuple[Use, ...]:
-    """Sums by key, or by day and key, newest first. One query."""
+def _list_uses(rows: QuerySet[DailyUse], *, by: tuple[str, ...]) -> tuple[KeyUse, ...]:
+    """List sums of uses by key, or by day and key, newest first. One query."""
     summed = (
         rows.order_by()
         .values(*by)
@@ -234,7 +238,7 @@ def _uses(rows: QuerySet[DailyUse], *, by: tuple[str, ...]) -> tuple[Use, ...]:
         )
     )
     return tuple(
-        Use(
+        KeyUse(
             prefix=row["key__prefix"],
             first_day=row["first"],
             last_day=row["last"],

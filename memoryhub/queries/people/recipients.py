@@ -1,4 +1,4 @@
-"""Recipients: who was given a subject's memory and may have a copy. Never writes."""
+"""Recipients: keys, actors, projects and models given memory. Never writes."""
 
 from __future__ import annotations
 
@@ -18,41 +18,41 @@ from memoryhub.models.events import Event
 from memoryhub.models.subjects import Subject
 from memoryhub.models.threads import Thread
 
-#: More than that are told by their number alone.
+#: Most recipients that are listed.
 _LISTED = 1_000
-#: Threads whose copies elsewhere are looked for by one statement.
+#: Threads whose copies in other projects one statement looks for.
 _AT_ONCE = 100
 #: Events that name the host of the model that was asked.
 _ASKING_EVENTS = (ExchangeConsolidated, ObserverFailed, PageCreated)
 
 
 def list_recipients(subject: UUID) -> list[str]:
-    """List keys that were given any, export takers, importing projects and models.
+    """List the keys, export takers, importing projects and models given the memory.
 
-    As `key:<prefix>`, `export:<actor>`, `project:<id>`, `model:<host>`. To be asked
-    while its key still opens: nobody can tell its entries of the audit log apart after
-    that.
+    As `key:<prefix>`, `export:<actor>`, `project:<id>`, `model:<host>`. Call this while
+    the subject's key still opens: without the key nobody finds the subject's entries in
+    the audit log.
     """
     found = {
-        *_readers(subject),
-        *_exporters(subject),
-        *_importers(subject),
-        *_models(subject),
+        *_iter_readers(subject),
+        *_iter_exporters(subject),
+        *_iter_importers(subject),
+        *_iter_models(subject),
     }
     return sorted(found)[:_LISTED]
 
 
-def _readers(subject: UUID) -> Iterator[str]:
-    """Keys that were given something, be it only since the last flush."""
-    for prefix in uses.readers(subject):
+def _iter_readers(subject: UUID) -> Iterator[str]:
+    """Yield API keys that were given memory, even if only since the last flush."""
+    for prefix in uses.list_readers(subject):
         yield recipient_name(prefix)
     rows = DailyUse.objects.filter(subject=subject, reads__gt=0)
     for prefix in rows.values_list("key__prefix", flat=True).distinct():
         yield recipient_name(prefix)
 
 
-def _exporters(subject: UUID) -> Iterator[str]:
-    pseudonym = audit.pseudonym(subject)
+def _iter_exporters(subject: UUID) -> Iterator[str]:
+    pseudonym = audit.find_pseudonym(subject)
     if pseudonym is None:
         return
     rows = AuditEntry.objects.filter(subject=pseudonym, action="subject.exported")
@@ -60,10 +60,10 @@ def _exporters(subject: UUID) -> Iterator[str]:
         yield f"export:{kind}:{ref}" if ref else f"export:{kind}"
 
 
-def _models(subject: UUID) -> Iterator[str]:
-    """Hosts of the language models that were asked what was said.
+def _iter_models(subject: UUID) -> Iterator[str]:
+    """Yield the hosts of language models that were given messages.
 
-    Read from the events: a thread that was erased is never folded again.
+    Read from the events, because an erased thread is never folded again.
     """
     rows = Event.objects.filter(
         thread__subject=subject,
@@ -75,8 +75,8 @@ def _models(subject: UUID) -> Iterator[str]:
         yield f"model:{body.get('host') or body['observed']['host']}"
 
 
-def _importers(subject: UUID) -> Iterator[str]:
-    """Projects of this instance with threads that were made of it by an import."""
+def _iter_importers(subject: UUID) -> Iterator[str]:
+    """Yield projects of this instance that imported threads of the subject."""
     project = Subject.objects.values_list("project_id", flat=True).get(id=subject)
     threads = Thread.objects.filter(subject=subject).values_list("id", flat=True)
     copies = Thread.objects.exclude(origin="").exclude(subject=subject)

@@ -13,18 +13,18 @@ from memoryhub.models.erasures import Hold
 from memoryhub.models.projects import Project
 from memoryhub.models.subjects import Subject
 from memoryhub.models.threads import Thread
-from memoryhub.queries.lists.cursors import Batch, Listing
+from memoryhub.queries.lists.cursors import ListBatch, ListScope
 
-#: Threads of one subject that a line counts at most; its page counts all.
+#: Most threads of a subject that a line counts; the subject's page counts all.
 COUNTED = 1_000
 STATES = tuple(Subject.State.values)
-#: Names that a form offers.
+#: Most names that a form offers.
 OFFERED = 100
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SubjectLine:
-    """A subject as lists show it: never by the id that it has outside."""
+    """A subject as lists show it, without its id outside of MemoryHub."""
 
     id: UUID
     anonymous: bool
@@ -32,7 +32,7 @@ class SubjectLine:
     generation: int
     #: At most one more than `COUNTED`.
     threads: int
-    #: When a thread of it last moved, at most 10 s behind; None without any.
+    #: When a thread of the subject last moved, at most 10 s behind; None without one.
     last_seen: datetime | None
     #: Whether a hold is in force.
     held: bool
@@ -40,12 +40,12 @@ class SubjectLine:
 
     @property
     def many(self) -> bool:
-        """There are more threads than are counted."""
+        """Tell whether there are more threads than are counted."""
         return self.threads > COUNTED
 
 
-class _FewThreads(Func):
-    """Living threads of the subject of this id, counted up to one more than COUNTED."""
+class _CappedThreadCount(Func):
+    """Count of a subject's living threads, up to one more than COUNTED."""
 
     output_field = BigIntegerField()
     template = (
@@ -64,27 +64,27 @@ def list_subjects(
     now: datetime,
     after: str | None = None,
     limit: int = 50,
-) -> Batch[SubjectLine]:
+) -> ListBatch[SubjectLine]:
     """List subjects by when they were first seen, latest first. One query.
 
-    Raises BadCursorError when `after` is not of this very list.
+    Raises BadCursorError when the cursor `after` belongs to another list.
     """
-    listing = Listing(name="subjects", project=project.id, filters=[state])
+    listing = ListScope(name="subjects", project=project.id, filters=[state])
     rows = Subject.objects.filter(project=project)
     if state:
         rows = rows.filter(state=state)
     if after is not None:
         # Ids are in order of time.
         rows = rows.filter(id__lt=listing.open(after)[0])
-    found: list[Any] = list(_annotated(rows, now=now).order_by("-id")[: limit + 1])
+    found: list[Any] = list(_annotate_rows(rows, now=now).order_by("-id")[: limit + 1])
     batch, rest = found[:limit], found[limit:]
-    return Batch(
-        items=tuple(_line(row) for row in batch),
+    return ListBatch(
+        items=tuple(_build_line(row) for row in batch),
         next=listing.seal([batch[-1].id]) if rest else None,
     )
 
 
-def _annotated(rows: Any, *, now: datetime) -> Any:
+def _annotate_rows(rows: Any, *, now: datetime) -> Any:
     own = Thread.objects.filter(
         project=OuterRef("project"), subject=OuterRef("id")
     ).exclude(status=Thread.Status.IMPORTING)
@@ -93,13 +93,13 @@ def _annotated(rows: Any, *, now: datetime) -> Any:
         subject=OuterRef("id"), lifted_at=None, expires_at__gt=now
     )
     return rows.annotate(
-        thread_count=_FewThreads("project_id", "id"),
+        thread_count=_CappedThreadCount("project_id", "id"),
         last_seen=Subquery(newest),
         held=Exists(holding),
     )
 
 
-def _line(row: Any) -> SubjectLine:
+def _build_line(row: Any) -> SubjectLine:
     return SubjectLine(
         id=row.id,
         anonymous=row.anonymous,
@@ -113,10 +113,7 @@ def _line(row: Any) -> SubjectLine:
 
 
 def list_thread_names(subject: Subject) -> tuple[str, ...]:
-    """Return names of the subject's threads that moved last, to choose from.
-
-    One query.
-    """
+    """List names of the subject's threads that moved last, for a form. One query."""
     rows = Thread.objects.filter(
         project=subject.project_id, subject=subject, home=False
     )

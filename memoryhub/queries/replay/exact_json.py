@@ -1,4 +1,4 @@
-"""JSON as it is answered, streamed and exported: numbers to the digit."""
+"""Exact JSON for answers, streams and exports: numbers keep every digit."""
 
 from __future__ import annotations
 
@@ -9,36 +9,39 @@ import orjson
 
 from memoryhub.kernel.text.numbers import Number
 
-#: What some take for the end of a line (str.splitlines does); JSON may hold it bare.
+#: Characters that some readers take for line ends (str.splitlines does); JSON allows
+#: them unescaped.
 _LINE_ENDS = {end.encode(): f"\\u{ord(end):04x}".encode() for end in "\x85\u2028\u2029"}
 
 
-def dumps(value: Any, *, option: int = 0) -> bytes:
-    """Dump a value that content may stand in as JSON; otherwise as orjson's."""
+def dump_json(value: Any, *, option: int = 0) -> bytes:
+    """Dump a value from content as JSON, as orjson does wherever orjson can."""
     try:
         return orjson.dumps(value, option=option)
     except TypeError:
-        # It knows 64 bits only. What else it can't write, it can't write then either.
-        return orjson.dumps(_spelled(value), option=option)
+        # orjson writes 64-bit integers only. The retry raises TypeError for any other
+        # value that orjson cannot write.
+        return orjson.dumps(_spell_numbers(value), option=option)
 
 
-def line(value: Any) -> bytes:
-    """Dump as `dumps` does: one line to whoever reads it, without its end."""
-    text = dumps(value)
+def dump_line(value: Any) -> bytes:
+    """Dump JSON as `dump_json` does, as a single line without its line end."""
+    text = dump_json(value)
     for end, escaped in _LINE_ENDS.items():
         text = text.replace(end, escaped)
     return text
 
 
-def _spelled(value: Any) -> Any:
-    """The value with each number that is beyond orjson as its own digits."""
+def _spell_numbers(value: Any) -> Any:
+    """Return the value with each number that orjson cannot write as its own digits."""
     if isinstance(value, dict):
-        return {key: _spelled(each) for key, each in value.items()}
+        return {key: _spell_numbers(each) for key, each in value.items()}
     if isinstance(value, list | tuple):
-        return [_spelled(each) for each in value]
+        return [_spell_numbers(each) for each in value]
     if is_dataclass(value):
         return {
-            each.name: _spelled(getattr(value, each.name)) for each in fields(value)
+            each.name: _spell_numbers(getattr(value, each.name))
+            for each in fields(value)
         }
     if isinstance(value, Number):
         return orjson.Fragment(value.digits)

@@ -1,4 +1,4 @@
-"""Instants: several queries that see the database as it was at the first of them."""
+"""Instants: several queries that see the database as of the first query."""
 
 from __future__ import annotations
 
@@ -9,10 +9,10 @@ from django.db import connection, transaction
 
 
 @contextmanager
-def one_instant() -> Iterator[None]:
-    """Read all at one instant, and let others write meanwhile.
+def read_at_one_instant() -> Iterator[None]:
+    """Read the database as of one instant, without blocking writers.
 
-    Within a transaction it is that one's.
+    Within a transaction, the instant is the transaction's.
     """
     if connection.in_atomic_block:
         yield
@@ -21,7 +21,7 @@ def one_instant() -> Iterator[None]:
             cursor.execute("SET TRANSACTION ISOLATION LEVEL REPEATABLE READ READ ONLY")
             yield
     else:
-        # Django's own transactions take SQLite's only lock of writers.
+        # Django's own transactions take SQLite's single write lock.
         with connection.cursor() as cursor:
             cursor.execute("BEGIN DEFERRED")
             try:

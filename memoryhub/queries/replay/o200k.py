@@ -1,6 +1,6 @@
-"""The tokenizer `o200k_base`: tiktoken over ranks that are vendored, never fetched.
+"""The tokenizer `o200k_base`: tiktoken over vendored ranks, without a download.
 
-The one module that imports the extra `tokens`; loaded by name.
+The only module that imports the extra `tokens`; loaded by name.
 """
 
 from __future__ import annotations
@@ -20,9 +20,9 @@ NAME = "o200k_base"
 RANKS = (
     Path(__file__).resolve().parent.parent.parent / "vendor/tiktoken-0.14.0/o200k_base"
 ).with_suffix(".tiktoken.xz")
-#: Of the unpacked ranks, as tiktoken itself checks them.
+#: Digest of the unpacked ranks, as in tiktoken's own check.
 SHA256 = "446a9538cb6c348e3516120d7c08b09f57c36495e2acfffe59a5bf8b0cfb1a2d"
-#: What a text is cut up by before its bytes are merged (source: tiktoken, o200k_base).
+#: Pattern that cuts a text before bytes are merged (source: tiktoken, o200k_base).
 _LETTERS = r"[\p{Lu}\p{Lt}\p{Lm}\p{Lo}\p{M}]", r"[\p{Ll}\p{Lm}\p{Lo}\p{M}]"
 _ENDING = r"(?i:'s|'t|'re|'ve|'m|'ll|'d)?"
 PATTERN = "|".join(
@@ -36,21 +36,21 @@ PATTERN = "|".join(
         r"\s+",
     )
 )
-#: tiktoken panics at some 400,000 spaces in a row; far below that, they are parted.
+#: tiktoken panics at some 400,000 spaces in a row; longer runs are cut far below that.
 _SPACES = re.compile(r"\s{65536}")
 
 
 class DamagedError(ValueError):
-    """The vendored ranks are not what they were."""
+    """The vendored ranks are corrupt."""
 
 
 def load(path: Path = RANKS) -> Count:
-    """Count as `o200k_base` does. Half a second and 75 MiB: keep what it returns.
+    """Load a counter of `o200k_base` tokens. Half a second and 75 MiB: keep the result.
 
-    Raises DamagedError unless the ranks have their digest, OSError without them.
+    Raises DamagedError if the ranks do not have their digest, OSError without the file.
     """
     encoding = tiktoken.Encoding(
-        NAME, pat_str=PATTERN, mergeable_ranks=_ranks(path), special_tokens={}
+        NAME, pat_str=PATTERN, mergeable_ranks=_read_ranks(path), special_tokens={}
     )
 
     def count(text: str) -> int:
@@ -63,7 +63,7 @@ def load(path: Path = RANKS) -> Count:
     return count
 
 
-def _ranks(path: Path) -> dict[bytes, int]:
+def _read_ranks(path: Path) -> dict[bytes, int]:
     try:
         text = lzma.decompress(path.read_bytes())
     except lzma.LZMAError:

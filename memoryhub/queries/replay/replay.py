@@ -1,4 +1,4 @@
-"""Replay: a thread as of any event, and content as of its place. Never writes."""
+"""Replay: a thread as of any event, and the contents of events. Never writes."""
 
 from __future__ import annotations
 
@@ -8,30 +8,33 @@ from uuid import UUID
 
 from memoryhub.errors import SeqUnknownError
 from memoryhub.journal.log import log
-from memoryhub.journal.log.log import Folded
+from memoryhub.journal.log.log import FoldedThread
 from memoryhub.models.events import Event
 from memoryhub.models.slots import Turn
 from memoryhub.models.threads import Thread
 from memoryhub.vault.registry.lru import Lru
 
-#: Events that one step of `follow` folds at most.
+#: Maximum number of events folded by one call of `follow`.
 STEP = 1000
-#: KiB of the newest states of threads that a process keeps, 250 with 50 pages at hand
-#: each; of the last sought ones, which few readers ask for.
+#: Cache sizes of a process in KiB. The newest states: 250 threads with 50 pages in the
+#: working set each. The earlier states: smaller, since few readers request them.
 KEPT_KIB, SOUGHT_KIB = 16_000, 8_000
-#: Events that a seek folds from the last one; beyond, a snapshot may be nearer.
+#: Maximum number of events folded from a cached earlier state; beyond, a snapshot may
+#: be nearer.
 REACH = 200
 
 
-class Followed(Lru[UUID, tuple[int, Folded]]):
-    """A state of each thread: who looks at it again folds only what comes after.
+class Followed(Lru[UUID, tuple[int, FoldedThread]]):
+    """Cache of one state per thread, from which a read folds only later events.
 
-    Of no use once the subject's epoch has moved, or where the journal has another event
-    at its seq by now.
+    A cached state is invalid once the subject's epoch has moved, or once the journal
+    has another event at the state's seq.
     """
 
-    def find(self, thread: Thread, *, up_to: int, reach: int = STEP) -> Folded | None:
-        """Return the kept state, unless `up_to` is before or out of reach.
+    def find(
+        self, thread: Thread, *, up_to: int, reach: int = STEP
+    ) -> FoldedThread | None:
+        """Return the cached state, unless `up_to` is before the state or out of reach.
 
         One query or none.
         """
@@ -46,51 +49,52 @@ class Followed(Lru[UUID, tuple[int, Folded]]):
         same = Event.objects.filter(thread_id=thread.id, seq=seq, chain=folded.chain)
         return folded if same.exists() else None
 
-    def keep(self, thread: Thread, folded: Folded) -> None:
+    def keep(self, thread: Thread, folded: FoldedThread) -> None:
         held = (thread.subject.epoch, folded)
         self.put(thread.id, held, weight=folded.state.size)
 
 
-#: The process's states of threads that were looked at as they are now.
+#: The process's cache of current states.
 followed = Followed(
     KEPT_KIB, name="newest states of threads, for reading", unit_bytes=1024
 )
-#: Of threads that were looked at as they were: replay goes on event by event.
+#: Cache of earlier states, from which a replay continues event by event.
 sought = Followed(
     SOUGHT_KIB, name="earlier states of threads, for reading", unit_bytes=1024
 )
 
 
-def state_at(thread: Thread, seq: int) -> Folded:
+def load_state_at(thread: Thread, seq: int) -> FoldedThread:
     """Return the thread as of `seq`. `thread` comes with its subject.
 
-    Three queries: nearest snapshot, its place in the chain, the events since; two when
-    the thread was looked at lately, there or shortly before, none if it has not moved.
-    Raises SeqUnknownError beyond the head.
+    Three queries: nearest snapshot, its place in the chain, the events since. Two
+    queries from a cached state at or shortly before `seq`, none if the thread has not
+    moved. Raises SeqUnknownError beyond the head.
     """
     held = None
     if seq == thread.head_seq:
         held = followed.find(thread, up_to=seq)
         held = held or sought.find(thread, up_to=seq, reach=REACH)
     elif seq < thread.head_seq:
-        # The other way: what was sought is asked for again while its page is made.
+        # Search the earlier states first: one page requests the same earlier state
+        # several times.
         held = sought.find(thread, up_to=seq, reach=REACH)
         held = held or followed.find(thread, up_to=seq)
-    folded = log.follow(held, up_to=seq) if held else log.state_at(thread, seq)
+    folded = log.follow(held, up_to=seq) if held else log.fold_thread(thread, seq)
     (followed if seq == thread.head_seq else sought).keep(thread, folded)
     return folded
 
 
-def states_at(thread: Thread, seqs: Iterable[int]) -> dict[int, Folded]:
-    """Return the thread as of each of these seqs, folded once through all of them.
+def load_states_at(thread: Thread, seqs: Iterable[int]) -> dict[int, FoldedThread]:
+    """Return the thread as of each of these seqs, in one fold.
 
-    As `state_at`, and one query for each after the first.
+    Queries as for `load_state_at`, and one more for each seq after the first.
     """
-    found: dict[int, Folded] = {}
-    folded: Folded | None = None
+    found: dict[int, FoldedThread] = {}
+    folded: FoldedThread | None = None
     for seq in sorted(set(seqs)):
         if folded is None:
-            folded = state_at(thread, seq)
+            folded = load_state_at(thread, seq)
         else:
             folded = log.follow(folded, up_to=seq)
         found[seq] = folded
@@ -99,8 +103,8 @@ def states_at(thread: Thread, seqs: Iterable[int]) -> dict[int, Folded]:
     return found
 
 
-def follow(folded: Folded, *, head_seq: int, limit: int = STEP) -> Folded:
-    """Move the state on towards `head_seq` by at most `limit` events.
+def follow(folded: FoldedThread, *, head_seq: int, limit: int = STEP) -> FoldedThread:
+    """Advance the state towards `head_seq` by at most `limit` events.
 
     One query.
     """
@@ -110,11 +114,11 @@ def follow(folded: Folded, *, head_seq: int, limit: int = STEP) -> Folded:
     return log.follow(folded, up_to=up_to)
 
 
-def seq_at_turn(thread: Thread, turn: int) -> int:
-    """Return the last seq of a turn: that before the next turn began.
+def get_turn_end(thread: Thread, turn: int) -> int:
+    """Return the last seq of a turn: the seq before the next turn began.
 
     At most one query. 0 is before the first turn. Raises SeqUnknownError for a turn
-    that has not begun, and in a fork for one that only its ancestors hold.
+    that has not begun, and in a fork for a turn that only ancestors hold.
     """
     if turn == thread.turn_count:
         return thread.head_seq
@@ -125,9 +129,9 @@ def seq_at_turn(thread: Thread, turn: int) -> int:
     return seq - 1
 
 
-def opened(thread: Thread, row: Event) -> dict[str, Any]:
-    """Open the content of an event of the thread or an ancestor; empty if none.
+def open_content(thread: Thread, row: Event) -> dict[str, Any]:
+    """Open the content of an event of the thread or an ancestor; empty without content.
 
-    `thread` comes with its subject: forks share it.
+    `thread` comes with its subject: forks share the subject.
     """
     return log.open_payload(thread.subject, thread.project_id, row) or {}

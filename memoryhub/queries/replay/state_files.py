@@ -1,4 +1,4 @@
-"""Files of a bundle's states: what a noun declares of its own."""
+"""State files of an export bundle, declared by each noun."""
 
 from __future__ import annotations
 
@@ -11,37 +11,38 @@ from memoryhub.kernel.state.state import ThreadState
 from memoryhub.models.threads import Thread
 
 Record = TypeVar("Record")
-#: Lines made at once.
+#: Number of lines built at once.
 CHUNK = 500
 
-#: (thread with its subject, its state, the instant it is of) → its lines.
+#: (thread with its subject, its state, the state's instant) → lines of the thread.
 Lines = Callable[[Thread, ThreadState, datetime], Iterator[Any]]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class StateFile:
-    """What a line of the file is, and how a thread's are made."""
+    """A state file: the record of a line, and the function that yields the lines."""
 
     path: str
-    #: The dataclass of a line; the file's schema is made of it.
+    #: The dataclass of a line; the file's schema is generated from the dataclass.
     record: type[Any]
     lines: Lines
-    #: Events without which a thread, or what it goes on from, has none of these.
+    #: Event types without which a thread and its ancestors have no lines.
     needs: frozenset[str]
-    #: The event of which each is a record, where a profile counts them by it.
+    #: The event type of which each line is a record, if a profile counts lines by
+    #: event.
     counted: str | None = None
 
     @property
     def name(self) -> str:
-        return name_of(self.path)
+        return parse_name(self.path)
 
 
-def record_of(record: type[Record], line: object, **others: Any) -> Record:
-    """Make a record of a line's attributes by the names of fields, and of others."""
+def build_record(record: type[Record], line: object, **others: Any) -> Record:
+    """Build a record from a line's attributes of equal names and from `others`."""
     same = record.__annotations__.keys() - others.keys()
     return record(**{name: getattr(line, name) for name in same}, **others)
 
 
-def name_of(path: str) -> str:
-    """Return the name of a file's kind of lines."""
+def parse_name(path: str) -> str:
+    """Return the file's name without folder and suffix."""
     return path.rpartition("/")[2].removesuffix(".jsonl")

@@ -1,4 +1,4 @@
-"""States of threads as readers ask for them, and the instant they judge by."""
+"""States of threads for readers, and the instant of expiry checks."""
 
 from __future__ import annotations
 
@@ -10,19 +10,20 @@ from memoryhub.models.threads import Thread
 from memoryhub.queries.replay import replay
 
 
-def state_of(thread: Thread, seq: int | None = None) -> ThreadState:
-    """Return the thread as of an event; None is now.
+def load_state(thread: Thread, seq: int | None = None) -> ThreadState:
+    """Return the state of a thread as of an event; None is now.
 
     Raises SeqUnknownError beyond the head. `thread` comes with its subject. At most
     three queries.
     """
-    return replay.state_at(thread, thread.head_seq if seq is None else seq).state
+    return replay.load_state_at(thread, thread.head_seq if seq is None else seq).state
 
 
-def now_of(state: ThreadState, seq: int | None = None) -> datetime:
-    """Return the instant that expiry is judged by: now, but not before the last event.
+def compute_instant(state: ThreadState, seq: int | None = None) -> datetime:
+    """Return the instant of expiry checks: now, but not before the last event.
 
-    As of an event it is that event's; before the first there is nothing to judge.
+    As of an event, the instant is the event's time. Before the first event no key
+    exists, and the instant is now.
     """
     if state.at is None:
         return clock.now()

@@ -1,7 +1,8 @@
-"""Tokenizers: who counts the tokens of a thread.
+"""Tokenizers that count the tokens of a thread.
 
-`est/1` is always at hand; others come with an extra and are loaded when first needed.
-A thread of one that is not run here is counted by its agent, and estimated beside that.
+`est/1` is always available; other tokenizers come with an extra and are loaded at first
+use. A thread with a tokenizer that this server cannot run is counted by its agent; the
+server also estimates the tokens.
 """
 
 from __future__ import annotations
@@ -15,14 +16,14 @@ import orjson
 import structlog
 
 from memoryhub.kernel.levels import making
-from memoryhub.kernel.levels.opened import Opened
+from memoryhub.kernel.levels.opened import OpenedPage
 from memoryhub.kernel.levels.tokens import EST, Count, Tokenizer
 from memoryhub.kernel.state.paging_config import ESTIMATED, TOKENIZERS
 from memoryhub.models.threads import Thread
 
 log = structlog.get_logger()
 
-#: Modules of tokenizers that an extra brings: each has `load() -> Count`.
+#: Modules of tokenizers in an extra: each has `load() -> Count`.
 ADAPTERS: Mapping[str, str] = MappingProxyType(
     {"o200k_base": "memoryhub.queries.replay.o200k"}
 )
@@ -30,14 +31,14 @@ ADAPTERS: Mapping[str, str] = MappingProxyType(
 assert {ESTIMATED, *ADAPTERS} == set(TOKENIZERS)
 
 _loading = Lock()
-#: Those that were asked for; None is one that can't be loaded.
+#: Tokenizers requested so far; None for a tokenizer that cannot be loaded.
 _held: dict[str, Tokenizer | None] = {}
 
 
 def find(name: str) -> Tokenizer | None:
-    """Return the tokenizer of that name, if it is run here.
+    """Return the tokenizer of that name, if this server can run it.
 
-    The first call for one of an extra takes half a second, in each process.
+    The first call for a tokenizer of an extra takes half a second, in each process.
     """
     if name == ESTIMATED:
         return EST
@@ -45,32 +46,33 @@ def find(name: str) -> Tokenizer | None:
         return None
     with _loading:
         if name not in _held:
-            _held[name] = _loaded(name)
+            _held[name] = _load_tokenizer(name)
         return _held[name]
 
 
-def nearest(name: str) -> Tokenizer:
+def get_nearest(name: str) -> Tokenizer:
     """Return the tokenizer of that name, else est/1."""
     return find(name) or EST
 
 
-def of(thread: Thread) -> Tokenizer:
-    """Return the tokenizer that counts here for the thread. No query."""
-    return nearest(orjson.loads(thread.config).get("tokenizer") or ESTIMATED)
+def get_for_thread(thread: Thread) -> Tokenizer:
+    """Return the tokenizer with which this server counts the thread. No query."""
+    return get_nearest(orjson.loads(thread.config).get("tokenizer") or ESTIMATED)
 
 
-def deriving(opened: Opened, *, tokens: int, tokenizer: str) -> Count:
-    """Return the counter for texts made of this page, whose FULL has `tokens`.
+def build_counter(opened: OpenedPage, *, tokens: int, tokenizer: str) -> Count:
+    """Return the counter for texts derived from this page, whose FULL has `tokens`.
 
-    Exact where the tokenizer is run here, else as its agent's count and est/1 relate.
+    Exact where this server can run the tokenizer, else est/1 scaled by the ratio of the
+    agent's count of FULL to est/1.
     """
     found = find(tokenizer)
     if found is not None:
         return found.count
-    return making.counting(opened, tokens=tokens, tokenizer=tokenizer)
+    return making.build_counter(opened, tokens=tokens, tokenizer=tokenizer)
 
 
-def _loaded(name: str) -> Tokenizer | None:
+def _load_tokenizer(name: str) -> Tokenizer | None:
     try:
         adapter = import_module(ADAPTERS[name])
     except ModuleNotFoundError:
@@ -78,6 +80,6 @@ def _loaded(name: str) -> Tokenizer | None:
     try:
         return Tokenizer(name, adapter.load())
     except (OSError, ValueError) as failure:
-        # Not counted at all is better than counted wrongly: its agent may do it.
+        # No count is better than a wrong count: the thread's agent may count.
         log.error("tokenizer.failed", code=type(failure).__name__)
         return None

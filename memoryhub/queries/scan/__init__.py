@@ -1,1 +1,1 @@
-"""Where a scan looks, and what it finds."""
+"""Surfaces that a scan reads, and residue that a scan may leave."""

@@ -1,7 +1,7 @@
-"""Everything that Redis holds: keys and values of every type.
+"""Keys and values of every type in Redis.
 
-Writes nothing but what a scan proves itself on. The one module that imports the
-extra `redis`; loaded by name.
+Writes only the probe value that proves a scan. The one module that imports the extra
+`redis`; loaded by name.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ import redis
 
 
 @contextmanager
-def _client(url: str, *, decoded: bool = False) -> Iterator[Any]:
+def _open_client(url: str, *, decoded: bool = False) -> Iterator[Any]:
     """Open a connection. Raises OSError when Redis does not answer."""
     try:
         with redis.Redis.from_url(url, decode_responses=decoded) as client:
@@ -24,15 +24,15 @@ def _client(url: str, *, decoded: bool = False) -> Iterator[Any]:
 
 
 def iter_values(url: str) -> Iterator[bytes]:
-    """Iterate over keys and what stands under them, as it is stored; key by key."""
-    with _client(url) as client:
+    """Yield the bytes of each key and its values, as stored."""
+    with _open_client(url) as client:
         for key in client.scan_iter(count=1_000):
-            yield b"\0".join(_of_key(client, key))
+            yield b"\0".join(_iter_key(client, key))
 
 
 def get_settings(url: str, names: Iterable[str]) -> dict[str, str]:
-    """Get what Redis goes by. Raises OSError also when it does not tell."""
-    with _client(url, decoded=True) as client:
+    """Get settings of Redis. Raises OSError also when Redis does not tell a setting."""
+    with _open_client(url, decoded=True) as client:
         try:
             return {name: str(client.config_get(name)[name]) for name in names}
         except KeyError:
@@ -40,24 +40,24 @@ def get_settings(url: str, names: Iterable[str]) -> dict[str, str]:
 
 
 def plant(url: str, *, key: str, value: bytes, seconds: int) -> None:
-    """Leave a value that goes by itself, for a scan to prove itself on."""
-    with _client(url) as client:
+    """Store a probe value that expires, for a scan to find."""
+    with _open_client(url) as client:
         client.set(key, value, ex=seconds)
 
 
 def remove(url: str, *, key: str) -> None:
-    with _client(url) as client:
+    with _open_client(url) as client:
         client.delete(key)
 
 
-def _of_key(client: Any, key: bytes) -> Iterator[bytes]:
+def _iter_key(client: Any, key: bytes) -> Iterator[bytes]:
     yield key
     kind = client.type(key).decode()
     if kind in _READ:
-        yield from _flat(_READ[kind](client, key))
+        yield from _flatten_values(_READ[kind](client, key))
 
 
-#: One that went meanwhile has the type `none`.
+#: Readers by type of key. A key that expired meanwhile has the type `none`.
 _READ: dict[str, Callable[[Any, bytes], Any]] = {
     "string": lambda client, key: [client.get(key) or b""],
     "list": lambda client, key: client.lrange(key, 0, -1),
@@ -68,9 +68,11 @@ _READ: dict[str, Callable[[Any, bytes], Any]] = {
 }
 
 
-def _flat(values: Iterable[Any]) -> Iterator[bytes]:
+def _flatten_values(values: Iterable[Any]) -> Iterator[bytes]:
     for value in values:
         if isinstance(value, bytes):
             yield value
         else:
-            yield from _flat(value.items() if isinstance(value, dict) else value)
+            yield from _flatten_values(
+                value.items() if isinstance(value, dict) else value
+            )

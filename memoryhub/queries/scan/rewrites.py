@@ -1,7 +1,7 @@
-"""Rewrites: which residue is over once PostgreSQL's tables were written anew.
+"""Residue that ended when PostgreSQL's tables were rewritten. Never writes.
 
-Never writes. Looked at, not taken for granted: a table that was passed over has its old
-file still, and a server that recycles its log keeps what stood in it.
+The module checks each file: a skipped table still has its old file, and a server that
+recycles its log files keeps their old content.
 """
 
 from __future__ import annotations
@@ -19,8 +19,7 @@ _FILES = """
     SELECT of::text, pg_relation_filenode(of) FROM unnest(%s::regclass[]) AS of
 """
 _MAY_LIST = "SELECT has_function_privilege('pg_ls_waldir()', 'EXECUTE')"
-#: A file that is used again holds what it held until that is written over, the one at
-#: hand as well.
+#: A recycled log file, the current file included, keeps old bytes until overwritten.
 _OLDER_FILES = """
     SELECT count(*) FROM pg_ls_waldir()
      WHERE name ~ '^[0-9A-F]{24}$'
@@ -29,21 +28,21 @@ _OLDER_FILES = """
 """
 
 
-#: By database and table.
+#: File numbers by database and table.
 Files = dict[tuple[str, str], int]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class OldRemains:
-    """What there still is: tables, and files of the log, from before."""
+    """Counts of tables and log files that still have their old files."""
 
     tables: int
-    #: None where our role may not look.
+    #: None if our role may not list the log files.
     log_files: int | None
 
     @property
     def ended(self) -> tuple[str, ...]:
-        """Return the residue that is over, by the words of receipts."""
+        """Return the words of residue that ended, as in receipts."""
         found = {FREE_SPACE: self.tables, WAL: self.log_files}
         return tuple(word for word, left in found.items() if left == 0)
 
@@ -53,33 +52,35 @@ class OldRemains:
         return {name: left for name, left in counted.items() if left is not None}
 
 
-def files() -> Files:
-    """Tell the file of each table that may hold a subject's rows. One query each."""
+def list_files() -> Files:
+    """List the file of each table that may hold subjects' rows. One query each."""
     found: Files = {}
-    for alias in _postgres():
+    for alias in _iter_postgres():
         with connections[alias].cursor() as cursor:
-            cursor.execute(_FILES, [[table for table, _ in rights.tables(alias)]])
+            cursor.execute(
+                _FILES, [[table for table, _ in rights.iter_subject_tables(alias)]]
+            )
             found |= {(alias, table): file for table, file in cursor.fetchall()}
     return found
 
 
-def look(before: Files) -> OldRemains:
-    """Look what is left of that on both databases' servers. Three queries for each."""
-    now = files()
-    log = [_log_files(alias) for alias in _postgres()]
+def find_old_remains(before: Files) -> OldRemains:
+    """Count old table and log files on both databases' servers. Three queries each."""
+    now = list_files()
+    log = [_count_log_files(alias) for alias in _iter_postgres()]
     return OldRemains(
         tables=sum(now.get(table) == file for table, file in before.items()),
         log_files=None if None in log else sum(n for n in log if n),
     )
 
 
-def _postgres() -> Iterator[str]:
+def _iter_postgres() -> Iterator[str]:
     for alias in ALIASES:
         if connections[alias].vendor == "postgresql":
             yield alias
 
 
-def _log_files(alias: str) -> int | None:
+def _count_log_files(alias: str) -> int | None:
     with connections[alias].cursor() as cursor:
         cursor.execute(_MAY_LIST)
         if not cursor.fetchone()[0]:

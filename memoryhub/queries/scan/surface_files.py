@@ -1,6 +1,6 @@
-"""Files that may hold something: the data folder and what else we write or are given.
+"""Files that may hold memory: the data folder, logs, ledgers and temporary files.
 
-Never writes. Names of files are looked at as well as what they hold.
+Never writes. A scan reads the names of the files, too.
 """
 
 from __future__ import annotations
@@ -16,12 +16,12 @@ from typing import Final
 from django.conf import settings
 from django.db import connections
 
-#: Bytes that are read at once.
+#: Bytes read at once.
 CHUNK: Final = 1 << 20
-#: Of SQLite, besides the database itself.
+#: Suffixes of SQLite's files besides the database itself.
 SIDES: Final = ("-wal", "-shm", "-journal")
-#: In the folder for temporary files, which is everybody's: what SQLite, Django's
-#: uploads and our own modules would leave there.
+#: Files that SQLite, Django's uploads and our modules leave in the system's shared
+#: folder for temporary files.
 TEMPORARY: Final = ("etilqs_*", "*.upload*", "memoryhub*")
 
 _READER = (
@@ -32,17 +32,17 @@ _READER = (
 
 
 def read(path: Path) -> Iterator[bytes]:
-    """Read what the file holds; nothing if it went meanwhile."""
+    """Yield the file's bytes; none if the file was deleted meanwhile."""
     with suppress(FileNotFoundError), path.open("rb", buffering=0) as file:
         while chunk := file.read(CHUNK):
             yield chunk
 
 
-def read_elsewhere(path: Path) -> Iterator[bytes]:
-    """Read it as `read` does, in a process of its own.
+def read_in_subprocess(path: Path) -> Iterator[bytes]:
+    """Yield the file's bytes as `read` does, read in a subprocess.
 
-    To close a file gives up every lock that the process has on it (POSIX), and with
-    those SQLite keeps its writers apart.
+    Closing a file releases every lock that the process holds on the file (POSIX).
+    SQLite needs these locks to keep its writers apart.
     """
     command = [sys.executable, "-I", "-S", "-c", _READER, str(path)]
     # Our own interpreter, a text of ours and a path of ours; no shell.
@@ -59,15 +59,15 @@ def read_elsewhere(path: Path) -> Iterator[bytes]:
         raise OSError(f"{path.name} can't be read")
 
 
-def size(path: Path) -> int:
+def get_size(path: Path) -> int:
     try:
         return path.stat().st_size
     except FileNotFoundError:
         return 0
 
 
-def sqlite_files(alias: str) -> list[Path]:
-    """List the database's file and its logs, if it is one of SQLite."""
+def list_sqlite_files(alias: str) -> list[Path]:
+    """List the files of an SQLite database and its logs; empty for other engines."""
     connection = connections[alias]
     if connection.vendor != "sqlite":
         return []
@@ -76,8 +76,8 @@ def sqlite_files(alias: str) -> list[Path]:
     return [path for path in found if path.is_file()]
 
 
-def below(folder: Path | None, *, without: Iterable[Path] = ()) -> list[Path]:
-    """List all files below the folder, but for those and what is below them."""
+def list_below(folder: Path | None, *, without: Iterable[Path] = ()) -> list[Path]:
+    """List all files below the folder, except paths in `without` and below."""
     if folder is None:
         return []
     if folder.is_file():
@@ -92,38 +92,38 @@ def below(folder: Path | None, *, without: Iterable[Path] = ()) -> list[Path]:
     )
 
 
-def data() -> list[Path]:
-    """List the data folder's, without databases, ledger, ballast and our styles."""
-    databases = [path for alias in connections for path in sqlite_files(alias)]
+def list_data_files() -> list[Path]:
+    """List the data folder's files, without databases, ledger, ballast and styles."""
+    databases = [path for alias in connections for path in list_sqlite_files(alias)]
     apart = (settings.LEDGER, settings.BALLAST, settings.STATIC_ROOT, *databases)
-    return below(settings.DATA_DIR, without=apart)
+    return list_below(settings.DATA_DIR, without=apart)
 
 
-def ledgers() -> list[Path]:
-    return [*below(settings.LEDGER), *below(settings.LEDGER_MIRROR)]
+def list_ledgers() -> list[Path]:
+    return [*list_below(settings.LEDGER), *list_below(settings.LEDGER_MIRROR)]
 
 
-def logs() -> list[Path]:
-    """List the folder named for them, and files that this process prints to."""
-    found = dict.fromkeys(below(settings.LOGS))
+def list_logs() -> list[Path]:
+    """List the files of the log folder, and files that this process prints to."""
+    found = dict.fromkeys(list_below(settings.LOGS))
     for stream in (sys.__stdout__, sys.__stderr__):
         if stream is not None:
             with suppress(OSError, ValueError):
-                # Linux alone says which file an open one is.
+                # Linux alone tells the path of an open file.
                 path = Path(f"/proc/self/fd/{stream.fileno()}").readlink()
                 if path.is_file():
                     found[path] = None
     return list(found)
 
 
-def own() -> list[Path]:
-    """List our own modules: whatever stands there is a word of ours."""
+def list_own_modules() -> list[Path]:
+    """List our own modules, whose words are no content of subjects."""
     found = Path(__file__).parents[2].rglob("*.py")
-    # Made-up names, which anybody may take for a first try.
+    # Leave out examples: a client may use their made-up names.
     return sorted(path for path in found if not path.stem.endswith("examples"))
 
 
-def temporary() -> list[Path]:
+def list_temporary() -> list[Path]:
     folder = Path(tempfile.gettempdir())
     found = (path for pattern in TEMPORARY for path in folder.glob(pattern))
     return sorted(path for path in found if path.is_file() and not path.is_symlink())

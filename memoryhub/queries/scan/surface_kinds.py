@@ -1,4 +1,4 @@
-"""Surface kinds: what sort of place a scan looks through; receipts name them."""
+"""Kinds of surfaces that a scan reads; receipts name the kinds."""
 
 from __future__ import annotations
 
@@ -6,19 +6,19 @@ from enum import StrEnum
 
 
 class SurfaceKind(StrEnum):
-    """What sort of place it is. Stored values are words of receipts."""
+    """Kind of a surface. Receipts store the values."""
 
     #: SQLite's files.
     DATABASE = "database"
     WAL = "wal"
     JOURNAL = "journal"
-    #: Values by SQL, in a table that a model declares or in one that none does; what
-    #: clients call something, and what staff do, apart from the rest.
+    #: Values read by SQL: names given by clients, titles given by staff, other columns
+    #: of declared tables, and tables that no model declares.
     CALLED = "called"
     STAFF = "staff"
     ROWS = "rows"
     UNLISTED = "unlisted"
-    #: What is left of the subjects' own rows where nothing should be.
+    #: Rows left of erased subjects.
     OWN_ROWS = "hers"
     SAMPLES = "samples"
     SCHEMA = "schema"
@@ -30,7 +30,7 @@ class SurfaceKind(StrEnum):
     REDIS = "redis"
 
 
-#: They grow with the memory: beyond a budget they wait for the night.
+#: Kinds that grow with the memory: beyond a budget the scan leaves them to the night.
 LARGE = frozenset(
     {
         *(SurfaceKind.DATABASE, SurfaceKind.WAL, SurfaceKind.SAMPLES),

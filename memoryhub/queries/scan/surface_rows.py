@@ -1,7 +1,7 @@
-"""Values of the databases' rows, as SQL gives them out.
+"""Values of the databases' rows, read by SQL. Never writes.
 
-Never writes. What stands in several pages of a file, compressed or out of line, is
-whole here. Names of tables and columns come from the database itself.
+SQL returns a value whole, even if the file splits or compresses the value. Names of
+tables and columns come from the database itself.
 """
 
 from __future__ import annotations
@@ -15,13 +15,13 @@ from uuid import UUID
 from django.db import connections, transaction
 from django.db.models import Model
 
-from memoryhub.models.privacy import Fate, Holds, Privacy, tables
+from memoryhub.models.privacy import Fate, Holds, Privacy, list_declared_models
 from memoryhub.queries.scan.surface_kinds import SurfaceKind
 
-#: Values are looked through in pieces of this size.
+#: Least bytes of a piece of joined values.
 CHUNK: Final = 1 << 20
 _ROWS: Final = 500
-#: What stays after forgetting holds ids, counts and digests: nothing to look for.
+#: Fates of rows that an erasure takes. Rows that stay hold ids, counts and digests.
 _GOES = (Fate.DELETED, Fate.NULLED, Fate.BLANKED, Fate.DESTROYED)
 _TELLING = Holds.SEALED | Holds.NAME | Holds.DIGEST | Holds.ID | Holds.STAFF
 _SQLITE_COLUMNS = """
@@ -58,8 +58,8 @@ _POSTGRES_NAMES = """
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Rows:
-    """Columns of a table, and how all that they hold is asked for."""
+class TableQuery:
+    """A query for all values of some columns of a table."""
 
     alias: str
     table: str
@@ -68,32 +68,33 @@ class Rows:
     kind: SurfaceKind
 
 
-def list_tables(alias: str) -> list[Rows]:
-    """List every table of the database, ours or not; temporary ones of this connection.
+def list_tables(alias: str) -> list[TableQuery]:
+    """List queries for every table of the database, declared or not.
 
-    Columns of names apart from others: by them it is told who may call what so.
+    Includes this connection's temporary tables. Columns of names get queries of their
+    own, since a client or the staff may use an erased name for something else.
     """
     declared = {
-        model._meta.db_table: _column_kinds(model, privacy)
-        for model, privacy in tables().items()
+        model._meta.db_table: _map_column_kinds(model, privacy)
+        for model, privacy in list_declared_models().items()
     }
     found = []
     columns = _COLUMNS[connections[alias].vendor]
     for (space, table), terms, size in columns(alias):
-        place = f"{_quoted(space)}.{_quoted(table)}"
+        place = f"{_quote_name(space)}.{_quote_name(table)}"
         parts: dict[SurfaceKind, list[str]] = {}
         for column, term in terms:
             kind = SurfaceKind.UNLISTED
             if space.startswith("pg_"):
-                # Of this connection alone: what is planted there is found by day, too.
+                # A temporary table of this connection: probes are found by day, too.
                 kind = SurfaceKind.TEMPORARY
             elif table in declared:
                 kind = declared[table].get(column, SurfaceKind.ROWS)
             parts.setdefault(kind, []).append(term)
         for n, (kind, selected) in enumerate(parts.items()):
-            # Out of the database's own catalogue, quoted.
+            # Quoted names out of the database's own catalogue.
             query = f"SELECT {', '.join(selected)} FROM {place}"  # noqa: S608
-            rows = Rows(
+            rows = TableQuery(
                 alias=alias,
                 table=table,
                 query=query,
@@ -104,8 +105,8 @@ def list_tables(alias: str) -> list[Rows]:
     return found
 
 
-def _column_kinds(model: type[Model], privacy: Privacy) -> dict[str, SurfaceKind]:
-    """Tell by column of a table what clients call something, and what staff do."""
+def _map_column_kinds(model: type[Model], privacy: Privacy) -> dict[str, SurfaceKind]:
+    """Map the columns that hold clients' names or staff's titles to their kind."""
     fields = {field.name: field.column or "" for field in model._meta.concrete_fields}
     kinds = ((Holds.NAME, SurfaceKind.CALLED), (Holds.TITLE, SurfaceKind.STAFF))
     return {
@@ -116,65 +117,69 @@ def _column_kinds(model: type[Model], privacy: Privacy) -> dict[str, SurfaceKind
     }
 
 
-#: A schema and a table, its columns with how each is asked for, and its bytes.
+#: (schema, table), its columns with the SQL term of each, and its size in bytes.
 _Found = tuple[tuple[str, str], list[tuple[str, str]], int]
 
 
-def _of_postgres(alias: str) -> Iterator[_Found]:
+def _iter_postgres_tables(alias: str) -> Iterator[_Found]:
     tables: dict[tuple[str, str], tuple[list[tuple[str, str]], int]] = {}
     with connections[alias].cursor() as cursor:
         cursor.execute(_POSTGRES_COLUMNS)
         for space, table, column, raw, size in cursor.fetchall():
-            term = _quoted(column) if raw else f"{_quoted(column)}::text"
+            term = _quote_name(column) if raw else f"{_quote_name(column)}::text"
             terms, _ = tables.setdefault((space, table), ([], size))
             terms.append((column, term))
     for place, (terms, size) in tables.items():
         yield place, terms, size
 
 
-def _of_sqlite(alias: str) -> Iterator[_Found]:
-    """Its bytes are those of the file, which is looked through as well."""
+def _iter_sqlite_tables(alias: str) -> Iterator[_Found]:
+    """Yield SQLite's tables with size 0: the scan counts the database file's bytes."""
     tables: dict[str, list[tuple[str, str]]] = {}
     with connections[alias].cursor() as cursor:
         cursor.execute(_SQLITE_COLUMNS)
         for table, column in cursor.fetchall():
-            tables.setdefault(table, []).append((column, _quoted(column)))
+            tables.setdefault(table, []).append((column, _quote_name(column)))
     for table, terms in tables.items():
         yield ("main", table), terms, 0
 
 
-_COLUMNS: Final = {"postgresql": _of_postgres, "sqlite": _of_sqlite}
+_COLUMNS: Final = {"postgresql": _iter_postgres_tables, "sqlite": _iter_sqlite_tables}
 
 
-def _quoted(name: str) -> str:
-    """Quote any name, as Django does for names of ours."""
+def _quote_name(name: str) -> str:
+    """Quote a name for SQL, whatever characters the name has."""
     return '"' + name.replace('"', '""') + '"'
 
 
-def iter_values(rows: Rows) -> Iterator[bytes]:
-    """Iterate over all values of the table; flat memory, by a server-side cursor."""
-    return _pieces(_iter_rows(rows.alias, rows.query))
+def iter_values(rows: TableQuery) -> Iterator[bytes]:
+    """Yield all values of the query, joined; constant memory by a chunked cursor."""
+    return _join_pieces(_iter_rows(rows.alias, rows.query))
 
 
 def iter_samples(alias: str) -> Iterator[bytes]:
-    """Iterate over what PostgreSQL keeps of values outside the tables, to plan by."""
-    return _pieces(_iter_rows(alias, _POSTGRES_SAMPLES))
+    """Yield samples of values that PostgreSQL's planner keeps outside the tables."""
+    return _join_pieces(_iter_rows(alias, _POSTGRES_SAMPLES))
 
 
 def iter_schema(alias: str) -> Iterator[bytes]:
-    """Iterate over names of tables, columns and migrations: words of ours."""
+    """Yield the names of tables, columns and migrations."""
     if connections[alias].vendor == "postgresql":
-        yield from _pieces(_iter_rows(alias, _POSTGRES_NAMES))
+        yield from _join_pieces(_iter_rows(alias, _POSTGRES_NAMES))
     else:
-        yield from _pieces(_iter_rows(alias, "SELECT name, sql FROM sqlite_master"))
-    yield from _pieces(_iter_rows(alias, "SELECT app, name FROM django_migrations"))
+        yield from _join_pieces(
+            _iter_rows(alias, "SELECT name, sql FROM sqlite_master")
+        )
+    yield from _join_pieces(
+        _iter_rows(alias, "SELECT app, name FROM django_migrations")
+    )
 
 
-def going() -> dict[type[Model], Privacy]:
-    """Return the models of which nothing of a subject stays once it is forgotten."""
+def list_erased_models() -> dict[type[Model], Privacy]:
+    """Return the models whose rows of a subject an erasure takes."""
     return {
         model: privacy
-        for model, privacy in tables().items()
+        for model, privacy in list_declared_models().items()
         if privacy.subject is not None and privacy.forget in _GOES
     }
 
@@ -186,23 +191,23 @@ def iter_own_rows(
     subjects: Collection[UUID],
     threads: Collection[UUID],
 ) -> Iterator[bytes]:
-    """Iterate over what is left of these subjects' and threads' rows of the model."""
+    """Yield values left in the model's rows of these subjects and threads."""
     names = [name for name, holds in privacy.holds.items() if holds & _TELLING]
     rows = model._default_manager.values_list(*names)
     for ids, lookup in ((subjects, privacy.subject), (threads, privacy.thread)):
         if ids and lookup:
             left = rows.filter(**{f"{lookup}__in": list(ids)})
-            yield from _pieces(left.iterator(_ROWS))
+            yield from _join_pieces(left.iterator(_ROWS))
 
 
 def _iter_rows(alias: str, query: str) -> Iterator[tuple[Any, ...]]:
     connection = connections[alias]
     with ExitStack() as stack:
         if connection.vendor == "postgresql":
-            # Where a cursor of the server lives. SQLite's would keep writers out.
+            # A server-side cursor needs a transaction, which blocks writers on SQLite.
             stack.enter_context(transaction.atomic(using=alias))
             with connection.cursor() as cursor:
-                # A request would be bounded; this may read everything there is.
+                # Lift the time limit of requests: a scan may read all rows.
                 cursor.execute("SET LOCAL statement_timeout = 0")
         with connection.chunked_cursor() as cursor:
             cursor.execute(query)
@@ -210,8 +215,8 @@ def _iter_rows(alias: str, query: str) -> Iterator[tuple[Any, ...]]:
                 yield from rows
 
 
-def _pieces(rows: Iterable[tuple[Any, ...]]) -> Iterator[bytes]:
-    """Join the texts and bytes of these rows, a zero between them."""
+def _join_pieces(rows: Iterable[tuple[Any, ...]]) -> Iterator[bytes]:
+    """Join the texts and bytes of rows into pieces, with a zero byte between values."""
     held: list[bytes] = []
     length = 0
     for row in rows:

@@ -1,6 +1,6 @@
-"""Surfaces: everything that a scan looks through, each with its bytes.
+"""Surfaces: all places that a scan reads, each with a reader of its bytes.
 
-Never writes. Names are those of places, never of what stands there.
+Never writes. `place` names the place and never its content.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ _SIDES = {
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Surface:
-    """A place, and a way to every byte of it."""
+    """A place, with a reader of all its bytes."""
 
     kind: SurfaceKind
     place: str
@@ -48,29 +48,29 @@ class Surface:
 def iter_surfaces(
     *, subjects: Collection[UUID] = (), threads: Collection[UUID] = ()
 ) -> Iterator[Surface]:
-    """Iterate over everything there is to look through, small things first.
+    """Yield all surfaces, small surfaces first.
 
-    `subjects` and `threads` are those of which nothing should be left.
+    `subjects` and `threads` are erased: nothing of them should be left.
     """
-    yield from _files()
+    yield from _iter_files()
     if settings.REDIS_URL:
         values: Any = import_module(REDIS)
         read = partial(values.iter_values, settings.REDIS_URL)
         yield Surface(kind=SurfaceKind.REDIS, place="redis", read=read)
     left = partial(surface_rows.iter_own_rows, subjects=subjects, threads=threads)
-    for model, privacy in surface_rows.going().items():
+    for model, privacy in surface_rows.list_erased_models().items():
         read, place = partial(left, model, privacy), model._meta.label
         yield Surface(kind=SurfaceKind.OWN_ROWS, place=place, read=read)
     for alias in ALIASES:
-        yield from _database(alias)
+        yield from _iter_database(alias)
 
 
-def _files() -> Iterator[Surface]:
+def _iter_files() -> Iterator[Surface]:
     found = {
-        **dict.fromkeys(surface_files.data(), SurfaceKind.FILE),
-        **dict.fromkeys(surface_files.temporary(), SurfaceKind.TEMPORARY),
-        **dict.fromkeys(surface_files.ledgers(), SurfaceKind.LEDGER),
-        **dict.fromkeys(surface_files.logs(), SurfaceKind.LOG),
+        **dict.fromkeys(surface_files.list_data_files(), SurfaceKind.FILE),
+        **dict.fromkeys(surface_files.list_temporary(), SurfaceKind.TEMPORARY),
+        **dict.fromkeys(surface_files.list_ledgers(), SurfaceKind.LEDGER),
+        **dict.fromkeys(surface_files.list_logs(), SurfaceKind.LOG),
     }
     names = "\0".join(map(str, found)).encode(errors="replace")
     yield Surface(
@@ -80,18 +80,18 @@ def _files() -> Iterator[Surface]:
         read=lambda: iter([names]),
     )
     for path, kind in found.items():
-        yield _file(path, kind, surface_files.read)
+        yield _build_file(path, kind, surface_files.read)
 
 
-def _file(
+def _build_file(
     path: Path, kind: SurfaceKind, read: Callable[[Path], Iterator[bytes]]
 ) -> Surface:
-    size = surface_files.size(path)
+    size = surface_files.get_size(path)
     return Surface(kind=kind, place=path.name, size=size, read=partial(read, path))
 
 
-def _database(alias: str) -> Iterator[Surface]:
-    """Its words and rows by SQL, and its own files where SQLite keeps them."""
+def _iter_database(alias: str) -> Iterator[Surface]:
+    """Yield a database's schema and rows by SQL, and SQLite's files."""
     schema = partial(surface_rows.iter_schema, alias)
     yield Surface(kind=SurfaceKind.SCHEMA, place=alias, read=schema)
     if connections[alias].vendor == "postgresql":
@@ -100,6 +100,6 @@ def _database(alias: str) -> Iterator[Surface]:
     for rows in surface_rows.list_tables(alias):
         read = partial(surface_rows.iter_values, rows)
         yield Surface(kind=rows.kind, place=rows.table, size=rows.size, read=read)
-    for path in surface_files.sqlite_files(alias):
+    for path in surface_files.list_sqlite_files(alias):
         kind = _SIDES.get(path.name[path.name.rfind("-") :], SurfaceKind.DATABASE)
-        yield _file(path, kind, surface_files.read_elsewhere)
+        yield _build_file(path, kind, surface_files.read_in_subprocess)

@@ -1,4 +1,4 @@
-"""Hits: records that were found, opened and checked, with what shows why."""
+"""Search hits: indexed records, opened and checked, with their matches."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from uuid import UUID
 
 from memoryhub.journal.log import log
 from memoryhub.journal.rows import statements
-from memoryhub.journal.rows.rows import EventRow
+from memoryhub.journal.rows.rows import EventTableRow
 from memoryhub.kernel.knowledge.derivation import Fact
 from memoryhub.kernel.knowledge.facts import FactAsserted
 from memoryhub.kernel.levels import marks
@@ -22,12 +22,12 @@ from memoryhub.kernel.search.arrays import np
 from memoryhub.kernel.search.excerpts import Excerpt
 from memoryhub.kernel.search.index import Index
 from memoryhub.kernel.search.parsing import SearchQuery
-from memoryhub.kernel.search.ranking import Matched, Ranked
+from memoryhub.kernel.search.ranking import MatchedTerm, Ranking
 from memoryhub.kernel.search.segments import ROLES
 from memoryhub.kernel.search.terms import Stem
-from memoryhub.kernel.state.bodies import Event as Body
+from memoryhub.kernel.state.bodies import EventBody as Body
 from memoryhub.kernel.state.events import SlotAppended
-from memoryhub.kernel.state.pages import slot_page_id
+from memoryhub.kernel.state.pages import build_slot_page_id
 from memoryhub.models.threads import Thread
 from memoryhub.queries.knowledge import standing
 from memoryhub.queries.knowledge.facts import FactFilter
@@ -35,74 +35,74 @@ from memoryhub.queries.knowledge.standing import FactKey, FoundFact
 
 assert FactAsserted.searched is not None
 FACT = FactAsserted.searched.kind
-#: Records opened in one statement.
+#: Maximum number of records opened in one statement.
 CHUNK = 100
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 #: Why an indexed record is no hit: erased since, or the phrase does not occur.
-Missed = Literal["erased", "no_match"]
-#: So many records were left unopened: their facts do not hold, or are told already.
-Untold = int
+DropReason = Literal["erased", "no_match"]
+#: Number of records left unopened: their facts are filtered out or already shown.
+UnopenedCount = int
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Hit:
-    """A record that was found, where it lies, and the part of it that says why."""
+class SearchHit:
+    """A matching record: its place, its score and an excerpt with the matches."""
 
-    #: Whose journal has it: in a fork this may be an ancestor.
+    #: The thread whose journal has the record: in a fork possibly an ancestor.
     thread: UUID
     thread_name: str
     seq: int
     kind: str
     role: str | None
     type: str | None
-    #: When it was: as its agent says, else when it was recorded.
+    #: The record's own time as given by its agent, else its recorded time.
     at: datetime
     turn: int
-    #: Of a message.
+    #: Slot index; None unless the record is a message.
     slot: int | None
-    #: Of a message or a version of a page: the page that can be fetched.
+    #: The page to fetch; None unless the record is a message or a page version.
     page: str | None
-    #: Of a value.
+    #: Key of the record's value; None for other records.
     key: str | None
     score: float
-    why: tuple[Matched, ...]
+    why: tuple[MatchedTerm, ...]
     excerpt: Excerpt
-    #: Of an assertion, where facts are told: the fact that it is of.
+    #: The fact of an assertion, where a search shows facts.
     fact: Fact | None = None
-    #: What of it no longer holds.
+    #: Marks of the statements in the text that no longer hold.
     marked: tuple[MarkWords, ...] = ()
 
     @property
     def marks(self) -> str:
-        """What of it no longer holds, as it stands beside it."""
-        return marks.joined(self.marked)
+        """Return the marks in words, as shown beside the text."""
+        return marks.join_marks(self.marked)
 
 
 def iter_hits(
     index: Index,
-    ranked: Ranked,
+    ranked: Ranking,
     query: SearchQuery,
     threads: Mapping[UUID, Thread],
     where: FactFilter | None = None,
     *,
     expected: int = CHUNK,
-) -> Iterator[Hit | Missed | Untold]:
-    """Yield what was found in order, or why it is no hit: for lack of a phrase, too.
+) -> Iterator[SearchHit | DropReason | UnopenedCount]:
+    """Yield hits in order, or the reason why an indexed record is no hit.
 
-    With `where` facts are told, each once, as far as it lets them by; no other is
-    opened. `threads` come with their subject. One query for the first `expected`, for
-    every 100 beyond, and those of facts.
+    With `where`, the iterator shows each fact that passes the filter once and opens no
+    record of another fact. `threads` come with their subject. One query for the first
+    `expected` records, one per 100 beyond, and the queries of facts.
     """
     shown = set[FactKey]()
-    # Words that were read are remembered for as long as the answer is being made.
-    stem = cache(terms.stemmer())
+    # Cache the stems of words while this answer is built.
+    stem = cache(terms.build_stemmer())
     places = _iter_places(index, ranked, threads, where, shown)
     chunks = chain([min(expected, CHUNK)], repeat(CHUNK))
     while batch := [*islice(places, next(chunks))]:
         unopened = [each for each in batch if isinstance(each, _Candidate)]
         rows = _list_rows(index, [each.place for each in unopened])
         for each in batch:
-            if isinstance(each, Untold):
+            if isinstance(each, UnopenedCount):
                 yield each
                 continue
             at, place, fact = each
@@ -118,17 +118,17 @@ def iter_hits(
             if not _has_phrases(text[1], query):
                 yield "no_match"
                 continue
-            hit = _hit(index, ranked, at, thread, text, stem=stem)
+            hit = _build_hit(index, ranked, at, thread, text, stem=stem)
             if fact is not None:
                 shown.add(fact.key)
-                hit = _telling(hit, fact.fact, text[1], stem)
+                hit = _add_fact(hit, fact.fact, text[1], stem)
             yield hit
 
 
 class _Candidate(NamedTuple):
-    """A record that was found, before it is opened."""
+    """A matching record that has not been opened."""
 
-    #: Its number in the order, and in the index.
+    #: The record's position in the ranking, and in the index.
     at: int
     place: int
     fact: FoundFact | None = None
@@ -136,15 +136,15 @@ class _Candidate(NamedTuple):
 
 def _iter_places(
     index: Index,
-    ranked: Ranked,
+    ranked: Ranking,
     threads: Mapping[UUID, Thread],
     where: FactFilter | None,
     shown: Collection[FactKey],
-) -> Iterator[_Candidate | Untold]:
-    """Yield what was found in order, with its fact.
+) -> Iterator[_Candidate | UnopenedCount]:
+    """Yield matching records in order, with their facts.
 
-    Facts are asked for ahead, more the more of them are not told: timelines with a
-    thousand old values take few queries, and a current value takes one.
+    Facts are read ahead, twice as many each time. Timelines with a thousand old values
+    take few queries, and a current value takes one.
     """
     found = index.records[ranked.places]
     places, seqs = ranked.places.tolist(), found["seq"].tolist()
@@ -161,10 +161,10 @@ def _iter_places(
                 coming = islice(np.flatnonzero(asserted[at:]), ahead)
                 next_seqs = [seqs[at + int(n)] for n in coming]
                 new = [each for each in next_seqs if each not in facts]
-                facts |= standing.facts_of(home, new, where)
+                facts |= standing.find_facts(home, new, where)
                 ahead *= 2
             fact = facts[seq]
-            # Most are, where a fact had many values.
+            # Most records are skipped if a fact had many values.
             if fact is None or fact.key in shown:
                 untold += 1
                 continue
@@ -176,7 +176,9 @@ def _iter_places(
         yield untold
 
 
-def _list_rows(index: Index, places: Sequence[int]) -> dict[tuple[UUID, int], EventRow]:
+def _list_rows(
+    index: Index, places: Sequence[int]
+) -> dict[tuple[UUID, int], EventTableRow]:
     seqs: dict[UUID, list[int]] = {}
     for row in index.records[places]:
         home = index.threads[int(row["thread"])]
@@ -188,41 +190,43 @@ def _list_rows(index: Index, places: Sequence[int]) -> dict[tuple[UUID, int], Ev
     }
 
 
-def _open_text(thread: Thread, row: EventRow) -> tuple[Body, str] | None:
-    event = log.recorded(row).event
+def _open_text(thread: Thread, row: EventTableRow) -> tuple[Body, str] | None:
+    event = log.to_recorded(row).event
     payload = log.open_payload(thread.subject, thread.project_id, row)
-    text = None if payload is None else contents.text_of(event, payload)
+    text = None if payload is None else contents.build_text(event, payload)
     return None if text is None else (event, text)
 
 
-def _telling(hit: Hit, fact: Fact, text: str, stem: Stem) -> Hit:
-    """The same as a sentence about the fact."""
-    sentence = marks.sentence(text, fact.begin, fact.end, fact.confidence)
+def _add_fact(hit: SearchHit, fact: Fact, text: str, stem: Stem) -> SearchHit:
+    """Return the hit with its fact and an excerpt of a sentence about the fact."""
+    sentence = marks.render_sentence(text, fact.begin, fact.end, fact.confidence)
     wanted = [each.term for each in hit.why]
-    return replace(hit, fact=fact, excerpt=excerpts.excerpt(sentence, wanted, stem))
+    return replace(
+        hit, fact=fact, excerpt=excerpts.build_excerpt(sentence, wanted, stem)
+    )
 
 
 def _has_phrases(text: str, query: SearchQuery) -> bool:
     if not query.phrases:
         return True
-    words = excerpts.spoken(text)
-    return all(excerpts.holds_phrase(words, phrase) for phrase in query.phrases)
+    words = excerpts.split_words(text)
+    return all(excerpts.has_phrase(words, phrase) for phrase in query.phrases)
 
 
-def _hit(
+def _build_hit(
     index: Index,
-    ranked: Ranked,
+    ranked: Ranking,
     at: int,
     thread: Thread,
     opened: tuple[Body, str],
     *,
     stem: Stem,
-) -> Hit:
+) -> SearchHit:
     place, (event, text) = int(ranked.places[at]), opened
-    record, why = index.records[place], ranked.why(place)
+    record, why = index.records[place], ranked.list_matches(place)
     slot = event.index if isinstance(event, SlotAppended) else None
     page = index.names[int(record["page"])] or None
-    return Hit(
+    return SearchHit(
         thread=thread.id,
         thread_name=thread.name,
         seq=int(record["seq"]),
@@ -232,9 +236,9 @@ def _hit(
         at=_EPOCH + timedelta(microseconds=int(record["time"])),
         turn=int(record["turn"]),
         slot=slot,
-        page=page if slot is None else slot_page_id(slot),
+        page=page if slot is None else build_slot_page_id(slot),
         key=getattr(event, "key", None),
         score=float(ranked.scores[at]),
         why=why,
-        excerpt=excerpts.excerpt(text, [each.term for each in why], stem),
+        excerpt=excerpts.build_excerpt(text, [each.term for each in why], stem),
     )

@@ -1,4 +1,4 @@
-"""Indexes in memory: what is found of a subject, caught up to now by who reads it."""
+"""In-memory search indexes of subjects, brought up to date by readers."""
 
 from __future__ import annotations
 
@@ -8,62 +8,63 @@ from uuid import UUID
 
 from memoryhub.journal.log import thread_terms
 from memoryhub.kernel.search import segments, terms
-from memoryhub.kernel.search.index import Index, Span, missing, united
-from memoryhub.kernel.search.segments import Segment
+from memoryhub.kernel.search.index import Index, Span, list_missing_spans, unite_spans
+from memoryhub.kernel.search.segments import IndexSegment
 from memoryhub.models.events import ThreadTerms
 from memoryhub.models.threads import Thread
 
-#: Records that a reader opens itself, of all threads together.
+#: Maximum number of records that a reader opens itself, over all threads.
 MOST = 5_000
-#: Threads whose segments one statement reads.
+#: Number of threads whose segments one statement reads.
 _AT_ONCE = 200
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class CaughtUp:
-    """An index, and whether all that was written is in it."""
+class IndexCoverage:
+    """A search index, and whether the index covers all events of the threads."""
 
     index: Index
     complete: bool
 
 
-def caught_up(threads: Sequence[Thread], *, eldest: UUID | None = None) -> CaughtUp:
+def catch_up(threads: Sequence[Thread], *, eldest: UUID | None = None) -> IndexCoverage:
     """Return the subject's index with all of these threads in it.
 
-    With the `eldest` of a history, that of it and its forks alone. `threads` are of one
-    subject, which comes with them, the more urgent first. None that has not moved costs
-    anything; else three queries, two for 200 that are new here, and three for each that
-    moved. Opens 5,000 records at most; what is left is read by who asks again.
+    With `eldest`, the root thread of a history, the index covers that history alone.
+    `threads` are of one subject, which comes with them, the more urgent first. A thread
+    that has not moved costs nothing. Else three queries, two per 200 threads new to the
+    index, and three per thread that moved. Opens 5,000 records at most; the next reader
+    reads the rest.
     """
     if not threads:
-        return CaughtUp(index=Index(), complete=True)
+        return IndexCoverage(index=Index(), complete=True)
     subject = threads[0].subject
     key = (subject.id, subject.epoch, eldest)
     held = thread_terms.indexes.get(key)
-    found = _brought_up(held or Index(), threads)
+    found = _catch_up_index(held or Index(), threads)
     if found is None:
-        # Something of what is held was erased since.
-        found = _brought_up(Index(), threads)
+        # A part of the cached index was erased since: rebuild the index.
+        found = _catch_up_index(Index(), threads)
     assert found is not None
     if found.index is not held:
         thread_terms.indexes.put(key, found.index, weight=found.index.size)
     return found
 
 
-def _brought_up(index: Index, threads: Sequence[Thread]) -> CaughtUp | None:
-    """The index caught up; None if something ended that it holds by now."""
-    stored = _stored([each for each in threads if each.id not in index.covered])
-    loaded = list[tuple[UUID, Segment]]()
+def _catch_up_index(index: Index, threads: Sequence[Thread]) -> IndexCoverage | None:
+    """Bring the index up to date; None if the index holds a part erased since."""
+    stored = _open_segments([each for each in threads if each.id not in index.covered])
+    loaded = list[tuple[UUID, IndexSegment]]()
     covered = dict[UUID, tuple[Span, ...]]()
-    stem = terms.stemmer()
+    stem = terms.build_stemmer()
     left = MOST
     for thread in threads:
         kept = stored.get(thread.id, [])
         loaded += [(thread.id, segment) for _, segment in kept]
         before = index.covered.get(thread.id, ())
-        spans = united([*before, *(span for span, _ in kept)])
-        gaps = missing(spans, thread.head_seq)
-        # What was said last is looked for most.
+        spans = unite_spans([*before, *(span for span, _ in kept)])
+        gaps = list_missing_spans(spans, thread.head_seq)
+        # Read the newest gap first: searches mostly want recent records.
         for gap in reversed(gaps if left > 0 else []):
             found = thread_terms.read(thread, gap, most=left)
             if found.ending and before and gap[0] > before[-1][1]:
@@ -75,26 +76,28 @@ def _brought_up(index: Index, threads: Sequence[Thread]) -> CaughtUp | None:
             if left <= 0:
                 break
         if gaps or kept:
-            covered[thread.id] = united(spans)
-    grown = index.plus(loaded, covered) if covered else index
-    return CaughtUp(index=grown, complete=_complete(grown, threads))
+            covered[thread.id] = unite_spans(spans)
+    grown = index.add_segments(loaded, covered) if covered else index
+    return IndexCoverage(index=grown, complete=_is_complete(grown, threads))
 
 
-def _complete(index: Index, threads: Sequence[Thread]) -> bool:
+def _is_complete(index: Index, threads: Sequence[Thread]) -> bool:
     spans = ((index.covered.get(each.id, ()), each.head_seq) for each in threads)
-    return not any(missing(covered, head) for covered, head in spans)
+    return not any(list_missing_spans(covered, head) for covered, head in spans)
 
 
-def _stored(threads: Sequence[Thread]) -> dict[UUID, list[tuple[Span, Segment]]]:
-    """Open the segments of threads, oldest first. One query for 200."""
-    found: dict[UUID, list[tuple[Span, Segment]]] = {}
+def _open_segments(
+    threads: Sequence[Thread],
+) -> dict[UUID, list[tuple[Span, IndexSegment]]]:
+    """Open the segments of threads, oldest first. One query per 200 threads."""
+    found: dict[UUID, list[tuple[Span, IndexSegment]]] = {}
     by_id = {each.id: each for each in threads}
     ids = [*by_id]
     for start in range(0, len(ids), _AT_ONCE):
         batch = ids[start : start + _AT_ONCE]
         rows = ThreadTerms.objects.filter(thread__in=batch)
         for row in rows.order_by("thread", "upto_seq").iterator():
-            segment = thread_terms.opened(by_id[row.thread_id], row)
+            segment = thread_terms.open_segment(by_id[row.thread_id], row)
             if segment is not None:
                 span = (row.first_seq, row.upto_seq)
                 found.setdefault(row.thread_id, []).append((span, segment))

@@ -1,6 +1,6 @@
-"""A project searched, thread by thread, newest first. Never writes; slow and stoppable.
+"""Search of a project, thread by thread, newest first. Never writes; slow, stoppable.
 
-For operators with a purpose: whoever shows a thread's part has the look audited first.
+For operators with a purpose: the caller audits each thread's result before showing it.
 """
 
 from __future__ import annotations
@@ -23,12 +23,12 @@ from memoryhub.queries.search.searching import (
 )
 from memoryhub.queries.threads import threads
 
-#: Threads read in one statement.
+#: Number of threads read in one statement.
 CHUNK = 50
 
 
-class Place(NamedTuple):
-    """Where a search of a project goes on: behind a thread as it was listed."""
+class SearchPosition(NamedTuple):
+    """Position of a project search: the last searched thread and its listing time."""
 
     listed_at: datetime
     thread: UUID
@@ -36,35 +36,36 @@ class Place(NamedTuple):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ThreadFound:
-    """One thread of a project that was searched, and how far the search is."""
+    """The result of one thread in a project search, and the search's progress."""
 
     thread: Thread
-    #: Without items when nothing is in it.
+    #: Without items if the thread has no match.
     result: SearchResult
-    #: Threads that were looked through, this one included.
+    #: Number of threads searched so far, including this thread.
     looked: int
 
     @property
-    def place(self) -> Place:
-        return Place(self.thread.listed_at, self.thread.id)
+    def place(self) -> SearchPosition:
+        return SearchPosition(self.thread.listed_at, self.thread.id)
 
 
 def iter_project(
-    project: UUID, request: SearchRequest, *, after: Place | None = None
+    project: UUID, request: SearchRequest, *, after: SearchPosition | None = None
 ) -> Generator[ThreadFound]:
-    """Yield each thread of a project with what is found in it, newest first.
+    """Yield each thread of a project with its search result, newest first.
 
-    `after` goes on behind a thread that was looked through before.
-    A thread made or moved meanwhile may be left out. Nothing runs beyond what was asked
-    for: stop asking to stop it. Forks tell what they inherit as well. A query for 50
-    threads, and those of `search_thread` for each. Subjects that are restricted or
-    being erased are left out, as are those whose key is missing.
+    `after` continues behind a thread that was searched before. A thread created or
+    moved during the search may be left out. The search does no work ahead: a caller
+    stops it by not asking for the next thread. Forks also show what they inherit. One
+    query per 50 threads, and those of `search_thread` for each thread. Subjects that
+    are restricted or being erased are left out; a subject without its key gives an
+    empty, degraded result.
     """
     looked, last = 0, after
-    rows = threads.scoped(project).exclude(status=Thread.Status.ERASED)
+    rows = threads.filter_visible(project).exclude(status=Thread.Status.ERASED)
     rows = rows.filter(subject__state=Subject.State.ACTIVE).select_related("subject")
     while True:
-        left = rows if last is None else rows.filter(_after(last))
+        left = rows if last is None else rows.filter(_build_after(last))
         batch = list(left.order_by("-listed_at", "id")[:CHUNK])
         for thread in batch:
             looked += 1
@@ -75,9 +76,9 @@ def iter_project(
             yield ThreadFound(thread=thread, result=result, looked=looked)
         if len(batch) < CHUNK:
             return
-        last = Place(batch[-1].listed_at, batch[-1].id)
+        last = SearchPosition(batch[-1].listed_at, batch[-1].id)
 
 
-def _after(last: Place) -> Q:
+def _build_after(last: SearchPosition) -> Q:
     same = Q(listed_at=last.listed_at, id__gt=last.thread)
     return same | Q(listed_at__lt=last.listed_at)

@@ -1,4 +1,4 @@
-"""Searching: a thread as of any event, or all threads of a subject. Never writes."""
+"""Search of a thread as of any event, or of a subject's threads. Never writes."""
 
 from __future__ import annotations
 
@@ -14,10 +14,10 @@ from memoryhub.kernel.search import parsing, ranking
 from memoryhub.kernel.search.contents import OBSERVATION
 from memoryhub.kernel.search.index import Index
 from memoryhub.kernel.search.parsing import Filters, SearchQuery
-from memoryhub.kernel.search.ranking import CutTerm, Order, Ranked, Reason, Scope
+from memoryhub.kernel.search.ranking import CutTerm, Order, Ranking, Reason, SearchScope
 from memoryhub.kernel.search.segments import ERASED
 from memoryhub.kernel.state.erase_events import Range, RecordsErased
-from memoryhub.kernel.state.erased import named
+from memoryhub.kernel.state.erased import resolve_places
 from memoryhub.kernel.state.pages import BLOCK
 from memoryhub.models.events import Event
 from memoryhub.models.subjects import Subject
@@ -25,31 +25,37 @@ from memoryhub.models.threads import Thread
 from memoryhub.queries.knowledge import standing
 from memoryhub.queries.knowledge.facts import FactFilter
 from memoryhub.queries.search import indexes
-from memoryhub.queries.search.hits import CHUNK, Hit, Missed, Untold, iter_hits
+from memoryhub.queries.search.hits import (
+    CHUNK,
+    DropReason,
+    SearchHit,
+    UnopenedCount,
+    iter_hits,
+)
 from memoryhub.queries.threads import forks
 
-#: What can be found, as events declare it.
+#: Kinds of searchable records, as events declare them.
 _DECLARED = (event.searched.kind for event in TYPES.values() if event.searched)
 KINDS = (*dict.fromkeys(_DECLARED), BLOCK, OBSERVATION)
-#: Of those, what has a page: it can be fetched.
+#: Kinds of records that have a page and can be fetched.
 FETCHED = frozenset({"message", "page", OBSERVATION})
-#: Records that are opened for one answer, when a phrase is to be found in them.
+#: Maximum number of records opened for one answer to a phrase search.
 OPENED = 1_000
-#: Matches that are put in order where facts are told: most may be old values.
+#: Maximum number of matches ranked where facts are shown: most may be old values.
 ORDERED = 20_000
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SearchRequest:
-    """What is searched for. Raises InvalidError where it is made of a bad query."""
+    """A search: query, order, limit, filters. Raises InvalidError for a bad query."""
 
     query: SearchQuery
     order: Order = "best"
     limit: int = 5
-    #: Old versions of pages as well.
+    #: Whether old versions of pages are searched too.
     versions: bool = False
-    #: By when texts are marked that no longer hold, and in recall which facts are told.
-    #: None: assertions are found as they were made, and no text is marked.
+    #: Instants for marks on texts that no longer hold, and in recall the filter of
+    #: facts. None: assertions are found as recorded, and no text is marked.
     where: FactFilter | None = None
 
     @classmethod
@@ -63,43 +69,44 @@ class SearchRequest:
         versions: bool = False,
         can_exclude: bool = False,
     ) -> SearchRequest:
-        """Parse a query; `filters` narrow what its own let by.
+        """Parse a query; `filters` narrow the query's own filters.
 
         A person `can_exclude` words by `not:word`.
 
-        Raises InvalidError for a query that is too long, or with from after to.
+        Raises InvalidError for a query that is too long, or whose `from` is after its
+        `to`.
         """
         query = parsing.parse(text, kinds=KINDS, can_exclude=can_exclude)
         if filters is not None:
-            query = replace(query, filters=query.filters.narrowed(filters))
+            query = replace(query, filters=query.filters.narrow(filters))
         return cls(query=query, order=order, limit=limit, versions=versions)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SearchResult:
-    """What was found, and what was left out of account."""
+    """Hits of a search, and notes on records that were not considered."""
 
-    items: tuple[Hit, ...] = ()
-    #: Matches in all.
+    items: tuple[SearchHit, ...] = ()
+    #: Total number of matches.
     total: int = 0
-    #: Records that were looked through.
+    #: Number of records searched.
     searched: int = 0
-    #: Why there are none.
+    #: Reason for an empty result.
     reason: Reason | None = None
-    #: What the answer lacks: `indexing` while not all records can be found yet,
+    #: Deficits of the answer: `indexing` while some records are not indexed yet,
     #: `phrases` when not all candidates of a phrase were opened, `matches` when there
-    #: are fewer hits than asked for and not all matches were looked at.
+    #: are fewer hits than requested and not all matches were checked.
     degraded: tuple[str, ...] = ()
-    #: Words that did not count.
+    #: Words of the query that were ignored.
     cut: tuple[CutTerm, ...] = field(default=())
 
 
-class Place(NamedTuple):
-    """Where a text lies that was found."""
+class TextPlace(NamedTuple):
+    """Place of a matching text."""
 
     thread: UUID
     seq: int
-    #: In the thread's own history.
+    #: Whether the text is in the thread's own history.
     own: bool
 
 
@@ -110,22 +117,22 @@ def search_thread(
     seq: int | None = None,
     without: Sequence[Range] = (),
 ) -> SearchResult:
-    """Search a thread and what it inherits, now or as of an event.
+    """Search a thread and its inherited records, now or as of an event.
 
-    Records of the ranges `without` are left out, as if nobody had written them.
-    As of an event texts are marked by what was known at its time, and held then; no
-    fact is told. `thread` comes with its subject. Five queries where nothing is new,
-    and those of marks.
+    Records of the ranges `without` are left out, as if never written. As of an event,
+    texts are marked by what was known and valid at the event's time, and no fact is
+    shown. `thread` comes with its subject. Five queries where no thread moved, and
+    those of marks.
     """
-    rows, up_to = _history(thread, seq)
+    rows, up_to = _list_history(thread, seq)
     if request.where is not None and seq is not None:
-        request = replace(request, where=_then(thread, seq))
-    scope = Scope(up_to=up_to, lineage=True, versions=request.versions)
-    return _search(rows, {row.id: row for row in rows}, request, scope, without)
+        request = replace(request, where=_build_filter_at(thread, seq))
+    scope = SearchScope(up_to=up_to, lineage=True, versions=request.versions)
+    return _search_index(rows, {row.id: row for row in rows}, request, scope, without)
 
 
-def _then(thread: Thread, seq: int) -> FactFilter:
-    """What was known at an event. One query."""
+def _build_filter_at(thread: Thread, seq: int) -> FactFilter:
+    """Build the filter of facts known at an event. One query."""
     events = Event.objects.filter(thread_id=thread.id, seq__lte=seq).order_by("-seq")
     at = events.values_list("at", flat=True).first() or thread.created_at
     return FactFilter(valid_at=at, known_at=at)
@@ -133,34 +140,37 @@ def _then(thread: Thread, seq: int) -> FactFilter:
 
 def iter_places(
     thread: Thread, text: str, *, seq: int, everywhere: bool
-) -> Iterator[Place]:
-    """Iterate over what a text is most about, best first, as of an event.
+) -> Iterator[TextPlace]:
+    """Yield places of the texts most related to a text, best first, as of an event.
 
-    Messages and pages, up to 5,000, in the thread and what it inherits, or `everywhere`
-    in its subject's threads. None is opened: who does sees whether it is there still.
-    `thread` comes with its subject. Five queries where nothing is new.
+    Messages and pages, up to 5,000, in the thread and its ancestors, or with
+    `everywhere` in its subject's threads. No text is opened: the caller checks that a
+    text still exists. `thread` comes with its subject. Five queries where no thread
+    moved.
     """
-    rows, up_to = _history(thread, seq)
-    scope = Scope(up_to=up_to, lineage=True)
+    rows, up_to = _list_history(thread, seq)
+    scope = SearchScope(up_to=up_to, lineage=True)
     if everywhere:
-        others = [row for row in _threads(thread.subject) if row.id not in up_to]
+        others = [row for row in _list_threads(thread.subject) if row.id not in up_to]
         rows, scope = (
             [*rows, *others],
-            Scope(up_to={**{row.id: row.head_seq for row in others}, **up_to}),
+            SearchScope(up_to={**{row.id: row.head_seq for row in others}, **up_to}),
         )
-    index = indexes.caught_up(rows, eldest=_eldest(scope)).index
+    index = indexes.catch_up(rows, eldest=_get_eldest(scope)).index
     if scope.lineage:
-        scope = replace(scope, gone=named(_erased(index, scope)).spans)
-    words = ranking.rarest(index, parsing.words_of(text), parsing.MOST_TERMS)
+        scope = replace(scope, gone=resolve_places(_list_erased(index, scope)).spans)
+    words = ranking.select_rarest(index, parsing.list_words(text), parsing.MOST_TERMS)
     query = SearchQuery(words=words, filters=Filters(kinds=FETCHED))
     for at in ranking.rank(index, query, scope, "best").places:
         record = index.records[at]
         home = index.threads[int(record["thread"])]
-        yield Place(home, int(record["seq"]), home in up_to)
+        yield TextPlace(home, int(record["seq"]), home in up_to)
 
 
-def _history(thread: Thread, seq: int | None) -> tuple[list[Thread], dict[UUID, int]]:
-    """The thread and its ancestors, and up to which seq each is seen."""
+def _list_history(
+    thread: Thread, seq: int | None
+) -> tuple[list[Thread], dict[UUID, int]]:
+    """Return the thread with its ancestors, and the last visible seq of each."""
     segments = forks.get_segments(thread, up_to=seq)
     up_to = {part.thread: part.up_to_seq for part in segments}
     rows = Thread.objects.filter(id__in=up_to).exclude(id=thread.id)
@@ -177,30 +187,30 @@ def recall(
     threads: Sequence[str] | None = None,
     exclude: Sequence[str] = (),
 ) -> SearchResult:
-    """Search all threads of a subject, or those of these stored names.
+    """Search all threads of a subject, or those with the given stored names.
 
-    Four queries where nothing is new; linear in the subject's threads.
+    Four queries where no thread moved; linear in the subject's threads.
     """
     wanted = request.query.filters.threads
     named: set[str] | None = None
     if threads is not None or wanted:
         named = {*(threads or wanted)} & {*(wanted or threads or ())}
-    found = _threads(subject, named=named, exclude=exclude)
-    scope = Scope(
+    found = _list_threads(subject, named=named, exclude=exclude)
+    scope = SearchScope(
         up_to={row.id: row.head_seq for row in found}, versions=request.versions
     )
-    return _search(found, {row.id: row for row in found}, request, scope)
+    return _search_index(found, {row.id: row for row in found}, request, scope)
 
 
-def _eldest(scope: Scope) -> UUID | None:
-    """The thread that a history begins with."""
+def _get_eldest(scope: SearchScope) -> UUID | None:
+    """Return the root thread of a history; None for a search over all threads."""
     return next(iter(scope.up_to)) if scope.lineage else None
 
 
-def _threads(
+def _list_threads(
     subject: Subject, *, named: set[str] | None = None, exclude: Sequence[str] = ()
 ) -> list[Thread]:
-    """The subject's threads, the newest first."""
+    """List the subject's threads, newest first."""
     rows = Thread.objects.filter(project=subject.project_id, subject=subject)
     rows = rows.exclude(status__in=(Thread.Status.ERASED, Thread.Status.IMPORTING))
     rows = rows if named is None else rows.filter(name__in=named)
@@ -211,19 +221,19 @@ def _threads(
     return found
 
 
-def _search(
+def _search_index(
     rows: Sequence[Thread],
     threads: Mapping[UUID, Thread],
     request: SearchRequest,
-    scope: Scope,
+    scope: SearchScope,
     without: Sequence[Range] = (),
 ) -> SearchResult:
-    caught = indexes.caught_up(rows, eldest=_eldest(scope))
+    caught = indexes.catch_up(rows, eldest=_get_eldest(scope))
     index = caught.index
     if scope.lineage:
-        gone = [*_erased(index, scope), *without]
-        scope = replace(scope, gone=named(gone).spans)
-    # What a thread's journal has of facts stays as it was asserted.
+        gone = [*_list_erased(index, scope), *without]
+        scope = replace(scope, gone=resolve_places(gone).spans)
+    # A thread's journal shows facts as they were asserted.
     facts = None if scope.lineage else request.where
     most = ranking.MOST if facts is None else ORDERED
     ranked = ranking.rank(index, request.query, scope, request.order, most)
@@ -231,26 +241,26 @@ def _search(
     found = SearchResult(
         searched=ranked.ranged, reason=ranked.reason, degraded=degraded, cut=ranked.cut
     )
-    # Where all that holds a phrase is opened, it is in as few statements as may be.
+    # A phrase search opens all candidates: read them in as few statements as possible.
     expected = CHUNK if request.query.phrases else request.limit
     every = iter_hits(index, ranked, request.query, threads, facts, expected=expected)
-    return _opened(every, ranked, request, threads, found)
+    return _open_hits(every, ranked, request, threads, found)
 
 
-def _opened(
-    every: Iterator[Hit | Missed | Untold],
-    ranked: Ranked,
+def _open_hits(
+    every: Iterator[SearchHit | DropReason | UnopenedCount],
+    ranked: Ranking,
     request: SearchRequest,
     threads: Mapping[UUID, Thread],
     found: SearchResult,
 ) -> SearchResult:
-    """With what was found, checked: with a phrase all that may hold it is opened."""
+    """Return the result with checked hits; a phrase search opens all candidates."""
     phrases = bool(request.query.phrases)
-    hits, dropped, untold = list[Hit](), list[Missed](), 0
+    hits, dropped, untold = list[SearchHit](), list[DropReason](), 0
     for hit in every:
-        if isinstance(hit, Hit):
+        if isinstance(hit, SearchHit):
             hits.append(hit)
-        elif isinstance(hit, Untold):
+        elif isinstance(hit, UnopenedCount):
             untold += hit
         else:
             dropped.append(hit)
@@ -268,19 +278,19 @@ def _opened(
         reason = "erased" if gone else "no_match"
     return replace(
         found,
-        items=_marked(hits[: request.limit], request.where, threads),
+        items=_mark_hits(hits[: request.limit], request.where, threads),
         total=total,
         reason=reason,
         degraded=(*found.degraded, *lacking),
     )
 
 
-def _marked(
-    hits: Sequence[Hit], where: FactFilter | None, threads: Mapping[UUID, Thread]
-) -> tuple[Hit, ...]:
-    """The same, with what of their texts no longer holds.
+def _mark_hits(
+    hits: Sequence[SearchHit], where: FactFilter | None, threads: Mapping[UUID, Thread]
+) -> tuple[SearchHit, ...]:
+    """Mark the statements in the hits' texts that no longer hold.
 
-    None without `where`, two queries where nothing was learnt from any, else six.
+    No query without `where`, two where no fact was learnt from these texts, else six.
     """
     if where is None or not hits:
         return (*hits,)
@@ -292,25 +302,28 @@ def _marked(
         known_at=where.known_at,
     )
     places = [at for each in found.values() for mark in each for at in mark.places]
-    opened = texts.opened(thread, [*dict.fromkeys(places)]) if places else {}
+    opened = texts.open_texts(thread, [*dict.fromkeys(places)]) if places else {}
 
-    def marked(hit: Hit) -> Hit:
+    def mark_hit(hit: SearchHit) -> SearchHit:
         every = found.get((hit.thread, hit.seq), ())
-        # What tells one may be erased meanwhile.
+        # A text that a mark quotes may have been erased meanwhile.
         there = [mark for mark in every if mark.is_told_by(opened)]
-        return replace(hit, marked=marks.worded(there, opened))
+        return replace(hit, marked=marks.word_marks(there, opened))
 
-    return tuple(map(marked, hits))
+    return tuple(map(mark_hit, hits))
 
 
-def _erased(index: Index, scope: Scope) -> list[Range]:
-    """What forks of the lineage have erased of what they inherit. A query, or none."""
+def _list_erased(index: Index, scope: SearchScope) -> list[Range]:
+    """List ranges of inherited records that forks of the lineage erased.
+
+    One query, or none.
+    """
     marks = index.records[index.records["kind"] == index.names.index(ERASED)]
-    caps = index.caps(scope.up_to)
+    caps = index.build_caps(scope.up_to)
     seen = marks[marks["seq"] <= caps[marks["thread"]]] if len(marks) else marks
     if not len(seen):
         return []
     places = [(index.threads[int(row["thread"])], int(row["seq"])) for row in seen]
-    bodies = Event.objects.at_places(places).values_list("body", flat=True)
+    bodies = Event.objects.filter_places(places).values_list("body", flat=True)
     events = map(RecordsErased.model_validate_json, bodies)
     return [each for event in events for each in event.ranges]

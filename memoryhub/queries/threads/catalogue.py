@@ -1,4 +1,4 @@
-"""The catalogue: a project's threads as people search them. Never writes."""
+"""Catalogue of a project's threads, for searches by people. Never writes."""
 
 from __future__ import annotations
 
@@ -12,22 +12,22 @@ from memoryhub.models.events import Event
 from memoryhub.models.projects import Project
 from memoryhub.models.subjects import Subject
 from memoryhub.models.threads import Thread, ThreadLabel
-from memoryhub.queries.lists.cursors import Batch, Listing
+from memoryhub.queries.lists.cursors import ListBatch, ListScope
 from memoryhub.queries.lists.terms import (
+    NumberSpan,
     Period,
     SearchTerm,
-    Span,
     Value,
-    Word,
-    span_of,
-    time_of,
-    word_in,
+    WordValue,
+    filter_span,
+    filter_time,
+    filter_word,
 )
 from memoryhub.queries.threads import retention, verdicts
-from memoryhub.queries.threads.threads import LISTED_LAG, ThreadLine, scoped
+from memoryhub.queries.threads.threads import LISTED_LAG, ThreadLine, filter_visible
 from memoryhub.queries.threads.verdicts import ThreadVerdict
 
-#: Columns that lists sort by: newest or largest first, names as in a dictionary.
+#: Sort columns: newest or largest first, names in alphabetical order.
 SORTS = {
     "active": "listed_at",
     "created": "created_at",
@@ -39,9 +39,9 @@ SORTS = {
     "packed": "listed_resident",
     "faults": "listed_faults",
 }
-#: Orders that begin with the least unless the other way is asked for.
+#: Sort orders that are ascending by default.
 RISING = frozenset({"name", "rate"})
-#: Search keys that are columns, by what their values are.
+#: Search keys that are columns, by type of value.
 NAMES = {
     "name": "name",
     "status": "status",
@@ -58,13 +58,12 @@ NUMBERS = {
 }
 LABEL = "label."
 _BY_POLICY = ("due", "flag")
-#: More new or moved threads than this are not counted, nor more that match.
+#: Maximum count of new or moved threads, and of matching threads.
 FRESH, COUNTED = 100, 1_000
-#: Threads that moved last, and events at the end of each, that are looked at for what
-#: somebody wrote.
+#: Number of latest moved threads, and of latest events of each, searched for an actor.
 _LOOKED, _LATELY = 500, 20
 _CHUNK = 200
-#: Whose threads are in no list any more, though they may still have their names.
+#: States of subjects whose threads no list shows, though the rows still have names.
 _GONE = (Subject.State.ERASING, Subject.State.ERASED)
 
 
@@ -78,34 +77,35 @@ def list_threads(
     after: str | None = None,
     limit: int = 50,
     restricted: bool = True,
-) -> Batch[ThreadLine]:
+) -> ListBatch[ThreadLine]:
     """List threads that match all terms, in one batch. One query.
 
-    The largest come first, or the least if `rising`; either way along an index.
+    Largest first, or smallest first if `rising`; both orders use an index.
 
-    Raises BadCursorError when `after` is not of this very list.
+    Raises BadCursorError when `after` is not a cursor of this very list.
     """
     column = SORTS[sort]
-    # What is due goes by the policy, which may be another one by the next batch.
+    # The due date follows from the policy, which may change between two batches.
     policy = [project.retention_idle_days for term in terms if term.key in _BY_POLICY]
-    filters = [[term.plain() for term in terms], sort, rising, policy]
-    listing = Listing(name="catalogue", project=project.id, filters=filters)
-    rows = matching(project, terms=terms, now=now, restricted=restricted)
+    filters = [[term.to_json() for term in terms], sort, rising, policy]
+    listing = ListScope(name="catalogue", project=project.id, filters=filters)
+    rows = filter_threads(project, terms=terms, now=now, restricted=restricted)
     if after is not None:
-        rows = rows.filter(_behind(column, *listing.open(after), rising=rising))
+        rows = rows.filter(_build_after(column, *listing.open(after), rising=rising))
     ordering = (column, "-id") if rising else (f"-{column}", "id")
     found = list(rows.order_by(*ordering)[: limit + 1])
     batch, rest = found[:limit], found[limit:]
-    return Batch(
-        items=tuple(ThreadLine.of(row) for row in batch),
+    return ListBatch(
+        items=tuple(ThreadLine.from_row(row) for row in batch),
         next=listing.seal([getattr(batch[-1], column), batch[-1].id]) if rest else None,
     )
 
 
-def _behind(column: str, value: Any, last: str, *, rising: bool) -> Q:
-    """Filter what follows a row of the list, ties by id."""
+def _build_after(column: str, value: Any, last: str, *, rising: bool) -> Q:
+    """Build the condition on rows after a row of the list, ties by id."""
     onward, tie = ("gt", "lt") if rising else ("lt", "gt")
-    # The first follows from the others; by it an index is entered where the list was.
+    # The first condition follows from the others and lets the database seek in the
+    # index.
     return Q(**{f"{column}__{onward}e": value}) & (
         Q(**{f"{column}__{onward}": value}) | Q(**{column: value, f"id__{tie}": last})
     )
@@ -118,16 +118,16 @@ def count_threads(
     now: datetime,
     restricted: bool = True,
 ) -> int:
-    """Count matching threads, at most COUNTED of them. One query."""
-    rows = matching(project, terms=terms, now=now, restricted=restricted)
+    """Count matching threads, up to COUNTED. One query."""
+    rows = filter_threads(project, terms=terms, now=now, restricted=restricted)
     return rows.order_by()[:COUNTED].count()
 
 
 def list_named(
     project: Project, names: Collection[str], *, restricted: bool = True
 ) -> list[Thread]:
-    """List the threads of these names that are there for a person. One query."""
-    rows = _visible(project, restricted=restricted)
+    """List the threads of these names that a person may see. One query."""
+    rows = _filter_visible(project, restricted=restricted)
     return list(rows.filter(name__in=names).order_by("name"))
 
 
@@ -138,14 +138,14 @@ def iter_threads(
     now: datetime,
     restricted: bool = True,
 ) -> Iterator[list[ThreadLine]]:
-    """Yield all threads that match, oldest first, in chunks. One query a chunk."""
-    rows = matching(project, terms=terms, now=now, restricted=restricted)
+    """Yield all matching threads, oldest first, in chunks. One query a chunk."""
+    rows = filter_threads(project, terms=terms, now=now, restricted=restricted)
     rows = rows.order_by("created_at", "id")
     beyond = Q()
     while True:
         chunk = list(rows.filter(beyond)[:_CHUNK])
         if chunk:
-            yield [ThreadLine.of(row) for row in chunk]
+            yield [ThreadLine.from_row(row) for row in chunk]
         if len(chunk) < _CHUNK:
             return
         at, last = chunk[-1].created_at, chunk[-1].id
@@ -160,20 +160,20 @@ def count_fresh(
     since: datetime,
     restricted: bool = True,
 ) -> int:
-    """Count matching threads that are new or have moved since then, at most FRESH."""
-    rows = matching(project, terms=terms, now=now, restricted=restricted)
+    """Count matching threads created or moved since an instant, up to FRESH."""
+    rows = filter_threads(project, terms=terms, now=now, restricted=restricted)
     return rows.filter(listed_at__gt=since).order_by()[:FRESH].count()
 
 
 def find_written(
     project: Project, *, actor: str, since: datetime, restricted: bool = True
 ) -> ThreadLine | None:
-    """Find the thread that an actor made or wrote to, the one that moved last.
+    """Find the latest moved thread that an actor created or wrote to.
 
-    One query, of at most `_LOOKED` threads that moved since then and the last events of
-    each.
+    One query over at most `_LOOKED` threads that moved since then and the last events
+    of each.
     """
-    rows = _visible(project, restricted=restricted)
+    rows = _filter_visible(project, restricted=restricted)
     moved = rows.filter(listed_at__gt=since - LISTED_LAG)
     looked = moved.order_by("-listed_at", "id")[:_LOOKED].values("id")
     written = Event.objects.filter(thread=OuterRef("pk"), actor=actor)
@@ -183,56 +183,61 @@ def find_written(
         id__in=looked,
     )
     row = found.order_by("-listed_at", "id").first()
-    return None if row is None else ThreadLine.of(row)
+    return None if row is None else ThreadLine.from_row(row)
 
 
-def matching(
+def filter_threads(
     project: Project,
     *,
     terms: Sequence[SearchTerm],
     now: datetime,
     restricted: bool = True,
 ) -> QuerySet[Thread]:
-    """Return the project's threads that all terms hold for; never erased ones.
+    """Return the project's threads that match all terms; never erased threads.
 
-    Those of restricted subjects are only for who may see them.
+    Threads of restricted subjects are included only with `restricted`, for callers that
+    may see such threads.
     """
-    rows = _visible(project, restricted=restricted)
+    rows = _filter_visible(project, restricted=restricted)
     for term in terms:
         any_of = Q()
         for value in term.values:
-            any_of |= _holds(project, term.key, value, now)
+            any_of |= _build_condition(project, term.key, value, now)
         rows = rows.exclude(any_of) if term.negated else rows.filter(any_of)
     return rows
 
 
-def _visible(project: Project, *, restricted: bool) -> QuerySet[Thread]:
+def _filter_visible(project: Project, *, restricted: bool) -> QuerySet[Thread]:
     unseen = _GONE if restricted else (*_GONE, Subject.State.RESTRICTED)
-    rows = scoped(project.id).filter(home=False).exclude(status=Thread.Status.ERASED)
+    rows = (
+        filter_visible(project.id)
+        .filter(home=False)
+        .exclude(status=Thread.Status.ERASED)
+    )
     return rows.exclude(subject__state__in=unseen)
 
 
-def _holds(project: Project, key: str, value: Value, now: datetime) -> Q:
+def _build_condition(project: Project, key: str, value: Value, now: datetime) -> Q:
     if key.startswith(LABEL):
-        return _label(key.removeprefix(LABEL), value)
-    if isinstance(value, Word):
+        return _build_label_condition(key.removeprefix(LABEL), value)
+    if isinstance(value, WordValue):
         if key == "subject":
-            return _subject(project, value)
+            return _build_subject_condition(project, value)
         if key == "flag":
             return _FLAGS[value.text](project, now)
-        return word_in(NAMES[key], value)
+        return filter_word(NAMES[key], value)
     if key in ("at", "active"):
-        return _active(value, now)
-    assert isinstance(value, Span)
+        return _build_active_condition(value, now)
+    assert isinstance(value, NumberSpan)
     if key == "due":
-        return _due(project, value, now)
-    return span_of(NUMBERS[key], value)
+        return _build_due_condition(project, value, now)
+    return filter_span(NUMBERS[key], value)
 
 
-def _active(stretch: Span | Period, now: datetime) -> Q:
-    """By the last activity, for which the index of the list is as good."""
-    found = time_of("last_active_at", stretch, now)
-    if isinstance(stretch, Span):
+def _build_active_condition(stretch: NumberSpan | Period, now: datetime) -> Q:
+    """Build the condition on last activity, with a bound that uses the list's index."""
+    found = filter_time("last_active_at", stretch, now)
+    if isinstance(stretch, NumberSpan):
         begin = None if stretch.high is None else now - timedelta(seconds=stretch.high)
     else:
         begin = stretch.begin
@@ -241,18 +246,18 @@ def _active(stretch: Span | Period, now: datetime) -> Q:
     return found & Q(listed_at__gt=begin - LISTED_LAG)
 
 
-def _due(project: Project, span: Span, now: datetime) -> Q:
-    return Q(id__in=retention.due_in(project, span, now=now).values("id"))
+def _build_due_condition(project: Project, span: NumberSpan, now: datetime) -> Q:
+    return Q(id__in=retention.filter_due_in(project, span, now=now).values("id"))
 
 
-def _label(name: str, value: Value) -> Q:
-    assert isinstance(value, Word)
+def _build_label_condition(name: str, value: Value) -> Q:
+    assert isinstance(value, WordValue)
     labels = ThreadLabel.objects.filter(thread=OuterRef("pk"), name=name)
-    return Q(Exists(labels.filter(word_in("value", value))))
+    return Q(Exists(labels.filter(filter_word("value", value))))
 
 
-def _subject(project: Project, word: Word) -> Q:
-    """By the whole UUID, or by the digits at its end that lists show."""
+def _build_subject_condition(project: Project, word: WordValue) -> Q:
+    """Match a subject by its whole UUID, or by its last digits as lists show them."""
     plain = word.text.replace("-", "").lower()
     if len(plain) == 32:
         return Q(subject_id=plain)
@@ -260,13 +265,17 @@ def _subject(project: Project, word: Word) -> Q:
     return Q(subject__in=rows.values("id"))
 
 
-def _by_verdict(verdict: ThreadVerdict) -> Callable[[Project, datetime], Q]:
-    return lambda _, now: verdicts.looked_at(now) & verdict.condition(now)
+def _build_verdict_condition(
+    verdict: ThreadVerdict,
+) -> Callable[[Project, datetime], Q]:
+    return lambda _, now: verdicts.build_recent_condition(now) & verdict.condition(now)
 
 
-#: What a list says of a thread beside its columns, and leads from to its like.
+#: Flags in a list, each linked to a search for threads with the same flag.
 _FLAGS: dict[str, Callable[[Project, datetime], Q]] = {
-    "due": lambda project, now: _due(project, retention.soon(), now),
-    **{each.flag: _by_verdict(each) for each in verdicts.VERDICTS},
+    "due": lambda project, now: _build_due_condition(
+        project, retention.build_soon_span(), now
+    ),
+    **{each.flag: _build_verdict_condition(each) for each in verdicts.VERDICTS},
 }
 FLAGS = tuple(_FLAGS)

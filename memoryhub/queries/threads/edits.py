@@ -1,4 +1,4 @@
-"""Edits: events that wrote one key or the task, and whether they still stand.
+"""Edits: events that wrote a key or the task, and whether the values still stand.
 
 Never writes.
 """
@@ -16,7 +16,7 @@ from memoryhub.kernel.memory.tasks import TASK
 from memoryhub.kernel.state.state import ThreadState
 from memoryhub.models.events import Event
 from memoryhub.models.threads import Thread
-from memoryhub.queries.replay.states import now_of, state_of
+from memoryhub.queries.replay.states import compute_instant, load_state
 
 _KEY = frozenset(
     each.event_type
@@ -25,27 +25,27 @@ _KEY = frozenset(
 _TASK = frozenset(
     each.event_type for each in (tasks.TaskSet, tasks.TaskUpdated, tasks.TaskCleared)
 )
-#: What leaves nothing there.
+#: Event types that delete the key or the task.
 _ENDING = (key_events.KeyDeleted.event_type, tasks.TaskCleared.event_type)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Edit:
-    """What one event wrote."""
+    """A key, block or task written by one event."""
 
     seq: int
     actor: str
-    #: What it left is there now: nothing has written it since.
+    #: Whether the written value is current: no later event wrote the key or task.
     standing: bool
-    #: The name of the key, or of the block; without both it wrote the task.
+    #: The name of the key or of the block; an edit without both wrote the task.
     key: str | None = None
     block: str | None = None
-    #: It can't be taken back: what it made, once gone, could never be there again.
+    #: Whether the edit cannot be undone: its block, once deleted, can never return.
     final: bool = False
 
 
 def find_edit(thread: Thread, seq: int) -> Edit | None:
-    """Find the edit at an event; None for one that wrote anything else, or nothing.
+    """Find the edit at an event; None if the event wrote no key and no task.
 
     `thread` comes with its subject. One query beside those of its state.
     """
@@ -53,21 +53,21 @@ def find_edit(thread: Thread, seq: int) -> Edit | None:
     row = rows.only("seq", "type", "actor", "body").first()
     if row is None:
         return None
-    key = _key_of(orjson.loads(row.body)) if row.type in _KEY else None
+    key = _get_key(orjson.loads(row.body)) if row.type in _KEY else None
     version = None if row.type in _ENDING else row.seq
-    standing = _version_now(state_of(thread), key) == version
+    standing = _find_version(load_state(thread), key) == version
     return Edit(seq=row.seq, actor=row.actor, key=key, standing=standing)
 
 
-def _key_of(body: Mapping[str, Any]) -> str:
+def _get_key(body: Mapping[str, Any]) -> str:
     name: str = body["key"]
     return name
 
 
-def _version_now(state: ThreadState, key: str | None) -> int | None:
-    """Return the version of the key, or of the task; None where there is none now."""
+def _find_version(state: ThreadState, key: str | None) -> int | None:
+    """Return the current version of the key, or of the task; None without one."""
     if key is None:
-        task = TASK.value(state)
-        return None if task is None else state.seq_of(task.version)
-    entry = state.memory.contents.find(key, now=now_of(state))
-    return None if entry is None else state.seq_of(entry.version)
+        task = TASK.get_current(state)
+        return None if task is None else state.to_seq(task.version)
+    entry = state.memory.contents.find_key(key, now=compute_instant(state))
+    return None if entry is None else state.to_seq(entry.version)

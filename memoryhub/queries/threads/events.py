@@ -1,4 +1,4 @@
-"""Events: a thread's journal, read in order. Never writes."""
+"""Events of a thread's journal, in order. Never writes."""
 
 from __future__ import annotations
 
@@ -16,26 +16,26 @@ from memoryhub.errors import SeqUnknownError
 from memoryhub.journal.log import log
 from memoryhub.models.events import Event
 from memoryhub.models.threads import Thread
-from memoryhub.queries.lists.cursors import PART_BYTES, fitting
+from memoryhub.queries.lists.cursors import PART_BYTES, count_fitting
 
 Order = Literal["asc", "desc"]
-#: Whose journal an event is in, and its seq there.
+#: The thread whose journal has the event, and the event's seq there.
 EventAddress = tuple[UUID, int]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class EventLine:
-    """An event as it is shown."""
+class ThreadEventLine:
+    """An event in a list or on its own page."""
 
     seq: int
     at: datetime
     type: str
     actor: str
     body: Mapping[str, Any]
-    #: Whether content was sealed beside it, erased or not.
+    #: Whether content was sealed with the event, erased or not.
     sealed: bool
     erased: bool
-    #: The opened content; None when erased, never there or not asked for.
+    #: The opened content; None when erased, never present or not requested.
     payload: Mapping[str, Any] | None
     #: Hex of the hash chain at this event.
     chain: str
@@ -49,8 +49,8 @@ def list_events(
     limit: int = 50,
     content: bool = True,
     order: Order = "asc",
-) -> tuple[EventLine, ...]:
-    """List events with after < seq <= up_to: the oldest of them first, or the newest.
+) -> tuple[ThreadEventLine, ...]:
+    """List events with after < seq <= up_to, in the order of seqs or reversed.
 
     `thread` comes with its subject. One query, whatever the limit.
     """
@@ -60,14 +60,14 @@ def list_events(
     if not content:
         rows = rows.defer("payload")
     ordered = rows.order_by("seq" if order == "asc" else "-seq")
-    return tuple(line_of(thread, row, content=content) for row in ordered[:limit])
+    return tuple(build_line(thread, row, content=content) for row in ordered[:limit])
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class EventPart:
-    """Some events of a journal, and whether there are more after them."""
+    """A batch of events, and whether more events follow."""
 
-    items: tuple[EventLine, ...]
+    items: tuple[ThreadEventLine, ...]
     more: bool
 
 
@@ -80,18 +80,19 @@ def list_part(
     content: bool = True,
     max_bytes: int = PART_BYTES,
 ) -> EventPart:
-    """List events with after < seq <= up_to, oldest first, as many as one answer has.
+    """List events with after < seq <= up_to, oldest first, up to one response's size.
 
-    `thread` comes with its subject. That is `limit` events, or about `max_bytes` of
-    content but at least one event; what is left out is not read. Two queries.
+    `thread` comes with its subject. A part has up to `limit` events, or about
+    `max_bytes` of content but at least one event; events beyond are not read. Two
+    queries.
     """
     rows = Event.objects.filter(thread_id=thread.id, seq__gt=after)
     if up_to is not None:
         rows = rows.filter(seq__lte=up_to)
     weighed = rows.order_by("seq").values_list("seq", Length("payload"), "body")
     found = list(weighed[: limit + 1])
-    sizes = (_weight(*row[1:]) if content else 0 for row in found[:limit])
-    count = fitting(sizes, max_bytes=max_bytes)
+    sizes = (_count_bytes(*row[1:]) if content else 0 for row in found[:limit])
+    count = count_fitting(sizes, max_bytes=max_bytes)
     if not count:
         return EventPart(items=(), more=False)
     last = found[count - 1][0]
@@ -99,16 +100,16 @@ def list_part(
     return EventPart(items=items, more=len(found) > count)
 
 
-def _weight(sealed: int | None, body: str) -> int:
-    """Bytes of an event's content. Sealing packs it; its body says what it was."""
+def _count_bytes(sealed: int | None, body: str) -> int:
+    """Return the bytes of an event's content, from its body if sealing packed it."""
     size: int = orjson.loads(body).get("bytes", 0)
     return max(size, sealed or 0)
 
 
-def rows_at(
+def get_rows_at(
     places: Iterable[EventAddress], *, content: bool
 ) -> dict[EventAddress, Event]:
-    """Return the rows of these events, whichever journals they lie in.
+    """Return the rows of these events, in any journals.
 
     At most one query.
     """
@@ -126,20 +127,20 @@ def rows_at(
     return {(row.thread_id, row.seq): row for row in rows}
 
 
-def get_event(thread: Thread, seq: int, *, content: bool = True) -> EventLine:
+def get_event(thread: Thread, seq: int, *, content: bool = True) -> ThreadEventLine:
     """Return one event. One query. Raises SeqUnknownError."""
     row = Event.objects.filter(thread_id=thread.id, seq=seq).first()
     if row is None:
         raise SeqUnknownError
-    return line_of(thread, row, content=content)
+    return build_line(thread, row, content=content)
 
 
-def line_of(thread: Thread, row: Event, *, content: bool) -> EventLine:
-    """Return a row as it is shown; its content is opened only if asked for.
+def build_line(thread: Thread, row: Event, *, content: bool) -> ThreadEventLine:
+    """Build an event's line from its row; content is opened only if requested.
 
     No query.
     """
-    return EventLine(
+    return ThreadEventLine(
         seq=row.seq,
         at=row.at,
         type=row.type,

@@ -1,4 +1,4 @@
-"""Evicted pages: which events tell of a page's eviction together with others'.
+"""Joint evictions: events that evict several pages at once.
 
 Never writes.
 """
@@ -12,29 +12,29 @@ from uuid import UUID
 from django.db.models import F, Q, Window
 from django.db.models.functions import RowNumber
 
-from memoryhub.journal.log.chain import plain_body
+from memoryhub.journal.log.chain import to_plain_body
 from memoryhub.kernel.state.page_events import PageEvicted, PagesEvicted
 from memoryhub.models.pages import EvictedPage
 
 Body = Mapping[str, Any]
-#: Whose journal has an event, and its seq there.
+#: The thread whose journal has the event, and the event's seq there.
 Place = tuple[UUID, int]
 EVICTED = (PageEvicted.event_type, PagesEvicted.event_type)
 
 
 def split_evictions(kind: str, body: Body) -> Iterator[tuple[str, Body]]:
-    """Yield an event's type and body; of pages.evicted those of a page.evicted each."""
+    """Yield an event's type and body; split pages.evicted into page.evicted bodies."""
     if kind != PagesEvicted.event_type:
         yield kind, body
         return
     for event in PagesEvicted.model_validate(body).split():
-        yield event.event_type, plain_body(event)
+        yield event.event_type, to_plain_body(event)
 
 
 def narrow_to_page(kind: str, body: Body, page_id: str) -> Body:
-    """Return the body; of pages.evicted the part that tells of this page.
+    """Return the body; from pages.evicted only the part about this page.
 
-    The whole where an erasure has blanked the page's name meanwhile.
+    The whole body if an erasure has blanked the page's name meanwhile.
     """
     if kind != PagesEvicted.event_type:
         return body
@@ -45,10 +45,10 @@ def narrow_to_page(kind: str, body: Body, page_id: str) -> Body:
 def list_places(
     journals: Iterable[tuple[UUID, int]], page_ids: Collection[str], *, newest: int
 ) -> list[tuple[Place, str]]:
-    """Return the places of pages.evicted, each with a page it names. One query.
+    """List the places of pages.evicted events, each with a page named. One query.
 
-    Journals are threads, each with the seq up to which it counts. Of each page and
-    journal the newest places.
+    Journals are threads, each with its last valid seq. Per page and journal, the newest
+    places.
     """
     within = Q()
     for thread, up_to in journals:

@@ -1,4 +1,4 @@
-"""Forks: what a thread is made of, and its family as a tree. Never writes."""
+"""Forks: the journals behind a thread, and its family as a tree. Never writes."""
 
 from __future__ import annotations
 
@@ -8,10 +8,10 @@ from uuid import UUID
 import orjson
 from django.db import connection
 
-from memoryhub.kernel.state.state import Segment
+from memoryhub.kernel.state.state import LineageSegment
 from memoryhub.models.threads import Thread
 
-#: Threads that are shown at most.
+#: Maximum number of threads shown.
 SHOWN = 200
 
 _DESCENDANTS = """
@@ -26,8 +26,8 @@ SELECT id FROM family ORDER BY level LIMIT %s
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Branch:
-    """A thread in the tree; `level` 0 is the one that all go back to."""
+class ForkNode:
+    """A thread in the tree of forks; the root of the family has `level` 0."""
 
     id: UUID
     name: str
@@ -42,23 +42,26 @@ class Branch:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Tree:
-    #: Parents before their forks, siblings by the seq they left at.
-    branches: tuple[Branch, ...]
-    #: There are more than are shown.
+class ForkTree:
+    #: Parents before their forks, siblings by fork seq.
+    branches: tuple[ForkNode, ...]
+    #: Whether more threads exist than are shown.
     cut: bool
 
 
-def get_segments(thread: Thread, *, up_to: int | None = None) -> tuple[Segment, ...]:
-    """Return the journals of a thread, oldest first, each as far as it counts.
+def get_segments(
+    thread: Thread, *, up_to: int | None = None
+) -> tuple[LineageSegment, ...]:
+    """Return the journals of a thread, oldest first, each with its last valid seq.
 
-    Its own is the last one: up to seq `up_to`, or to its head if None. No query.
+    The thread's own journal is last: up to seq `up_to`, or to its head if None. No
+    query.
     """
     inherited = [
-        Segment(thread=UUID(home), first=first, end=end, up_to_seq=seq)
+        LineageSegment(thread=UUID(home), first=first, end=end, up_to_seq=seq)
         for home, first, end, seq in orjson.loads(thread.lineage)
     ]
-    own = Segment(
+    own = LineageSegment(
         thread=thread.id,
         first=inherited[-1].end if inherited else 0,
         end=thread.slot_count,
@@ -67,8 +70,8 @@ def get_segments(thread: Thread, *, up_to: int | None = None) -> tuple[Segment, 
     return (*inherited, own)
 
 
-def get_tree(thread: Thread) -> Tree:
-    """Return all threads that share a first ancestor with this one. Two queries."""
+def get_tree(thread: Thread) -> ForkTree:
+    """Return the tree of all threads with the same root as this thread. Two queries."""
     root = get_segments(thread)[0].thread
     column = Thread._meta.pk
     with connection.cursor() as cursor:
@@ -79,7 +82,7 @@ def get_tree(thread: Thread) -> Tree:
     children: dict[UUID | None, list[Thread]] = {}
     for row in rows.order_by("fork_seq", "id"):
         children.setdefault(None if row.id == root else row.parent_id, []).append(row)
-    return Tree(branches=tuple(_ordered(children, None)), cut=len(found) > SHOWN)
+    return ForkTree(branches=tuple(_list_nodes(children, None)), cut=len(found) > SHOWN)
 
 
 def get_names(thread: Thread) -> dict[UUID, str]:
@@ -89,18 +92,18 @@ def get_names(thread: Thread) -> dict[UUID, str]:
     return dict(rows.values_list("id", "name"))
 
 
-def _ordered(
+def _list_nodes(
     children: dict[UUID | None, list[Thread]], parent: Thread | None, level: int = 0
-) -> list[Branch]:
-    found: list[Branch] = []
+) -> list[ForkNode]:
+    found: list[ForkNode] = []
     for row in children.get(parent.id if parent else None, []):
-        found.append(_branch(row, level, parent))
-        found += _ordered(children, row, level + 1)
+        found.append(_build_node(row, level, parent))
+        found += _list_nodes(children, row, level + 1)
     return found
 
 
-def _branch(row: Thread, level: int, parent: Thread | None) -> Branch:
-    return Branch(
+def _build_node(row: Thread, level: int, parent: Thread | None) -> ForkNode:
+    return ForkNode(
         id=row.id,
         name=row.name,
         status=row.status,

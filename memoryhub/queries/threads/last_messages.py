@@ -1,4 +1,4 @@
-"""Last messages: the newest of many threads, for lines of a list. Never writes."""
+"""Newest messages of many threads, for lines of a list. Never writes."""
 
 from __future__ import annotations
 
@@ -13,9 +13,9 @@ from memoryhub.models.events import Event
 from memoryhub.models.slots import Slot
 from memoryhub.models.threads import Thread
 from memoryhub.queries.replay import replay
-from memoryhub.queries.threads.events import rows_at
+from memoryhub.queries.threads.events import get_rows_at
 
-#: Messages of more bytes are not opened for a line.
+#: Maximum size in bytes of a message opened for a line.
 LARGEST = 64 * 1024
 
 
@@ -23,26 +23,26 @@ LARGEST = 64 * 1024
 class LastMessage:
     """The newest message of a thread."""
 
-    #: With its subject.
+    #: Comes with its subject.
     thread: Thread
     role: str | None
     from_name: str
     bytes: int
     erased: bool
-    #: None once erased, when it is too large, or when null was sent.
+    #: None if erased, too large, or sent as null.
     content: Any
 
     @property
     def large(self) -> bool:
-        """Tell whether it is not opened for a line."""
+        """Tell whether the message is too large to open for a line."""
         return self.bytes > LARGEST
 
 
 def list_last(newest: Mapping[UUID, int]) -> dict[UUID, LastMessage]:
-    """Return the messages at these indexes, by their thread.
+    """Return the messages at these indexes, by thread.
 
-    A thread that has none at its index is left out, as a fork without a message of its
-    own. Two queries, however many threads.
+    A thread without a slot of its own at the index is left out, e.g. a fork without own
+    messages. Two queries, however many threads.
     """
     if not newest:
         return {}
@@ -55,7 +55,7 @@ def list_last(newest: Mapping[UUID, int]) -> dict[UUID, LastMessage]:
         for row in rows
         if row.bytes <= LARGEST and not row.erased
     ]
-    events = rows_at(places, content=True)
+    events = get_rows_at(places, content=True)
     return {
         row.thread_id: LastMessage(
             thread=row.thread,
@@ -63,11 +63,11 @@ def list_last(newest: Mapping[UUID, int]) -> dict[UUID, LastMessage]:
             from_name=row.from_name,
             bytes=row.bytes,
             erased=row.erased,
-            content=_content(row, events.get((row.thread_id, row.seq))),
+            content=_open_content(row, events.get((row.thread_id, row.seq))),
         )
         for row in rows
     }
 
 
-def _content(row: Slot, stored: Event | None) -> Any:
-    return replay.opened(row.thread, stored).get("content") if stored else None
+def _open_content(row: Slot, stored: Event | None) -> Any:
+    return replay.open_content(row.thread, stored).get("content") if stored else None

@@ -1,7 +1,7 @@
-"""Names by any part of them: of threads, and of pages and keys of one thread.
+"""Search by part of a name: of threads, and of one thread's pages and keys.
 
-Never writes. Names are ASCII, and case does not matter here. No index knows the middle
-of a name, so each looks at the newest names only: the cost has a bound, whatever a
+Never writes. Names are ASCII, and search ignores case. No index covers the middle of a
+name, so each search reads only the newest names: the cost is bounded, whatever a
 project holds.
 """
 
@@ -22,9 +22,9 @@ from memoryhub.queries.lists.terms import SearchTerm
 from memoryhub.queries.threads import catalogue
 from memoryhub.queries.threads.threads import ThreadLine
 
-#: Names that are looked at, newest first.
+#: Maximum number of names searched, newest first.
 LOOKED_AT = 5_000
-#: Of those that have a part, how many are ranked.
+#: Number of matching names that are ranked.
 _RANKED = 50
 
 Named = TypeVar("Named")
@@ -32,7 +32,7 @@ Named = TypeVar("Named")
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PageName:
-    """A page that is there, and what it is."""
+    """A live page, with its type and tokens."""
 
     page_id: str
     type: str
@@ -48,31 +48,33 @@ def list_threads(
     limit: int,
     restricted: bool = True,
 ) -> list[ThreadLine]:
-    """List threads that fit the terms and have a word in their names, best first.
+    """List threads that match the terms and a word by name, best first.
 
-    The best have most of the words; of as many, the one that moved last. Without words
-    the newest. One query, which looks at the 5,000 threads that moved last.
+    Names with the most words come first, ties by latest move. Without words, the newest
+    threads. One query, which reads the 5,000 threads that moved last.
     """
-    rows = catalogue.matching(project, terms=terms, now=now, restricted=restricted)
+    rows = catalogue.filter_threads(
+        project, terms=terms, now=now, restricted=restricted
+    )
     rows = rows.order_by("-listed_at", "id")
     if words:
         newest = Thread.objects.filter(project=project).order_by("-listed_at", "id")
-        rows = rows.filter(_any_of("name", words))
+        rows = rows.filter(_build_condition("name", words))
         rows = rows.filter(id__in=newest.values("id")[:LOOKED_AT])
-    found = _best(rows[: _RANKED if words else limit], words, lambda row: row.name)
-    return [ThreadLine.of(row) for row in found[:limit]]
+    found = _rank_rows(rows[: _RANKED if words else limit], words, lambda row: row.name)
+    return [ThreadLine.from_row(row) for row in found[:limit]]
 
 
 def list_pages(thread: Thread, words: Sequence[str], *, limit: int) -> list[PageName]:
-    """List pages whose ids have a word, best first; a fork's own ones only.
+    """List pages whose ids contain a word, best first; in a fork its own only.
 
-    One query, which looks at the 5,000 pages that were made or changed last.
+    One query, which reads the 5,000 pages that were created or changed last.
     """
     rows = Page.objects.filter(thread=thread).order_by("-seq")
     newest = rows.values("page_id")[:LOOKED_AT]
-    live = rows.filter(_any_of("page_id", words), deleted_seq=None)
+    live = rows.filter(_build_condition("page_id", words), deleted_seq=None)
     live = live.filter(page_id__in=newest)
-    found = _best(live[:_RANKED], words, lambda row: row.page_id)
+    found = _rank_rows(live[:_RANKED], words, lambda row: row.page_id)
     return [
         PageName(page_id=row.page_id, type=row.type, tokens=row.tokens)
         for row in found[:limit]
@@ -82,31 +84,31 @@ def list_pages(thread: Thread, words: Sequence[str], *, limit: int) -> list[Page
 def list_keys(
     thread: Thread, words: Sequence[str], *, now: datetime, limit: int
 ) -> list[str]:
-    """List keys that have a word in their names, best first. One query.
+    """List keys whose names contain a word, best first. One query.
 
-    It looks at all keys of the thread, of which there are no more than it may hold.
+    The query reads all keys of the thread, whose number its key limit bounds.
     """
     alive = Q(expires_at=None) | Q(expires_at__gt=now)
-    rows = Key.objects.filter(alive, _any_of("key", words), thread=thread)
+    rows = Key.objects.filter(alive, _build_condition("key", words), thread=thread)
     names = rows.order_by("key").values_list("key", flat=True)[:_RANKED]
-    return _best(names, words, str)[:limit]
+    return _rank_rows(names, words, str)[:limit]
 
 
-def _any_of(column: str, words: Iterable[str]) -> Q:
+def _build_condition(column: str, words: Iterable[str]) -> Q:
     found = Q()
     for word in words:
         found |= Q(**{f"{column}__icontains": word})
     return found
 
 
-def _best(
+def _rank_rows(
     rows: Iterable[Named], words: Sequence[str], name_of: Callable[[Named], str]
 ) -> list[Named]:
-    """Sort by how many of the words a name has; as they came where it is as many."""
+    """Sort by number of words in a name; ties keep their order."""
     folded = [word.lower() for word in words]
 
-    def score(row: Named) -> int:
+    def compute_score(row: Named) -> int:
         name = name_of(row).lower()
         return -sum(word in name for word in folded)
 
-    return sorted(rows, key=score)
+    return sorted(rows, key=compute_score)

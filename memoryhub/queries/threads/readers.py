@@ -1,6 +1,6 @@
-"""Readers: a few threads that own connections, so that a coroutine can await a query.
+"""Readers: a few threads with own connections, so that a coroutine can await a query.
 
-Until they are started, queries run on the caller's own thread.
+Until the readers are started, queries run on the caller's own thread.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ Arguments = ParamSpec("Arguments")
 
 
 @dataclass(frozen=True, slots=True)
-class _Job:
+class _ReadJob:
     work: Callable[[], Any]
     future: Future[Any]
 
@@ -30,24 +30,24 @@ class _Job:
 class Readers:
     """A fixed pool of reader threads."""
 
-    _jobs: SimpleQueue[_Job | None] = field(default_factory=SimpleQueue)
+    _jobs: SimpleQueue[_ReadJob | None] = field(default_factory=SimpleQueue)
     _threads: list[threading.Thread] = field(default_factory=list)
 
     @property
-    def running(self) -> bool:
+    def is_running(self) -> bool:
         return bool(self._threads)
 
     def start(self) -> None:
         assert not self._threads
         self._threads = [
-            threading.Thread(target=self._loop, name=f"reader-{n}", daemon=True)
+            threading.Thread(target=self._run_jobs, name=f"reader-{n}", daemon=True)
             for n in range(settings.READERS)
         ]
         for thread in self._threads:
             thread.start()
 
     def stop(self) -> None:
-        """Finish what waits, close the connections, end the threads."""
+        """Finish the waiting jobs, close the connections, end the threads."""
         threads, self._threads = self._threads, []
         for _ in threads:
             self._jobs.put(None)
@@ -56,44 +56,44 @@ class Readers:
 
     def put(self, work: Callable[[], Result]) -> Future[Result]:
         future: Future[Result] = Future()
-        job = _Job(work, future)
+        job = _ReadJob(work, future)
         if self._threads:
             self._jobs.put(job)
         else:
-            _perform(job)
+            _run_job(job)
         return future
 
-    def _loop(self) -> None:
+    def _run_jobs(self) -> None:
         try:
             while job := self._jobs.get():
-                # A caller that is gone needs no answer.
+                # A caller that cancelled needs no result.
                 if job.future.set_running_or_notify_cancel():
-                    _perform(job)
-                # Else the answer would live until the next question.
+                    _run_job(job)
+                # Without this, the result would stay in memory until the next job.
                 del job
         finally:
             connections.close_all()
 
 
-def _perform(job: _Job) -> None:
+def _run_job(job: _ReadJob) -> None:
     try:
-        job.future.set_result(_surely(job.work))
+        job.future.set_result(_run_with_retry(job.work))
     except Exception as failure:  # noqa: BLE001 # raised again by who waits
         job.future.set_exception(failure)
 
 
-def _surely(work: Callable[[], Result]) -> Result:
-    """The result, read once more when the server closed the connection meanwhile."""
+def _run_with_retry(work: Callable[[], Result]) -> Result:
+    """Run the query, once more if the server closed the connection meanwhile."""
     try:
         return work()
     except (InterfaceError, OperationalError):
-        if not _renewed():
+        if not _close_broken():
             raise
         return work()
 
 
-def _renewed() -> bool:
-    """Close the connections that are broken; whether there was one."""
+def _close_broken() -> bool:
+    """Close broken connections; return whether there was one."""
     broken = [
         connection
         for connection in connections.all(initialized_only=True)
@@ -106,7 +106,7 @@ def _renewed() -> bool:
     return bool(broken)
 
 
-#: The process's readers.
+#: The process's pool of readers.
 readers = Readers()
 
 
@@ -115,7 +115,10 @@ async def read(
     *args: Arguments.args,
     **kwargs: Arguments.kwargs,
 ) -> Result:
-    """Run a query in a reader thread, and return its result. Raises what it raises."""
-    if not readers.running:
+    """Run a query in a reader thread and return its result.
+
+    Raises what the query raises.
+    """
+    if not readers.is_running:
         return query(*args, **kwargs)
     return await asyncio.wrap_future(readers.put(lambda: query(*args, **kwargs)))

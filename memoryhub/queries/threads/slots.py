@@ -1,6 +1,7 @@
-"""Slots: read by index, by Python slice, by type, sender and turn. Never writes.
+"""Slots by index, by Python slice, by type, sender and turn. Never writes.
 
-A fork's slots lie with its ancestors; a reading goes through one segment of each.
+A fork's inherited slots lie in its ancestors' journals; a read visits one segment of
+each.
 """
 
 from __future__ import annotations
@@ -14,14 +15,14 @@ from uuid import UUID
 from memoryhub.errors import CorruptError, NotFoundError
 from memoryhub.journal.log import log
 from memoryhub.kernel.state.events import SlotAppended
-from memoryhub.kernel.state.pages import request_turn
-from memoryhub.kernel.threads.slots import agent_time
+from memoryhub.kernel.state.pages import compute_request_turn
+from memoryhub.kernel.threads.slots import parse_agent_time
 from memoryhub.models.events import Event
 from memoryhub.models.slots import Slot
 from memoryhub.models.threads import Thread
-from memoryhub.queries.lists.cursors import Batch, Listing, fitting
+from memoryhub.queries.lists.cursors import ListBatch, ListScope, count_fitting
 from memoryhub.queries.replay import replay
-from memoryhub.queries.threads.events import rows_at
+from memoryhub.queries.threads.events import get_rows_at
 from memoryhub.queries.threads.forks import get_segments
 
 Order = Literal["asc", "desc"]
@@ -29,14 +30,14 @@ Order = Literal["asc", "desc"]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SlotLine:
-    """A slot as it is shown."""
+    """A slot in a list or on its own."""
 
-    #: The thread it was read from.
+    #: The thread from which the slot was listed.
     thread: UUID
     index: int
-    #: The event it came with, in the journal of `home`.
+    #: The seq of the slot's event, in the journal of `home`.
     seq: int
-    #: `thread`, or the ancestor it was inherited from.
+    #: `thread`, or the ancestor from which the slot is inherited.
     home: UUID
     at: datetime
     turn: int
@@ -50,7 +51,7 @@ class SlotLine:
     own_name: str | None
     is_self_call: bool | None
     erased: bool
-    #: None once erased, when it was not asked for, or when null was sent.
+    #: None if erased, not requested, or sent as null.
     content: Any
     usage_instructions: str
     todo_nudge: str
@@ -61,26 +62,26 @@ class SlotLine:
 
     @property
     def request_turn(self) -> int:
-        """Give the turn whose request it answers, or the first whose could hold it."""
-        return request_turn(self.turn, self.role)
+        """Return the turn that the slot answers, or the first that may include it."""
+        return compute_request_turn(self.turn, self.role)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SlotFilter:
-    """Which slots; what is None is not asked for. Equality, joined by AND."""
+    """Filter of slots by equality; None matches any value, fields joined by AND."""
 
     type: str | None = None
     from_name: str | None = None
     to_name: str | None = None
     turn: int | None = None
 
-    def plain(self) -> dict[str, Any]:
-        """Return JSON values that identify this filter, and are Slot's columns."""
+    def to_dict(self) -> dict[str, Any]:
+        """Return JSON values that identify this filter, keyed by columns of Slot."""
         return {name: getattr(self, name) for name in self.__slots__}
 
 
 def count_slots(thread: Thread, *, at_seq: int | None = None) -> int:
-    """Count the slots that the thread had as of a seq; now, if None.
+    """Count the thread's slots as of a seq; now, if None.
 
     At most one query.
     """
@@ -103,31 +104,31 @@ def list_slots(
     after: str | None = None,
     limit: int = 50,
     max_bytes: int | None = None,
-) -> Batch[SlotLine]:
+) -> ListBatch[SlotLine]:
     """List the slots of the Python slice [start:end], in batches.
 
-    `thread` comes with its subject. The first batch fixes the head and what negative
-    bounds mean, in its cursor. Beyond `max_bytes` of content a batch ends, but not
-    before its first slot; what is left out is not opened. Two queries, one more for
-    each ancestor read, and one with `at_seq`. Raises BadCursorError.
+    `thread` comes with its subject. The first batch fixes the head and resolves
+    negative bounds, in its cursor. A batch ends once content exceeds `max_bytes`, but
+    has at least one slot; slots beyond are not opened. Two queries, one more for each
+    ancestor read, and one with `at_seq`. Raises BadCursorError.
     """
     where = where or SlotFilter()
-    filters = [thread.id, start, end, where.plain(), order, at_seq]
-    listing = Listing(name="slots", project=thread.project_id, filters=filters)
+    filters = [thread.id, start, end, where.to_dict(), order, at_seq]
+    listing = ListScope(name="slots", project=thread.project_id, filters=filters)
     if after is None:
         total = count_slots(thread, at_seq=at_seq)
         low, high, _ = slice(start, end).indices(total)
     else:
         low, high = listing.open(after)
-    rows = _rows(thread, low, high, where, order, limit=limit + 1)
-    size = _fitting(rows[:limit], max_bytes if content else None)
+    rows = _list_rows(thread, low, high, where, order, limit=limit + 1)
+    size = _count_fitting(rows[:limit], max_bytes if content else None)
     batch, rest = rows[:size], rows[size:]
-    items = _lines(thread, batch, content=content)
+    items = _build_lines(thread, batch, content=content)
     if not rest:
-        return Batch(items=items, next=None)
+        return ListBatch(items=items, next=None)
     last = batch[-1].index
     bounds = [last + 1, high] if order == "asc" else [low, last]
-    return Batch(items=items, next=listing.seal(bounds))
+    return ListBatch(items=items, next=listing.seal(bounds))
 
 
 def get_slot(
@@ -135,25 +136,25 @@ def get_slot(
 ) -> SlotLine:
     """Return one slot; a negative index counts from the end, -1 is the newest.
 
-    `thread` comes with its subject. An erased slot is one too: `erased` says so. Two
+    `thread` comes with its subject. An erased slot is returned with `erased` set. Two
     queries, three with `at_seq`. Raises NotFoundError.
     """
     total = count_slots(thread, at_seq=at_seq)
     if not -total <= index < total:
         raise NotFoundError
     index %= total
-    rows = _rows(thread, index, index + 1, SlotFilter(), "asc", limit=1)
+    rows = _list_rows(thread, index, index + 1, SlotFilter(), "asc", limit=1)
     if not rows:
         raise CorruptError(missing_index=index)
-    return _lines(thread, rows, content=content)[0]
+    return _build_lines(thread, rows, content=content)[0]
 
 
-def newest_messages(
+def list_newest_messages(
     thread: Thread, *, limit: int, at_seq: int | None = None
 ) -> tuple[SlotLine, ...]:
-    """Return the newest messages of user and assistant, the oldest first.
+    """List the newest messages of user and assistant, oldest first.
 
-    As many as there are, up to `limit`; erased ones are none. `thread` comes with its
+    At most `limit` messages; erased messages do not count. `thread` comes with its
     subject. Two queries, one more for each ancestor read, and one with `at_seq`.
     """
     end, found = count_slots(thread, at_seq=at_seq), list[Slot]()
@@ -165,13 +166,13 @@ def newest_messages(
         found += spoken.order_by("-index")[: limit - len(found)]
         if len(found) == limit:
             break
-    return _lines(thread, found[::-1], content=True)
+    return _build_lines(thread, found[::-1], content=True)
 
 
 def get_slots(
     thread: Thread, indexes: Collection[int], *, content: bool = True
 ) -> tuple[SlotLine, ...]:
-    """Return these slots, the lowest first; those that are not there are left out.
+    """Return these slots, lowest index first; absent indexes are left out.
 
     Two queries, one more for each ancestor read.
     """
@@ -181,24 +182,26 @@ def get_slots(
         if wanted:
             rows = Slot.objects.filter(thread_id=part.thread, index__in=wanted)
             found += rows.order_by("index")
-    return _lines(thread, found, content=content)
+    return _build_lines(thread, found, content=content)
 
 
-def slots_around(
+def list_slots_around(
     thread: Thread, seq: int, *, before: int, after: int, content: bool = True
 ) -> tuple[SlotLine, ...]:
-    """Return up to `before` slots of the state at `seq`, and up to `after` later."""
+    """List up to `before` slots of the state at `seq`, and up to `after` later ones."""
     here = count_slots(thread, at_seq=seq)
     low, high = max(0, here - before), min(thread.slot_count, here + after)
-    rows = _rows(thread, low, high, SlotFilter(), "asc", limit=before + after)
-    return _lines(thread, rows, content=content)
+    rows = _list_rows(thread, low, high, SlotFilter(), "asc", limit=before + after)
+    return _build_lines(thread, rows, content=content)
 
 
-def _rows(
+def _list_rows(
     thread: Thread, low: int, high: int, where: SlotFilter, order: Order, *, limit: int
 ) -> list[Slot]:
-    """Matching rows with low <= index < high, at most `limit`."""
-    named = {name: value for name, value in where.plain().items() if value is not None}
+    """List matching rows with low <= index < high, at most `limit`."""
+    named = {
+        name: value for name, value in where.to_dict().items() if value is not None
+    }
     found: list[Slot] = []
     parts = get_segments(thread)
     for part in parts if order == "asc" else reversed(parts):
@@ -213,35 +216,35 @@ def _rows(
     return found
 
 
-def _fitting(rows: Sequence[Slot], max_bytes: int | None) -> int:
+def _count_fitting(rows: Sequence[Slot], max_bytes: int | None) -> int:
     if max_bytes is None:
         return len(rows)
-    return fitting((row.bytes for row in rows), max_bytes=max_bytes)
+    return count_fitting((row.bytes for row in rows), max_bytes=max_bytes)
 
 
-def _lines(
+def _build_lines(
     thread: Thread, rows: Sequence[Slot], *, content: bool
 ) -> tuple[SlotLine, ...]:
     places = ((row.thread_id, row.seq) for row in rows)
-    events = rows_at(places, content=content)
+    events = get_rows_at(places, content=content)
     return tuple(
-        line_of(thread, row, events.get((row.thread_id, row.seq)), content=content)
+        build_line(thread, row, events.get((row.thread_id, row.seq)), content=content)
         for row in rows
     )
 
 
-def line_of(
+def build_line(
     thread: Thread, row: Slot, stored: Event | None, *, content: bool
 ) -> SlotLine:
-    """Return a slot with its event as it is shown, opened if its content is wanted.
+    """Build a slot's line from its row and event; content is opened if requested.
 
     `thread` comes with its subject. No query. Raises CorruptError without the event.
     """
     if stored is None:
         raise CorruptError(missing_seq=row.seq)
-    event = log.recorded(stored).event
+    event = log.to_recorded(stored).event
     assert isinstance(event, SlotAppended)
-    opened = replay.opened(thread, stored) if content else {}
+    opened = replay.open_content(thread, stored) if content else {}
     return SlotLine(
         thread=thread.id,
         index=row.index,
@@ -255,7 +258,7 @@ def line_of(
         role=row.role,
         tokens=row.tokens,
         bytes=row.bytes,
-        agent_at=agent_time(opened),
+        agent_at=parse_agent_time(opened),
         own_name=event.own_name,
         is_self_call=opened.get("is_self_call"),
         erased=row.erased or stored.erased_by is not None,

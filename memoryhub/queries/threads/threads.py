@@ -1,4 +1,4 @@
-"""Threads: found by name, listed by scope, label, subject and time. Never writes."""
+"""Threads by name, and lists by scope, label, subject and time. Never writes."""
 
 from __future__ import annotations
 
@@ -12,18 +12,18 @@ import orjson
 from django.db.models import Exists, OuterRef, Q, QuerySet
 
 from memoryhub.errors import NotFoundError, SubjectRestrictedError
-from memoryhub.kernel.state.paging import lately, resident_rate
+from memoryhub.kernel.state.paging import compute_resident_rate, count_rated_exchanges
 from memoryhub.kernel.state.state import DEFAULT_MAX_SLOTS, ThreadState
 from memoryhub.kernel.text import names
 from memoryhub.models.subjects import Subject
 from memoryhub.models.threads import Thread, ThreadQuerySet
 from memoryhub.queries import tombstones
-from memoryhub.queries.lists.cursors import Batch, Listing
+from memoryhub.queries.lists.cursors import ListBatch, ListScope
 
 Sort = Literal["active", "created", "slots"]
 Order = Literal["desc", "asc"]
 
-#: `listed_at` may lag behind a thread's newest event by this much, and a little.
+#: `listed_at` may lag behind a thread's newest event by about this time.
 LISTED_LAG = timedelta(seconds=11)
 _SORTED_BY: dict[Sort, str] = {
     "active": "listed_at",
@@ -34,19 +34,19 @@ _SORTED_BY: dict[Sort, str] = {
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Rates:
-    """How often what was needed was there: for the model, and in the TLB."""
+    """Hit rates: exchanges without a fetch, and TLB look-ups that hit."""
 
-    #: The last exchanges, and in how many of these a page was fetched.
+    #: Number of latest exchanges, and of those in which a page was fetched.
     exchanges_lately: int
     faulted_lately: int
-    #: Look-ups of the TLB by what they found, since a thread began.
+    #: TLB look-ups that hit and that missed, since the thread began.
     hits: int
     misses: int
 
     @property
     def resident_rate(self) -> float | None:
-        """None before the first exchange."""
-        return resident_rate(self.exchanges_lately, self.faulted_lately)
+        """Return the share of exchanges without a fetch; None without exchanges."""
+        return compute_resident_rate(self.exchanges_lately, self.faulted_lately)
 
     @property
     def lookups(self) -> int:
@@ -54,13 +54,13 @@ class Rates:
 
     @property
     def hit_rate(self) -> float | None:
-        """None before the first look-up."""
+        """Return the share of look-ups that hit; None before the first look-up."""
         return self.hits / self.lookups if self.lookups else None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ThreadLine(Rates):
-    """A thread as it is shown: identity, scope, counters, times."""
+    """A thread in a list: identity, scope, counters, times."""
 
     id: UUID
     name: str
@@ -87,25 +87,25 @@ class ThreadLine(Rates):
     last_event_at: datetime
     last_event_type: str
     last_active_at: datetime | None
-    #: What lists sort by: at most 10 s behind the newest event.
+    #: Sort values of lists: at most 10 s behind the newest event.
     listed_at: datetime
     listed_slots: int
     #: Tokens of the working set.
     resident: int
     capacity: int
     faults: int
-    #: In the last turns.
+    #: Refaults in the latest turns.
     refaults: int
     exchanges: int
     faulted_exchanges: int
 
     @property
     def resident_rate_in_all(self) -> float | None:
-        return resident_rate(self.exchanges, self.faulted_exchanges)
+        return compute_resident_rate(self.exchanges, self.faulted_exchanges)
 
     @property
     def filled(self) -> int:
-        """Compute how full the working set is, in percent."""
+        """Compute the fill of the working set, in percent."""
         if not self.capacity:
             return 0
         return min(100, self.resident * 100 // self.capacity)
@@ -115,7 +115,7 @@ class ThreadLine(Rates):
         return self.lineage[-1][2] if self.lineage else 0
 
     @classmethod
-    def of(cls, row: Thread) -> ThreadLine:
+    def from_row(cls, row: Thread) -> ThreadLine:
         config = orjson.loads(row.config)
         return cls(
             id=row.id,
@@ -144,11 +144,11 @@ class ThreadLine(Rates):
             last_active_at=row.last_active_at,
             listed_at=row.listed_at,
             listed_slots=row.listed_slots,
-            **_paging(row),
+            **_build_paging(row),
         )
 
-    def as_of(self, state: ThreadState) -> ThreadLine:
-        """Return what is told at the head of a page, as it was in this state."""
+    def build_as_of(self, state: ThreadState) -> ThreadLine:
+        """Return the line with status, labels and counts as of this state."""
         return replace(
             self,
             status=state.status,
@@ -162,7 +162,7 @@ class ThreadLine(Rates):
         )
 
 
-def _paging(row: Thread) -> dict[str, int]:
+def _build_paging(row: Thread) -> dict[str, int]:
     return {
         "resident": row.resident_tokens,
         "capacity": row.capacity_tokens,
@@ -171,7 +171,7 @@ def _paging(row: Thread) -> dict[str, int]:
         "faults": row.fault_count,
         "refaults": row.refault_count,
         "exchanges": row.exchange_count,
-        "exchanges_lately": lately(row.exchange_count),
+        "exchanges_lately": count_rated_exchanges(row.exchange_count),
         "faulted_exchanges": row.faulted_exchange_count,
         "faulted_lately": row.faulted_lately_count,
     }
@@ -179,7 +179,7 @@ def _paging(row: Thread) -> dict[str, int]:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ThreadFilter:
-    """Which threads to list; what is None is not asked for. Joined by AND."""
+    """Filter of threads; None matches any value, and fields are joined by AND."""
 
     status: str | None = None
     agent_type: str | None = None
@@ -187,16 +187,16 @@ class ThreadFilter:
     session: str | None = None
     #: By label name: the value as text, e.g. `abc`, `1`, `0.5`, `true`.
     labels: Mapping[str, str] = field(default_factory=dict)
-    #: Name of the thread that these are forks of.
+    #: Name of the thread whose forks match.
     parent: str | None = None
     active_after: datetime | None = None
     created_after: datetime | None = None
     subject: UUID | None = None
-    #: For people who look for a thread; agents look names up exactly.
+    #: For people who search a thread; agents look names up exactly.
     name_prefix: str | None = None
     nearly_full: bool | None = None
 
-    def plain(self) -> dict[str, Any]:
+    def to_dict(self) -> dict[str, Any]:
         """Return JSON values that identify this filter."""
         equal = {name: getattr(self, name) for name in _EQUAL}
         return {
@@ -219,16 +219,16 @@ _EQUAL = (
 )
 
 
-def scoped(project: UUID, *, bound: UUID | None = None) -> QuerySet[Thread]:
+def filter_visible(project: UUID, *, bound: UUID | None = None) -> QuerySet[Thread]:
     """Return the visible threads of a project; of one subject if `bound`."""
     rows = ThreadQuerySet(Thread).filter(project_id=project)
     rows = rows.exclude(status=Thread.Status.IMPORTING)
     return rows if bound is None else rows.filter(subject_id=bound)
 
 
-def names_of(name: str, *, bound: UUID | None = None) -> tuple[str, ...]:
-    """Return the stored names that a key may mean by a name, first come first."""
-    return (name,) if bound is None else (names.of_subject(bound, name), name)
+def list_stored_names(name: str, *, bound: UUID | None = None) -> tuple[str, ...]:
+    """List the stored names that a name can stand for under a key, preferred first."""
+    return (name,) if bound is None else (names.add_subject(bound, name), name)
 
 
 def get_thread(
@@ -238,31 +238,31 @@ def get_thread(
     bound: UUID | None = None,
     subject: UUID | None = None,
 ) -> Thread:
-    """Return the thread of that exact name, its subject with it. One query.
+    """Return the thread of that exact name, with its subject. One query.
 
-    With `bound` the one that a key calls so which is bound to that subject; with
-    `subject` none of another's. Raises NotFoundError, ThreadErasedError,
-    SubjectErasedError, the last two with the erasure that did it; then it is more
-    queries. A retired thread reads as before until it is erased.
+    With `bound`, the thread that a key bound to that subject calls by that name; with
+    `subject`, only that subject's thread. Raises NotFoundError, ThreadErasedError,
+    SubjectErasedError; the last two name the erasure and take more queries. A retired
+    thread reads as before until it is erased.
     """
-    meant = names_of(name, bound=bound)
-    rows = scoped(project, bound=bound or subject).select_related("subject")
+    meant = list_stored_names(name, bound=bound)
+    rows = filter_visible(project, bound=bound or subject).select_related("subject")
     found = {row.name: row for row in rows.filter(name__in=meant)}
     thread = next((found[each] for each in meant if each in found), None)
     if thread is None:
-        # An erased thread has left its name.
+        # An erased thread no longer has its name.
         tombstones.require_never_erased(project, meant, bound=bound or subject)
         raise NotFoundError
     if thread.status == Thread.Status.ERASED:
-        raise tombstones.erased_thread(project, thread.name)
+        raise tombstones.build_erased_error(project, thread.name)
     tombstones.require_subject(thread.subject)
     return thread
 
 
 def get_unrestricted(project: UUID, name: str, *, bound: UUID | None) -> Thread:
-    """Return the thread of that name for an agent to use, as `get_thread` does.
+    """Return the thread of that name for an agent, as `get_thread` does.
 
-    Raises SubjectRestrictedError as well, while agents may not use it.
+    Raises SubjectRestrictedError too, while the subject is restricted for agents.
     """
     thread = get_thread(project, name, bound=bound)
     if thread.subject.state == Subject.State.RESTRICTED:
@@ -279,66 +279,68 @@ def list_threads(
     after: str | None = None,
     limit: int = 50,
     bound: UUID | None = None,
-) -> Batch[ThreadLine]:
+) -> ListBatch[ThreadLine]:
     """List threads by latest activity, creation or number of slots. One query.
 
-    Those of subjects that are restricted or erased are left out, and erased threads
-    unless they are asked for. Raises BadCursorError when `after` is not of this very
-    list.
+    Threads of restricted or erased subjects are left out, and erased threads unless the
+    filter asks for them. Raises BadCursorError when `after` is not a cursor of this
+    very list.
     """
     where = where or ThreadFilter()
-    listing = Listing(
+    listing = ListScope(
         name="threads",
         project=project,
-        filters=[where.plain(), sort, order, bound],
+        filters=[where.to_dict(), sort, order, bound],
     )
     column = _SORTED_BY[sort]
-    seen = scoped(project, bound=bound).filter(home=False)
-    rows = _matching(_readable(seen), where, bound)
+    seen = filter_visible(project, bound=bound).filter(home=False)
+    rows = _filter_rows(_exclude_unreadable(seen), where, bound)
     if where.status is None:
         rows = rows.exclude(status=Thread.Status.ERASED)
     if after is not None:
-        rows = rows.filter(_beyond(column, order, *listing.open(after)))
+        rows = rows.filter(_build_after(column, order, *listing.open(after)))
     ordering = (f"-{column}", "id") if order == "desc" else (column, "-id")
     found = list(rows.order_by(*ordering)[: limit + 1])
     batch, rest = found[:limit], found[limit:]
-    return Batch(
-        items=tuple(ThreadLine.of(row) for row in batch),
+    return ListBatch(
+        items=tuple(ThreadLine.from_row(row) for row in batch),
         next=listing.seal([getattr(batch[-1], column), batch[-1].id]) if rest else None,
     )
 
 
-def _readable(rows: QuerySet[Thread]) -> QuerySet[Thread]:
-    """Without the threads that reading one by one would refuse."""
+def _exclude_unreadable(rows: QuerySet[Thread]) -> QuerySet[Thread]:
+    """Exclude the threads that `get_unrestricted` would refuse."""
     subjects = Subject.objects.filter(id=OuterRef("subject_id"))
     return rows.exclude(Exists(subjects.exclude(state=Subject.State.ACTIVE)))
 
 
-def _matching(
+def _filter_rows(
     rows: QuerySet[Thread], where: ThreadFilter, bound: UUID | None
 ) -> QuerySet[Thread]:
     equal = {name: getattr(where, name) for name in _EQUAL}
-    # The names are our own columns, never a client's text.
+    # The names are this module's columns, never a client's text.
     rows = rows.filter(**{n: value for n, value in equal.items() if value is not None})
     for name, value in where.labels.items():
         rows = rows.filter(thread_labels__name=name, thread_labels__value=value)
     if where.parent is not None:
-        rows = rows.filter(parent__name__in=names_of(where.parent, bound=bound))
+        rows = rows.filter(
+            parent__name__in=list_stored_names(where.parent, bound=bound)
+        )
     if where.active_after is not None:
-        # The second condition follows from the first; it is the one with an index.
+        # The second condition follows from the first and has an index.
         listed = where.active_after - LISTED_LAG
         rows = rows.filter(last_active_at__gt=where.active_after, listed_at__gt=listed)
     if where.created_after is not None:
         rows = rows.filter(created_at__gt=where.created_after)
     if where.name_prefix:
-        # A range, since LIKE folds case on SQLite; names are ASCII.
+        # Use a range, since LIKE folds case on SQLite; names are ASCII.
         end = where.name_prefix + "\x7f"
         rows = rows.filter(name__gte=where.name_prefix, name__lt=end)
     return rows
 
 
-def _beyond(column: str, order: Order, value: Any, thread: str) -> Q:
-    """What follows a position: by the column, ties by id."""
+def _build_after(column: str, order: Order, value: Any, thread: str) -> Q:
+    """Build the condition on rows after a position: by the column, ties by id."""
     onward, tie = ("lt", "gt") if order == "desc" else ("gt", "lt")
     return Q(**{f"{column}__{onward}": value}) | Q(
         **{column: value, f"id__{tie}": thread}

@@ -1,4 +1,7 @@
-"""The timeline: what a thread's events did, one by one and from afar. Never writes."""
+"""Timeline of a thread: the changes by each event, and marks to jump to.
+
+Never writes.
+"""
 
 from __future__ import annotations
 
@@ -9,22 +12,22 @@ from typing import Any
 import orjson
 
 from memoryhub.journal.log import log
-from memoryhub.journal.log.log import Folded
+from memoryhub.journal.log.log import FoldedThread
 from memoryhub.journal.rows import projections
 from memoryhub.kernel import state_json
-from memoryhub.kernel.memory.nouns import measured
+from memoryhub.kernel.memory.nouns import measure_contents
 from memoryhub.kernel.state.events import SlotAppended
 from memoryhub.kernel.state.paging import Paging
 from memoryhub.kernel.state.state import ThreadState
 from memoryhub.kernel.state.working_memory import WorkingMemory
-from memoryhub.kernel.threads.slots import agent_time
+from memoryhub.kernel.threads.slots import parse_agent_time
 from memoryhub.models.events import Event
 from memoryhub.models.threads import Thread
 from memoryhub.queries.replay import replay
-from memoryhub.queries.threads.events import EventLine
+from memoryhub.queries.threads.events import ThreadEventLine
 from memoryhub.queries.threads.slots import SlotLine
 
-#: Kinds of events that a reader jumps to.
+#: Event types of marks: events that a reader jumps to.
 MARKS = (
     "thread.forked",
     "thread.closed",
@@ -41,13 +44,13 @@ MARKS = (
     "checkpoint.taken",
     "checkpoint.restored",
 )
-#: Events that a jump looks over at most.
+#: Maximum number of events searched for a mark.
 REACH = 20_000
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Change:
-    """A field of the state that an event moved, as plain JSON values."""
+class StateFieldChange:
+    """A field of the state that an event changed, as plain JSON values."""
 
     name: str
     before: object
@@ -60,69 +63,71 @@ class Change:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Moment:
-    """The state as of an event, and what that event changed."""
+class TimelineMoment:
+    """The state as of an event, and the changes by that event."""
 
     state: ThreadState
-    changes: tuple[Change, ...]
+    changes: tuple[StateFieldChange, ...]
     chain: str
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Marks:
-    """The nearest marks before and after a seq; None if there is none in reach."""
+class NearestMarks:
+    """The nearest marks before and after a seq; None if no mark is in reach."""
 
     previous: int | None
     next: int | None
 
 
-#: Fields of the state that every event moves, or that say nothing to a reader.
+#: Fields of the state that every event changes, or that mean nothing to a reader.
 _PLAIN = frozenset({"id", "project", "subject", "seq", "at", "active_seq", "active_at"})
 
 
-def get_moment(thread: Thread, seq: int) -> Moment:
-    """Return the state at `seq` and what its event changed.
+def get_moment(thread: Thread, seq: int) -> TimelineMoment:
+    """Return the state at `seq` and the changes by its event.
 
     Four queries and a bounded fold. `thread` comes with its subject. Raises
     SeqUnknownError beyond the head.
     """
     if seq == 0:
-        return Moment(state=log.empty_state(thread), changes=(), chain="")
-    states = replay.states_at(thread, (seq - 1, seq))
-    return moment_of(states[seq - 1], states[seq])
+        return TimelineMoment(state=log.build_empty_state(thread), changes=(), chain="")
+    states = replay.load_states_at(thread, (seq - 1, seq))
+    return build_moment(states[seq - 1], states[seq])
 
 
-def moment_of(before: Folded | None, after: Folded) -> Moment:
-    """Return a state, and what its event made of the one before it. Pure.
+def build_moment(before: FoldedThread | None, after: FoldedThread) -> TimelineMoment:
+    """Build the moment of a state, with the changes since the state before. Pure.
 
-    Before the first event there is none.
+    Without a state before, there are no changes.
     """
     if before is None:
-        return Moment(state=after.state, changes=(), chain="")
-    return Moment(
+        return TimelineMoment(state=after.state, changes=(), chain="")
+    return TimelineMoment(
         state=after.state,
-        changes=differences(before.state, after.state),
+        changes=list_differences(before.state, after.state),
         chain=after.chain.hex(),
     )
 
 
-def differences(before: ThreadState, after: ThreadState) -> tuple[Change, ...]:
-    """Return the fields that differ between two states of a thread, in their order."""
-    old, new = _plain(before), _plain(after)
+def list_differences(
+    before: ThreadState, after: ThreadState
+) -> tuple[StateFieldChange, ...]:
+    """List the fields that differ between two states of a thread, in field order."""
+    old, new = _to_plain(before), _to_plain(after)
     changed = [name for name in new if name not in _PLAIN and old[name] != new[name]]
-    found: list[Change] = []
+    found: list[StateFieldChange] = []
     for name in changed:
         if isinstance(new[name], dict):
-            found += _entries(name, old[name], new[name])
+            found += _list_entry_changes(name, old[name], new[name])
         else:
-            found.append(Change(name=name, before=old[name], after=new[name]))
+            found.append(StateFieldChange(name=name, before=old[name], after=new[name]))
     return tuple(found)
 
 
-def _plain(state: ThreadState) -> dict[str, Any]:
-    """The state as plain values; figures in the place of thousands of pages and keys.
+def _to_plain(state: ThreadState) -> dict[str, Any]:
+    """Convert a state to plain values, with counts in place of pages and keys.
 
-    Which of them moved is what the event itself tells.
+    The event itself names the pages and keys it changed.
     """
     paging = state.paging
     plain = state_json.to_json(state._replace(paging=Paging(), memory=WorkingMemory()))
@@ -135,29 +140,31 @@ def _plain(state: ThreadState) -> dict[str, Any]:
         "tlb": len(paging.tlb.held),
         "faults_spent": paging.spent.faults,
         "fault_tokens_spent": paging.spent.tokens,
-        **projections.paging_counters(state),
+        **projections.count_paging(state),
     }
-    plain["memory"] = _memory(state.memory)
+    plain["memory"] = _count_memory(state.memory)
     return plain
 
 
-def _memory(memory: WorkingMemory) -> dict[str, Any]:
-    """What is reported of each noun; what is expired and not yet swept counts."""
+def _count_memory(memory: WorkingMemory) -> dict[str, Any]:
+    """Count the records of each noun, expired keys not yet swept included."""
     contents = memory.contents
     return {
         "keys": len(contents.keys),
         "key_bytes": contents.key_bytes,
-        **measured(contents, "timeline"),
+        **measure_contents(contents, "timeline"),
         "checkpoints": memory.taken,
         "automatic_checkpoints": len(memory.automatic),
     }
 
 
-def get_marks(thread: Thread, seq: int, *, near: Sequence[EventLine]) -> Marks:
-    """Return where the jump buttons lead.
+def get_marks(
+    thread: Thread, seq: int, *, near: Sequence[ThreadEventLine]
+) -> NearestMarks:
+    """Return the marks before and after a seq.
 
     At most two queries, over REACH events each. `near` are the events around `seq`, in
-    order: mostly the marks are among them.
+    order; usually the marks are among them.
     """
     found = [line.seq for line in near if line.type in MARKS]
     marks = Event.objects.filter(thread_id=thread.id, type__in=MARKS)
@@ -170,13 +177,13 @@ def get_marks(thread: Thread, seq: int, *, near: Sequence[EventLine]) -> Marks:
     if following is None:
         after = seqs.filter(seq__gt=seq, seq__lte=seq + REACH)
         following = after.order_by("seq").first()
-    return Marks(previous=previous, next=following)
+    return NearestMarks(previous=previous, next=following)
 
 
-def slot_of(thread: Thread, line: EventLine, *, turn: int) -> SlotLine:
-    """Return the slot that a `slot.appended` brought.
+def build_slot_line(thread: Thread, line: ThreadEventLine, *, turn: int) -> SlotLine:
+    """Build the line of the slot that a `slot.appended` event appended.
 
-    No query: the event has it all.
+    No query: the event has all fields.
     """
     event = SlotAppended.model_validate_json(orjson.dumps(dict(line.body)))
     payload = line.payload or {}
@@ -193,7 +200,7 @@ def slot_of(thread: Thread, line: EventLine, *, turn: int) -> SlotLine:
         role=event.role,
         tokens=event.tokens,
         bytes=event.bytes,
-        agent_at=agent_time(payload),
+        agent_at=parse_agent_time(payload),
         own_name=event.own_name,
         is_self_call=payload.get("is_self_call"),
         erased=line.erased,
@@ -203,10 +210,14 @@ def slot_of(thread: Thread, line: EventLine, *, turn: int) -> SlotLine:
     )
 
 
-def _entries(name: str, old: dict[str, object], new: dict[str, object]) -> list[Change]:
-    """What changed inside a field that is itself a map."""
+def _list_entry_changes(
+    name: str, old: dict[str, object], new: dict[str, object]
+) -> list[StateFieldChange]:
+    """List the changes inside a field that is itself a map."""
     return [
-        Change(name=f"{name} · {key}", before=old.get(key, 0), after=new.get(key, 0))
+        StateFieldChange(
+            name=f"{name} · {key}", before=old.get(key, 0), after=new.get(key, 0)
+        )
         for key in sorted({*old, *new})
         if old.get(key) != new.get(key)
     ]

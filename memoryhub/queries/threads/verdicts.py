@@ -1,7 +1,7 @@
-"""Verdicts: what is wrong with a thread, each with its word and its threshold.
+"""Verdicts: conditions of a thread that need attention, with word and threshold.
 
-The one place that says when: lists filter by it, pages show it, the worker looks for
-it. Never writes.
+The only definition of these conditions: lists filter by them, pages show them, the
+worker checks them. Never writes.
 """
 
 from __future__ import annotations
@@ -16,31 +16,35 @@ from django.db.models.functions import Least
 from django.db.models.lookups import GreaterThan, GreaterThanOrEqual
 
 from memoryhub.kernel.state.page_events import Refused
-from memoryhub.kernel.state.paging import EXCHANGES_KEPT, REFAULT_TURNS, lately
+from memoryhub.kernel.state.paging import (
+    EXCHANGES_KEPT,
+    REFAULT_TURNS,
+    count_rated_exchanges,
+)
 from memoryhub.models.activity import RefusalCount
 from memoryhub.models.subjects import Subject
 from memoryhub.models.threads import Thread
 from memoryhub.queries.threads.threads import ThreadLine
 
-#: Refaults in the last turns from which on a thread thrashes: an index of 0.5.
+#: Minimum refaults in the latest turns for thrashing: an index of 0.5.
 THRASHING_REFAULTS: Final = 3
-#: Exchanges and look-ups that a rate needs to say something.
+#: Minimum numbers of exchanges and of look-ups for a meaningful rate.
 ENOUGH_EXCHANGES, ENOUGH_LOOKUPS = 5, 100
 LEAST_RESIDENT_RATE, LEAST_HIT_RATE = 0.50, 0.60
-#: Who was not used for so long does not need a look now.
+#: A thread that was not used for this time needs no attention now.
 USED_WITHIN: Final = timedelta(days=1)
-#: Fetches refused in this hour and the one before from which on it is said.
+#: Minimum number of fetches refused in this hour and the hour before for the verdict.
 REFUSED_FETCHES: Final = 3
 REFUSED_WITHIN: Final = timedelta(hours=1)
-#: Codes of fetches; of the API's other refusals an agent knows by itself.
+#: Refusal codes of fetches; an agent sees the API's other refusals itself.
 FETCHES: Final[tuple[str, ...]] = get_args(Refused)
 
 Flag = Literal["thrashing", "faulting", "refused", "full", "missing"]
 Tone = Literal["bad", "attn"]
 
 
-class Counters(NamedTuple):
-    """What the verdicts on a thread go by."""
+class VerdictCounters(NamedTuple):
+    """Counters from which the verdicts on a thread follow."""
 
     refaults: int
     exchanges: int
@@ -48,11 +52,11 @@ class Counters(NamedTuple):
     full: bool
     hits: int
     misses: int
-    #: Fetches, lately.
+    #: Number of fetches refused lately.
     refused: int = 0
 
     @classmethod
-    def from_line(cls, line: ThreadLine, *, refused: int = 0) -> Counters:
+    def from_line(cls, line: ThreadLine, *, refused: int = 0) -> VerdictCounters:
         return cls(
             line.refaults,
             line.exchanges,
@@ -64,7 +68,7 @@ class Counters(NamedTuple):
         )
 
 
-#: Columns of a thread's row that its counters begin with, in their order.
+#: Columns of a thread's row for the first fields of `VerdictCounters`, in their order.
 COLUMNS: Final = (
     *("refault_count", "exchange_count", "faulted_lately_count"),
     *("nearly_full", "tlb_hits", "tlb_misses"),
@@ -73,50 +77,50 @@ COLUMNS: Final = (
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ThreadVerdict:
-    """One thing that may be wrong with a thread."""
+    """A condition of a thread that needs attention."""
 
-    #: As searches name it, and as pages call it.
+    #: The verdict's name in searches, and its name on pages.
     flag: Flag
     word: str
     tone: Tone
     about: str
-    #: The threshold in a few words, and where it is set.
+    #: The threshold in a few words, and the place where it is set.
     limit: str
     set_in: str
-    holds: Callable[[Counters], bool]
-    #: The same for rows, as of a time.
+    holds: Callable[[VerdictCounters], bool]
+    #: The condition on database rows, as of an instant.
     condition: Callable[[datetime], Q]
 
 
-def _faulting(counters: Counters) -> bool:
-    """A resident rate below 0.50 of enough exchanges."""
-    last = lately(counters.exchanges)
+def _has_low_resident_rate(counters: VerdictCounters) -> bool:
+    """Tell whether the resident rate is below 0.50, over enough exchanges."""
+    last = count_rated_exchanges(counters.exchanges)
     return last >= ENOUGH_EXCHANGES and counters.faulted_lately * 2 > last
 
 
-def _faulting_rows(_: datetime) -> Q:
+def _build_faulting_condition(_: datetime) -> Q:
     enough = Q(exchange_count__gte=ENOUGH_EXCHANGES)
     last = Least(F("exchange_count"), EXCHANGES_KEPT)
     return enough & Q(GreaterThan(F("faulted_lately_count") * 2, last))
 
 
-def _missing(counters: Counters) -> bool:
-    """A hit rate of the TLB below 0.60 of enough look-ups."""
+def _has_low_hit_rate(counters: VerdictCounters) -> bool:
+    """Tell whether the TLB's hit rate is below 0.60, over enough look-ups."""
     enough = counters.hits + counters.misses >= ENOUGH_LOOKUPS
     return enough and counters.misses * 3 > counters.hits * 2
 
 
-def _missing_rows(_: datetime) -> Q:
+def _build_missing_condition(_: datetime) -> Q:
     enough = GreaterThanOrEqual(F("tlb_hits") + F("tlb_misses"), ENOUGH_LOOKUPS)
     return Q(GreaterThan(F("tlb_misses") * 3, F("tlb_hits") * 2)) & Q(enough)
 
 
-def _refused_rows(now: datetime) -> Q:
-    return Q(Exists(refused_lately(now).filter(thread=OuterRef("pk"))))
+def _build_refused_condition(now: datetime) -> Q:
+    return Q(Exists(count_refused_lately(now).filter(thread=OuterRef("pk"))))
 
 
-def refused_lately(now: datetime) -> QuerySet[RefusalCount, Any]:
-    """Threads that were refused too many fetches lately, and how many."""
+def count_refused_lately(now: datetime) -> QuerySet[RefusalCount, Any]:
+    """Return threads with too many refused fetches lately, and the counts."""
     since = now.replace(minute=0, second=0, microsecond=0) - REFUSED_WITHIN
     rows = RefusalCount.objects.filter(
         thread__isnull=False, at__gte=since, code__in=FETCHES
@@ -125,7 +129,7 @@ def refused_lately(now: datetime) -> QuerySet[RefusalCount, Any]:
     return counted.filter(refused__gte=REFUSED_FETCHES)
 
 
-#: The worst first.
+#: Verdicts, worst first.
 VERDICTS: Final = (
     ThreadVerdict(
         flag="thrashing",
@@ -146,8 +150,8 @@ VERDICTS: Final = (
         limit=f"goal {LEAST_RESIDENT_RATE:.2f}",
         set_in=f"fixed: of a thread's last {EXCHANGES_KEPT} exchanges, "
         f"{ENOUGH_EXCHANGES} at least",
-        holds=_faulting,
-        condition=_faulting_rows,
+        holds=_has_low_resident_rate,
+        condition=_build_faulting_condition,
     ),
     ThreadVerdict(
         flag="refused",
@@ -159,7 +163,7 @@ VERDICTS: Final = (
         set_in="fixed: in this hour and the one before; a thread's fault budget is set "
         "in its settings of paging",
         holds=lambda counters: counters.refused >= REFUSED_FETCHES,
-        condition=_refused_rows,
+        condition=_build_refused_condition,
     ),
     ThreadVerdict(
         flag="full",
@@ -180,29 +184,29 @@ VERDICTS: Final = (
         "(`tlb_entries`) keep more of them at hand.",
         limit=f"goal {LEAST_HIT_RATE:.2f}",
         set_in=f"fixed: of all look-ups of a thread, {ENOUGH_LOOKUPS} at least",
-        holds=_missing,
-        condition=_missing_rows,
+        holds=_has_low_hit_rate,
+        condition=_build_missing_condition,
     ),
 )
 
-#: What people read in the place of a flag.
+#: Words that people read in place of flags.
 WORDS: Final[dict[str, str]] = {each.flag: each.word for each in VERDICTS}
 
 
-def find(counters: Counters) -> tuple[ThreadVerdict, ...]:
-    """Return what is wrong, the worst first."""
+def find(counters: VerdictCounters) -> tuple[ThreadVerdict, ...]:
+    """Return the verdicts that these counters meet, worst first."""
     return tuple(each for each in VERDICTS if each.holds(counters))
 
 
 def find_in_line(line: ThreadLine) -> tuple[ThreadVerdict, ...]:
-    """Return what a thread's own counters say is wrong: all but refused fetches."""
-    return find(Counters.from_line(line))
+    """Return the verdicts from a thread's own counters: all but refused fetches."""
+    return find(VerdictCounters.from_line(line))
 
 
-def looked_at(now: datetime) -> Q:
-    """Filter open threads that were used lately: those that may need a look now.
+def build_recent_condition(now: datetime) -> Q:
+    """Build the condition on open threads used lately, which may need attention.
 
-    Those of restricted subjects are left out: agents can't go on with them.
+    Threads of restricted subjects are left out: agents cannot use them.
     """
     return Q(
         status=Thread.Status.OPEN,
@@ -211,9 +215,9 @@ def looked_at(now: datetime) -> Q:
     )
 
 
-def unhealthy(now: datetime) -> QuerySet[Thread]:
-    """Return threads, of all projects, of which anything is wrong now."""
+def filter_unhealthy(now: datetime) -> QuerySet[Thread]:
+    """Return threads, of all projects, that meet any verdict now."""
     any_of = Q()
     for each in VERDICTS:
         any_of |= each.condition(now)
-    return Thread.objects.filter(looked_at(now)).filter(any_of)
+    return Thread.objects.filter(build_recent_condition(now)).filter(any_of)

@@ -1,6 +1,6 @@
-"""Contexts: the request of a turn packed from a state, or put together from its record.
+"""Contexts: requests of turns, packed from a state or reassembled from the record.
 
-Never writes, and never runs a policy on what was recorded.
+Never writes, and never runs a policy on recorded requests.
 """
 
 from __future__ import annotations
@@ -16,14 +16,14 @@ import orjson
 from memoryhub.errors import NotFoundError, NotRecordedError, PageErasedError
 from memoryhub.journal.log import log
 from memoryhub.journal.rows import statements
-from memoryhub.journal.rows.page_rows import entry_of
-from memoryhub.journal.rows.projections import Rows
+from memoryhub.journal.rows.page_rows import build_entry
+from memoryhub.journal.rows.projections import ProjectedRows
 from memoryhub.journal.rows.rows import LevelRow
 from memoryhub.journal.rows.statements import LEVELS_READ, PAGES_READ
 from memoryhub.journal.writing import texts
-from memoryhub.journal.writing.page_table import PageTable
-from memoryhub.journal.writing.texts import Newest
-from memoryhub.kernel.levels.contexts import Record, Texts
+from memoryhub.journal.writing.page_table import StoredPageTable
+from memoryhub.journal.writing.texts import NewestRequest
+from memoryhub.kernel.levels.contexts import ContextRecord, Texts
 from memoryhub.kernel.levels.recalls import ELSEWHERE
 from memoryhub.kernel.levels.tokens import Count
 from memoryhub.kernel.packing import (
@@ -35,19 +35,19 @@ from memoryhub.kernel.packing import (
     selection,
 )
 from memoryhub.kernel.packing.choosing import Candidate
-from memoryhub.kernel.packing.cuts import Cut, cuts
-from memoryhub.kernel.packing.packing import Packed, Wanted
-from memoryhub.kernel.packing.prefixes import Request
-from memoryhub.kernel.packing.selection import Options
+from memoryhub.kernel.packing.cuts import TextCut, list_cuts
+from memoryhub.kernel.packing.packing import Packed, PackingInput
+from memoryhub.kernel.packing.prefixes import RecordedRequest
+from memoryhub.kernel.packing.selection import PackingOptions
 from memoryhub.kernel.state.page_events import TurnPacked
 from memoryhub.kernel.state.pages import (
     FULL,
-    Entry,
     Location,
-    slot_page_id,
-    system_prompt,
+    PageEntry,
+    build_slot_page_id,
+    is_system_prompt,
 )
-from memoryhub.kernel.state.paging import listed
+from memoryhub.kernel.state.paging import list_items
 from memoryhub.kernel.state.paging_config import Format
 from memoryhub.kernel.state.state import ThreadState
 from memoryhub.kernel.text import names
@@ -58,104 +58,107 @@ from memoryhub.queries.knowledge import standing
 from memoryhub.queries.replay import replay, tokenizers
 from memoryhub.queries.search import recalls
 
-#: Pages at home that a manifest may offer.
+#: Maximum number of pages outside the working set that a manifest may offer.
 OFFERED = 50
 
 
-class Before(NamedTuple):
-    """What the turn before was packed of, and the thread that packed it."""
+class PreviousRequest(NamedTuple):
+    """The record of the previous turn's request, and the thread that packed it."""
 
-    record: Record
+    record: ContextRecord
     home: UUID
-    #: Its bytes, if they are at hand.
+    #: The request's bytes, if they are cached.
     request: bytes | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Recorded:
-    """The record of a turn, and where it stands."""
+class RecordedTurn:
+    """The record of a turn's request, and its place in a journal."""
 
-    #: The thread that packed it: an ancestor, for a turn that a fork inherits.
+    #: The thread that packed the request: an ancestor, for a turn that a fork inherits.
     home: Thread
     seq: int
     event: TurnPacked
-    record: Record
-    #: As it was when the request was handed out; None once that is erased.
+    record: ContextRecord
+    #: Digest of the request when it was handed out; None if never, or once erased.
     sha256: str | None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Reassembled:
-    """A recorded request, put together again."""
+class ReassembledRequest:
+    """A recorded request, reassembled from its record."""
 
-    recorded: Recorded
-    #: None when a part of it was erased.
+    recorded: RecordedTurn
+    #: None when a part of the request was erased.
     request: bytes | None
-    #: The texts that were opened for it.
+    #: The texts that were opened for the request.
     texts: Texts = field(repr=False)
-    #: Ids of the pages whose text is gone.
+    #: Ids of the pages whose text was erased.
     missing: tuple[str, ...] = ()
 
     @property
     def verified(self) -> bool:
-        """Whether the bytes hash to what was recorded."""
+        """Tell whether the request's digest is the recorded digest."""
         if self.request is None:
             return False
         return hashlib.sha256(self.request).hexdigest() == self.recorded.sha256
 
     @property
     def tokens(self) -> int:
-        """As recorded; of a request that was never handed out, as they count now."""
+        """Return the recorded tokens, or the current count if never handed out."""
         record = self.recorded.record
         if self.recorded.sha256 is not None or self.request is None:
             return record.tokens
-        return tokenizers.nearest(record.tokenizer).count(self.request.decode())
+        return tokenizers.get_nearest(record.tokenizer).count(self.request.decode())
 
 
-def pack(
+def pack_request(
     thread: Thread,
     state: ThreadState,
-    options: Options,
+    options: PackingOptions,
     *,
-    before: Before | None,
+    before: PreviousRequest | None,
 ) -> Packed:
-    """Pack the request that this state leads to, after `before`.
+    """Pack the request of this state, after the previous turn's request.
 
-    Counts and changes nothing. `thread` comes with its subject. Three queries for pages
-    at home, one for texts, and one more for each ancestor; where an exchange begins
-    that may bring something along, those of a search. Raises packing.TooSmallError.
+    Updates no counter and no state. `thread` comes with its subject. Three queries for
+    pages outside the working set, one for texts, and one more for each ancestor; those
+    of a search where a beginning exchange may recall texts. Raises
+    packing.TooSmallError.
     """
-    wanted = selection.wanted(state, options, home=list_home(thread, state))
+    wanted = selection.build_packing_input(
+        state, options, home=list_home(thread, state)
+    )
     if before and before.home == thread.id:
-        wanted = selection.continued(wanted, before.record)
+        wanted = selection.continue_exchange(wanted, before.record)
     if wanted.log and options.now is not None:
         ranges = [(each.begin, each.end) for each in state.observing.log]
         marks = standing.list_log_marks(thread, ranges, at=options.now)
         wanted = replace(wanted, log_marks=marks)
-    places = selection.places(wanted)
-    opened = texts.opened(thread, places)
+    places = selection.list_places(wanted)
+    opened = texts.open_texts(thread, places)
     gone = {*places} - opened.keys() if len(opened) < len(places) else ()
-    tokenizer = tokenizers.of(thread)
-    wanted = selection.without(wanted, gone)
-    if selection.looks_back(wanted, state):
-        wanted = recalls.looking_back(thread, state, wanted, opened)
-        wanted, brought = recalls.opened(thread, wanted, now=options.now)
+    tokenizer = tokenizers.get_for_thread(thread)
+    wanted = selection.drop_erased(wanted, gone)
+    if selection.should_look_back(wanted, state):
+        wanted = recalls.add_related(thread, state, wanted, opened)
+        wanted, brought = recalls.open_related(thread, wanted, now=options.now)
         opened |= brought
-        wanted = _offering_related(thread, state, wanted, opened)
-        rows = [row.location(thread.id) for row in wanted.available]
-        opened |= texts.opened(thread, [row for row in rows if row not in opened])
+        wanted = _offer_related(thread, state, wanted, opened)
+        rows = [row.get_location(thread.id) for row in wanted.available]
+        opened |= texts.open_texts(thread, [row for row in rows if row not in opened])
         gone = {row for row in rows if row not in opened}
-        wanted = selection.without(wanted, gone)
+        wanted = selection.drop_erased(wanted, gone)
 
     def count(page: Candidate) -> Count:
         entry, settings = state.paging.frames[page.page_id].entry, state.paging.settings
-        return tokenizers.deriving(
+        return tokenizers.build_counter(
             opened[page.location],
             tokens=entry.full.tokens,
             tokenizer=settings.tokenizer,
         )
 
-    wanted = selection.placed(wanted, opened, count)
+    wanted = selection.place_parts(wanted, opened, count)
     packed = _pack_grown(thread, wanted, opened, before=before)
     if packed is None:
         packed = packing.pack(wanted, opened, tokenizer=tokenizer)
@@ -164,40 +167,47 @@ def pack(
 
 
 def _pack_grown(
-    thread: Thread, wanted: Wanted, opened: Texts, *, before: Before | None
+    thread: Thread,
+    wanted: PackingInput,
+    opened: Texts,
+    *,
+    before: PreviousRequest | None,
 ) -> Packed | None:
-    """Pack with what was added to blocks behind what providers have cached.
+    """Pack with changed blocks after the cached prefix, as additions.
 
-    None where nothing was, or where the head need not stay, since what follows it does
-    not. Two queries where blocks have changed.
+    None if no block was added to, or if the cached head is lost anyway because the text
+    after the head changed. Two queries where blocks have changed.
     """
     if before is None or before.home != thread.id or not wanted.blocks:
         return None
     record = before.record
-    places = [ref.location(thread.id) for ref in record.refs("blocks")]
+    places = [ref.get_location(thread.id) for ref in record.get_refs("blocks")]
     if places == [each.place for each in wanted.blocks]:
         return None
-    places += [ref.location(thread.id) for ref in record.refs("added")]
-    texts_ = {**opened, **texts.opened(thread, places)}
-    held = selection.growing(wanted, before.record, texts_)
+    places += [ref.get_location(thread.id) for ref in record.get_refs("added")]
+    texts_ = {**opened, **texts.open_texts(thread, places)}
+    held = selection.keep_old_blocks(wanted, before.record, texts_)
     if held is None:
         return None
     if wanted.continues:
-        held = replace(held, added=_not_by_model(held, before.record, texts_))
-    packed = packing.pack(held, texts_, tokenizer=tokenizers.of(thread))
-    added = [ref.location(thread.id) for ref in packed.record.refs("added")]
-    same = added == [*held.added] and selection.goes_on(before.record, packed.record)
+        held = replace(held, added=_select_additions(held, before.record, texts_))
+    packed = packing.pack(held, texts_, tokenizer=tokenizers.get_for_thread(thread))
+    added = [ref.get_location(thread.id) for ref in packed.record.get_refs("added")]
+    same = added == [*held.added] and selection.is_continuation(
+        before.record, packed.record
+    )
     return packed if same else None
 
 
-def _not_by_model(
-    wanted: Wanted, previous: Record, texts: Texts
+def _select_additions(
+    wanted: PackingInput, previous: ContextRecord, texts: Texts
 ) -> tuple[Location, ...]:
-    """Return the additions to tell in an exchange that goes on: it begins as it began.
+    """Return the additions for a continued exchange, without its model's own.
 
-    What its model has added it knows by the result of its call. One query.
+    The model knows its own additions from the results of its calls; its request keeps
+    the additions from the start of the exchange. One query.
     """
-    earlier = [ref.location(wanted.thread) for ref in previous.refs("added")]
+    earlier = [ref.get_location(wanted.thread) for ref in previous.get_refs("added")]
     before = {texts[each].page_id: each for each in earlier if each in texts}
     fresh = [each for each in wanted.added if each not in earlier]
     rows = Event.objects.filter(
@@ -212,19 +222,19 @@ def _not_by_model(
     return tuple(each for each in found if each)
 
 
-def _list_left_out(state: ThreadState, record: Record) -> list[str]:
-    """List messages of an observed thread that no request stands for or has room for.
+def _list_left_out(state: ThreadState, record: ContextRecord) -> list[str]:
+    """List messages that neither the observation log nor the request contains.
 
-    No query unless there are any, then two.
+    For observed threads only. No query without candidates, else two.
     """
     if not state.paging.settings.observe:
         return []
-    ranges = state.observing.uncovered(state.slot_count)
-    found = (slot_page_id(n) for begin, end in ranges for n in range(begin, end))
+    ranges = state.observing.list_uncovered(state.slot_count)
+    found = (build_slot_page_id(n) for begin, end in ranges for n in range(begin, end))
     away = [name for name in found if name not in state.paging.frames]
-    entries = PageTable(state, Rows()).entries(away) if away else {}
+    entries = StoredPageTable(state, ProjectedRows()).list_entries(away) if away else {}
     shown = {
-        ref.message(state.id)
+        ref.get_message_location(state.id)
         for section in record.sections
         for ref in section.refs
         if ref.cut != 0
@@ -236,10 +246,10 @@ def _list_left_out(state: ThreadState, record: Record) -> list[str]:
     ]
 
 
-def _offering_related(
-    thread: Thread, state: ThreadState, wanted: Wanted, opened: Texts
-) -> Wanted:
-    """What a manifest offers is what fits the newest message best. Two queries."""
+def _offer_related(
+    thread: Thread, state: ThreadState, wanted: PackingInput, opened: Texts
+) -> PackingInput:
+    """Offer the pages most related to the newest message. Two queries."""
     own = (each for each in wanted.related if each.source != ELSEWHERE)
     pages = [opened[each.place].page_id for each in own][:OFFERED]
     offered = {row.page_id for row in wanted.available}
@@ -249,82 +259,92 @@ def _offering_related(
         for each in dict.fromkeys(pages)
         if each not in offered and each not in paging.frames and each not in paging.hot
     ]
-    entries = {each.page_id: each for each in _entries(thread, state, away)}
-    return selection.offering(wanted, pages, entries)
+    entries = {each.page_id: each for each in _list_entries(thread, state, away)}
+    return selection.offer_pages(wanted, pages, entries)
 
 
 def list_home(
     thread: Thread, state: ThreadState, *, limit: int = OFFERED
-) -> list[Entry]:
-    """Return the newest pages that are neither mapped nor hot, as of the state.
+) -> list[PageEntry]:
+    """List the newest pages that are neither mapped nor hot, as of the state.
 
-    Three queries, none while all are. Of a fork, those that it has made itself.
+    Three queries, none if all pages are mapped or hot. In a fork, only the fork's own
+    pages.
     """
     paging = state.paging
     if paging.pages == paging.resident:
         return []
-    held = {name for tier in (paging.frames, paging.hot) for name, _ in listed(tier)}
-    # The newest are mapped or hot as a rule, and are passed over here by their ids: a
-    # whole row costs fifty times as much.
+    held = {
+        name for tier in (paging.frames, paging.hot) for name, _ in list_items(tier)
+    }
+    # The newest pages are mapped or hot as a rule. Skip them by id: a whole row costs
+    # fifty times as much.
     newest = statements.select_newest_pages(
         thread.id, up_to=state.seq, limit=limit + len(held)
     )
     ids = [each for each in newest if each not in held][:limit]
-    return _entries(thread, state, ids)
+    return _list_entries(thread, state, ids)
 
 
-def _entries(thread: Thread, state: ThreadState, ids: Sequence[str]) -> list[Entry]:
-    """The pages of these ids that are there, in their order. Two queries."""
+def _list_entries(
+    thread: Thread, state: ThreadState, ids: Sequence[str]
+) -> list[PageEntry]:
+    """Return the live pages of these ids, in the given order. Two queries."""
     if not ids:
         return []
-    # By the key alone: asked for an order, or up to a seq, SQLite walks the pages of
-    # the whole thread by it.
+    # Filter by the key alone: with an order or a bound on seq, SQLite would walk the
+    # pages of the whole thread.
     chosen = '"thread_id" = %s AND "page_id" IN {}'
-    made = PAGES_READ.where(chosen, thread.id, chosen=ids)
+    made = PAGES_READ.select(chosen, thread.id, chosen=ids)
     home = {row.page_id: row for row in made if row.deleted_seq is None}
     levels: dict[str, list[LevelRow]] = {}
-    for level in LEVELS_READ.where(chosen, thread.id, chosen=[*home]) if home else ():
+    for level in LEVELS_READ.select(chosen, thread.id, chosen=[*home]) if home else ():
         if level.seq <= state.seq and level.level > FULL:
             levels.setdefault(level.page_id, []).append(level)
-    return [entry_of(home[each], levels.get(each, ())) for each in ids if each in home]
+    return [
+        build_entry(home[each], levels.get(each, ())) for each in ids if each in home
+    ]
 
 
-def recorded(thread: Thread, turn: int) -> Recorded:
-    """Return what a turn's request was made of. At most four queries.
+def get_recorded_turn(thread: Thread, turn: int) -> RecordedTurn:
+    """Return the record of a turn's request. At most four queries.
 
     `thread` comes with its subject. Raises NotFoundError for a turn that has not begun
-    and NotRecordedError for one whose request was not packed here.
+    and NotRecordedError for a turn whose request was not packed by this server.
     """
     if not 0 < turn <= thread.turn_count:
         raise NotFoundError
-    home, row = _turn(thread, turn)
+    home, row = _find_turn(thread, turn)
     if row is None or row.packed_seq is None:
         raise NotRecordedError
     stored = Event.objects.get(thread_id=home.id, seq=row.packed_seq)
-    return opened_record(thread, stored, home=home)
+    return open_record(thread, stored, home=home)
 
 
-def opened_record(thread: Thread, stored: Event, *, home: Thread) -> Recorded:
-    """Open the record in a turn.packed of `home`. `thread` comes with its subject."""
-    event = log.recorded(stored).event
+def open_record(thread: Thread, stored: Event, *, home: Thread) -> RecordedTurn:
+    """Open the record in a turn.packed event of `home`.
+
+    `thread` comes with its subject.
+    """
+    event = log.to_recorded(stored).event
     assert isinstance(event, TurnPacked)
     payload = log.open_payload(thread.subject, thread.project_id, stored) or {}
-    return Recorded(
+    return RecordedTurn(
         home=home,
         seq=stored.seq,
         event=event,
-        record=context_records.record_of(
+        record=context_records.build_record(
             event,
             payload.get("shown", ()),
-            thread_name=names.called(home.name, home.subject_id),
+            thread_name=names.remove_subject(home.name, home.subject_id),
             own=home.id,
         ),
         sha256=payload.get("sha256"),
     )
 
 
-def _turn(thread: Thread, turn: int) -> tuple[Thread, Turn | None]:
-    """The row of a turn, in the thread or in the ancestor that began it."""
+def _find_turn(thread: Thread, turn: int) -> tuple[Thread, Turn | None]:
+    """Return the row of a turn, and the thread or ancestor that began the turn."""
     home: Thread | None = thread
     up_to = None
     while home is not None:
@@ -339,69 +359,72 @@ def _turn(thread: Thread, turn: int) -> tuple[Thread, Turn | None]:
     return thread, None
 
 
-def otherwise(found: Recorded, shape: Format) -> Recorded:
-    """Return the record as of a request for another API, which has no hash."""
-    record = requests.otherwise(found.record, shape)
+def convert_format(found: RecordedTurn, shape: Format) -> RecordedTurn:
+    """Convert a record to another API's format, without a digest; else unchanged."""
+    record = requests.convert_record(found.record, shape)
     return (
         found if record is found.record else replace(found, record=record, sha256=None)
     )
 
 
-def reassemble(thread: Thread, found: Recorded) -> Reassembled:
-    """Put a recorded request together, byte for byte. One query a thread of lineage.
+def reassemble_request(thread: Thread, found: RecordedTurn) -> ReassembledRequest:
+    """Reassemble a recorded request, byte for byte.
 
-    Parts that were erased are named, not skipped over.
+    One query per thread of the lineage. The result names erased parts; it does not skip
+    them.
     """
     own = found.home.id
-    places = record_places(found.record, own)
-    opened = texts.opened(thread, places)
+    places = list_places(found.record, own)
+    opened = texts.open_texts(thread, places)
     missing = [place for place in places if place not in opened]
     if missing:
-        return Reassembled(
+        return ReassembledRequest(
             recorded=found,
             request=None,
-            missing=page_ids(thread, missing),
+            missing=list_page_ids(thread, missing),
             texts=opened,
         )
     packer = packers.PACKERS[found.record.packer]
     request = packer.assemble(found.record, opened, thread=own)
-    return Reassembled(recorded=found, request=request, texts=opened)
+    return ReassembledRequest(recorded=found, request=request, texts=opened)
 
 
-class Fates(NamedTuple):
-    """What became of each page that was mapped when a request was packed."""
+class PageFates(NamedTuple):
+    """Pages mapped when a request was packed: included, cut or omitted."""
 
     included: tuple[str, ...]
-    cut: tuple[Cut, ...]
+    cut: tuple[TextCut, ...]
     omitted: tuple[str, ...]
 
 
-def fates(thread: Thread, found: Recorded) -> Fates:
-    """Return the fates that packing has recorded.
+def list_fates(thread: Thread, found: RecordedTurn) -> PageFates:
+    """Return the fates of pages in a recorded request.
 
     Three queries; `thread` comes with its subject.
     """
-    state = replay.state_at(found.home, found.event.as_of_seq).state
-    frames = state.paging.in_order()
-    frames.sort(key=lambda frame: not system_prompt(frame.entry))
+    state = replay.load_state_at(found.home, found.event.as_of_seq).state
+    frames = state.paging.list_in_context_order()
+    frames.sort(key=lambda frame: not is_system_prompt(frame.entry))
     own = found.home.id
     cuts = {
-        ref.location(own)[:2]: ref.cut is not None
+        ref.get_location(own)[:2]: ref.cut is not None
         for section in found.record.sections
         if section.name != "recall"
         for ref in section.refs
     }
     fate: dict[str, bool] = {}
     for frame in frames:
-        # Of one page, the newest slot may stand there less faithfully than mapped.
+        # The newest slot's page may appear at a lower level than the mapped one.
         places = [held.location[:2] for held in frame.entry.levels if held is not None]
         shown = [cuts[place] for place in places if place in cuts]
         if shown:
             fate[frame.page_id] = any(shown)
     ids = [frame.page_id for frame in frames]
-    return Fates(
+    return PageFates(
         included=tuple(each for each in ids if fate.get(each) is False),
-        cut=cuts_of(found, texts.opened(thread, record_places(found.record, own))),
+        cut=list_partial_texts(
+            found, texts.open_texts(thread, list_places(found.record, own))
+        ),
         omitted=(
             *(each for each in ids if each not in fate),
             *_list_left_out(state, found.record),
@@ -409,91 +432,94 @@ def fates(thread: Thread, found: Recorded) -> Fates:
     )
 
 
-def cuts_of(found: Recorded, opened: Texts) -> tuple[Cut, ...]:
-    """Return what the request shows only in part, counted as it was packed."""
-    count = tokenizers.nearest(found.record.tokenizer).count
-    return cuts(found.record, opened, thread=found.home.id, count=count)
+def list_partial_texts(found: RecordedTurn, opened: Texts) -> tuple[TextCut, ...]:
+    """Return texts that the request shows only in part, counted as at its packing."""
+    count = tokenizers.get_nearest(found.record.tokenizer).count
+    return list_cuts(found.record, opened, thread=found.home.id, count=count)
 
 
-def require(found: Reassembled) -> bytes:
-    """Return the request itself. Raises PageErasedError when a part of it is gone."""
+def require_request(found: ReassembledRequest) -> bytes:
+    """Return the request's bytes. Raises PageErasedError if a part was erased."""
     if found.request is None:
         raise PageErasedError(pages=len(found.missing))
     return found.request
 
 
-def record_places(record: Record, own: UUID) -> list[Location]:
-    """Return where the texts of a record lie."""
+def list_places(record: ContextRecord, own: UUID) -> list[Location]:
+    """List the locations of a record's texts."""
     refs = [ref for section in record.sections for ref in section.refs]
     rows = record.manifest.rows if record.manifest else ()
-    places = [ref.location(own) for ref in refs]
-    places += [ref.message(own) for ref in refs if ref.message_at]
+    places = [ref.get_location(own) for ref in refs]
+    places += [ref.get_message_location(own) for ref in refs if ref.message_at]
     named = [record.own_tools] if record.own_tools else []
     named += record.mark_places
-    return [*dict.fromkeys([*places, *(row.location(own) for row in rows), *named])]
+    return [*dict.fromkeys([*places, *(row.get_location(own) for row in rows), *named])]
 
 
-def page_ids(thread: Thread, places: list[Location]) -> tuple[str, ...]:
-    """Return the pages whose texts lie there. One query a thread."""
+def list_page_ids(thread: Thread, places: list[Location]) -> tuple[str, ...]:
+    """Return ids of the pages whose texts lie at these places. One query each."""
     found = []
     for place in places:
-        # A lost ref lies before all events, its text where it was.
+        # The place of a lost ref has a negative seq; its text lies at the absolute
+        # value.
         rows = Event.objects.filter(thread_id=place.thread, seq=abs(place.seq))
         row = rows.defer("payload").first()
-        opened = texts.opened_text(row, {}, level=place.level) if row else None
+        opened = texts.build_text(row, {}, level=place.level) if row else None
         if opened is not None:
             found.append(opened.page_id)
     return tuple(sorted(set(found)))
 
 
-def before(thread: Thread, turn: int) -> Before | None:
-    """Return the record of the turn before, perhaps an ancestor's; None without one."""
-    kept = texts.newest.get(_place(thread))
+def find_previous(thread: Thread, turn: int) -> PreviousRequest | None:
+    """Find the record of the previous turn, maybe an ancestor's; None without one."""
+    kept = texts.newest.get(_build_cache_key(thread))
     if kept is not None and kept.turn == turn - 1:
-        return Before(kept.record, thread.id, kept.request)
+        return PreviousRequest(kept.record, thread.id, kept.request)
     try:
-        found = recorded(thread, turn - 1)
+        found = get_recorded_turn(thread, turn - 1)
     except (NotFoundError, NotRecordedError):
         return None
-    return Before(found.record, found.home.id)
+    return PreviousRequest(found.record, found.home.id)
 
 
-def keep(thread: Thread, turn: int, packed: Packed) -> None:
-    """Keep the request of a turn, now that it is on disk, for the turn after it."""
-    kept = Newest(turn, packed.record, packed.request)
-    texts.newest.put(_place(thread), kept, weight=len(packed.request))
+def cache_request(thread: Thread, turn: int, packed: Packed) -> None:
+    """Cache the request of a turn for the next turn, once the request is stored."""
+    kept = NewestRequest(turn, packed.record, packed.request)
+    texts.newest.put(_build_cache_key(thread), kept, weight=len(packed.request))
 
 
-def _place(thread: Thread) -> tuple[UUID, int, UUID]:
-    """A subject whose epoch moves is never served what was kept of it."""
+def _build_cache_key(thread: Thread) -> tuple[UUID, int, UUID]:
+    """Build the cache key: the subject's epoch in it invalidates earlier requests."""
     return thread.subject_id, thread.subject.epoch, thread.id
 
 
-def prefix_tokens(
-    thread: Thread, turn: int, packed: Packed, *, before: Before | None
+def count_prefix_tokens(
+    thread: Thread, turn: int, packed: Packed, *, before: PreviousRequest | None
 ) -> int | None:
-    """Count the leading tokens that a request shares with that of the turn before.
+    """Count the leading tokens that a request shares with the previous turn's.
 
-    None of the first turn's, and unknown when the turn before has no record, or has
-    lost a text that would have to be compared. Recorded with the turn: what every
-    screen and route says of it later.
+    0 for the first turn. None when the previous turn has no record, or when a text to
+    compare was erased. The count is recorded with the turn; pages and API routes show
+    the recorded count.
     """
     if turn == 1:
         return 0
     if before is None:
         return None
     record, home, held = packed.record, before.home, packed.texts
-    places = [each for each in record_places(before.record, home) if each not in held]
+    places = [each for each in list_places(before.record, home) if each not in held]
     if before.request is None:
-        held = {**held, **texts.opened(thread, places)} if places else held
-    elif texts.erased(places):
+        held = {**held, **texts.open_texts(thread, places)} if places else held
+    elif texts.list_erased(places):
         return None
-    previous = Request(
+    previous = RecordedRequest(
         record=before.record, texts=held, thread=home, made=before.request
     )
-    request = Request(record=record, texts=held, thread=thread.id, made=packed.request)
-    count = tokenizers.nearest(record.tokenizer).count
+    request = RecordedRequest(
+        record=record, texts=held, thread=thread.id, made=packed.request
+    )
+    count = tokenizers.get_nearest(record.tokenizer).count
     try:
-        return prefixes.common(previous, request, count=count).tokens
+        return prefixes.measure_common_prefix(previous, request, count=count).tokens
     except KeyError:
         return None

@@ -1,4 +1,4 @@
-"""Envelopes: a page at one level as a model or an agent is handed it. Never writes."""
+"""Envelopes: a page's content at one level, for a model or an agent. Never writes."""
 
 from __future__ import annotations
 
@@ -10,15 +10,15 @@ from memoryhub.journal.log import log
 from memoryhub.journal.writing import texts
 from memoryhub.kernel.commands import MadeLevels
 from memoryhub.kernel.levels import levels, making
-from memoryhub.kernel.levels.opened import Opened, body
+from memoryhub.kernel.levels.opened import OpenedPage, get_body
 from memoryhub.kernel.levels.tokens import Count
-from memoryhub.kernel.state.pages import FULL, Entry
+from memoryhub.kernel.state.pages import FULL, PageEntry
 from memoryhub.kernel.text import strict_json
 from memoryhub.models.events import Event
 from memoryhub.models.threads import Thread
 from memoryhub.queries.replay import tokenizers
 
-#: Where a text below FULL stands in a content of its modality.
+#: Field of the text below FULL, by modality.
 _TEXT_FIELDS = {
     "text": "text",
     "structured": "data",
@@ -34,7 +34,7 @@ class Envelope:
 
     page_id: str
     modality: str
-    #: The one that was served, which may be more faithful than the one asked for.
+    #: The served level, which may be more faithful than the requested one.
     level: int
     tier: str
     content: dict[str, Any]
@@ -44,12 +44,12 @@ class Envelope:
     dimensions: tuple[int, int] | None
     duration_seconds: float | None
 
-    def of_part(self, text: str) -> Envelope:
-        """Return the same with a part of its text."""
+    def replace_text(self, text: str) -> Envelope:
+        """Return the envelope with a part of its text."""
         content = {_TEXT_FIELDS[self.modality]: text}
         return replace(self, content=content, size_bytes=len(text.encode()))
 
-    def plain(self) -> dict[str, Any]:
+    def to_dict(self) -> dict[str, Any]:
         """Return the envelope as JSON values, in a fixed key order."""
         return {
             "page_id": self.page_id,
@@ -68,21 +68,26 @@ class Envelope:
 
 
 def get_envelope(
-    thread: Thread, entry: Entry, *, level: int, tier: str, source: str | None = None
+    thread: Thread,
+    entry: PageEntry,
+    *,
+    level: int,
+    tier: str,
+    source: str | None = None,
 ) -> Envelope:
-    """Return a page at `level`, or at the nearest more faithful one that there can be.
+    """Return a page at `level`, or at the nearest more faithful level possible.
 
-    A level that is not there yet is made for this answer alone. `thread` comes with its
-    subject. At most two queries. Raises PageErasedError when its text is gone.
+    A missing level is produced for this answer alone. `thread` comes with its subject.
+    At most two queries. Raises PageErasedError when the page's text was erased.
     """
-    best = entry.at_most(level)
+    best = entry.pick_level(level)
     full = opened = open_level(thread, entry, best)
     if best > FULL and (best < level or entry.slot is None):
         full = open_level(thread, entry, FULL)
-    content = shape_of(opened, level=best)
+    content = build_content(opened, level=best)
     if best < level:
-        count = tokenizers.of(thread).count
-        made = made_texts(full, tokens=entry.full.tokens, count=count)
+        count = tokenizers.get_for_thread(thread).count
+        made = make_texts(full, tokens=entry.full.tokens, count=count)
         best = max((each for each in made if best < each <= level), default=best)
         content = made.get(best, content)
     return Envelope(
@@ -93,26 +98,26 @@ def get_envelope(
         content=content,
         source_tier=source or tier,
         mime_type=full.mime_type,
-        size_bytes=len(strict_json.as_sent(content)),
+        size_bytes=len(strict_json.dump_stored(content)),
         dimensions=full.dimensions,
         duration_seconds=content.get("duration_seconds"),
     )
 
 
-def open_level(thread: Thread, entry: Entry, level: int) -> Opened:
+def open_level(thread: Thread, entry: PageEntry, level: int) -> OpenedPage:
     """Open the text of an existing level.
 
     At most one query. Raises PageErasedError.
     """
-    place = entry.at(level).location
-    opened = texts.opened(thread, [place]).get(place)
+    place = entry.require_level(level).location
+    opened = texts.open_texts(thread, [place]).get(place)
     if opened is None:
         raise PageErasedError
     return opened
 
 
-def get_payload(thread: Thread, entry: Entry) -> dict[str, Any]:
-    """Return the whole payload that FULL of this version has. One query."""
+def get_payload(thread: Thread, entry: PageEntry) -> dict[str, Any]:
+    """Return the payload with FULL of the entry's version. One query."""
     place = entry.full.location
     row = Event.objects.get(thread_id=place.thread, seq=place.seq)
     payload = log.open_payload(thread.subject, thread.project_id, row)
@@ -121,39 +126,39 @@ def get_payload(thread: Thread, entry: Entry) -> dict[str, Any]:
     return payload
 
 
-def get_meta(thread: Thread, entry: Entry) -> dict[str, Any]:
-    """Return what its agent wrote beside the content; nothing for a message."""
+def get_meta(thread: Thread, entry: PageEntry) -> dict[str, Any]:
+    """Return the meta data that an agent sent with the content; {} for a message."""
     if entry.slot is not None:
         return {}
     meta: dict[str, Any] = get_payload(thread, entry).get("meta") or {}
     return meta
 
 
-def get_hint(thread: Thread, entry: Entry) -> str | None:
-    """Return the hint its agent wrote, if there is one. At most one query."""
+def get_hint(thread: Thread, entry: PageEntry) -> str | None:
+    """Return the hint that an agent wrote, if any. At most one query."""
     if entry.hint is None:
         return None
-    opened = texts.opened(thread, [entry.hint]).get(entry.hint)
+    opened = texts.open_texts(thread, [entry.hint]).get(entry.hint)
     return None if opened is None else str(opened.content)
 
 
-def shape_of(opened: Opened, *, level: int) -> dict[str, Any]:
-    """Return the content in its modality's shape; below FULL it is one text field."""
+def build_content(opened: OpenedPage, *, level: int) -> dict[str, Any]:
+    """Return the content in its modality's shape; below FULL a single text field."""
     if level == FULL and opened.slot is None:
         content: dict[str, Any] = opened.content
         return content
-    return {_TEXT_FIELDS[opened.modality]: body(opened, level=level)}
+    return {_TEXT_FIELDS[opened.modality]: get_body(opened, level=level)}
 
 
-def made_texts(
-    opened: Opened, *, tokens: int, count: Count
+def make_texts(
+    opened: OpenedPage, *, tokens: int, count: Count
 ) -> dict[int, dict[str, Any]]:
-    """Make levels of FULL, in their modality's shape. No query."""
+    """Produce lower levels from FULL, in the modality's shape. No query."""
     schema = None
     if opened.slot is None and opened.modality == "structured":
         schema = opened.content.get("schema_name")
-    found = levels.produce(
-        body(opened, level=FULL),
+    found = levels.produce_levels(
+        get_body(opened, level=FULL),
         page_type=opened.type,
         modality=opened.modality,
         schema_name=schema,
@@ -164,15 +169,17 @@ def made_texts(
     return {level: {name: text.content} for level, text in found.items()}
 
 
-def make_levels(thread: Thread, entry: Entry, *, tokenizer: str) -> MadeLevels | None:
-    """Make the page's lower levels, if it has none and they can be made.
+def make_levels(
+    thread: Thread, entry: PageEntry, *, tokenizer: str
+) -> MadeLevels | None:
+    """Produce the page's lower levels, if it has none and they can be produced.
 
     One query.
     """
-    if any(entry.levels[1:]) or not levels.producible(entry.modality):
+    if any(entry.levels[1:]) or not levels.can_produce(entry.modality):
         return None
     opened = open_level(thread, entry, FULL)
     tokens = entry.full.tokens
-    count = tokenizers.deriving(opened, tokens=tokens, tokenizer=tokenizer)
-    made = making.made_of(opened, version=entry.version, tokens=tokens, count=count)
+    count = tokenizers.build_counter(opened, tokens=tokens, tokenizer=tokenizer)
+    made = making.make_levels(opened, version=entry.version, tokens=tokens, count=count)
     return made if made.levels else None

@@ -1,4 +1,4 @@
-"""Exchanges: what a turn's model was asked, what it said, and which turns belong to it.
+"""Exchanges: the user's question, the model's answers, and the turns in between.
 
 Never writes.
 """
@@ -14,52 +14,52 @@ from django.db.models import Q, Subquery
 from django.db.models.functions import Coalesce
 
 from memoryhub.errors import NotFoundError
-from memoryhub.kernel.messages.words import content_words
+from memoryhub.kernel.messages.words import render_content_words
 from memoryhub.kernel.state.state import ThreadState
 from memoryhub.models.slots import Slot, Turn
 from memoryhub.models.threads import Thread
 from memoryhub.queries.replay import replay
 from memoryhub.queries.threads import slots
-from memoryhub.queries.threads.events import rows_at
+from memoryhub.queries.threads.events import get_rows_at
 from memoryhub.queries.threads.slots import SlotFilter, SlotLine
 from memoryhub.queries.turns.turns import TurnLine
 
-#: Messages after a turn began that are looked through for its answer.
+#: Number of messages after a turn began that are searched for answers.
 FOLLOWING = 24
-#: Messages of the user for each turn of a list that are looked at, newest first.
+#: Number of newest user messages read per listed turn.
 LOOKED_AT = 20
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Exchange:
-    """The exchange of a turn: from a question on, until the next one."""
+    """The exchange of a turn: from a user's question up to the next question."""
 
-    #: The turn that it began with.
+    #: The turn with which the exchange began.
     first: int
-    #: None in a thread whose messages have no user.
+    #: None in a thread without user messages.
     question: SlotLine | None
-    #: What the model said in this very turn, oldest first.
+    #: The model's answers in the turn itself, oldest first.
     answers: tuple[SlotLine, ...]
 
     @property
     def question_text(self) -> str:
-        """Give the words of the question; none once it is erased."""
+        """Return the text of the question; empty once erased."""
         if self.question is None or self.question.erased:
             return ""
-        return content_words(self.question.content)
+        return render_content_words(self.question.content)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Question:
-    """The message of the user that a turn begins an exchange with."""
+class ExchangeQuestion:
+    """The user's message with which a turn begins an exchange."""
 
     index: int
-    #: As it was sent; None once erased.
+    #: The content as sent; None once erased.
     content: Any
 
 
 def get_exchange(thread: Thread, state: ThreadState, n: int) -> Exchange:
-    """Return the exchange of turn `n`, whose request `state` led to.
+    """Return the exchange of turn `n`, whose request was packed from `state`.
 
     At most four queries, more in a fork. `thread` comes with its subject.
     """
@@ -71,12 +71,14 @@ def get_exchange(thread: Thread, state: ThreadState, n: int) -> Exchange:
             question = None
     first = n if question is None else max(1, min(n, question.turn + 1))
     return Exchange(
-        first=first, question=question, answers=_answers(thread, state.slot_count, n)
+        first=first,
+        question=question,
+        answers=_list_answers(thread, state.slot_count, n),
     )
 
 
-def _answers(thread: Thread, begin: int, n: int) -> tuple[SlotLine, ...]:
-    """What the model said after a message: up to the next of the user."""
+def _list_answers(thread: Thread, begin: int, n: int) -> tuple[SlotLine, ...]:
+    """List the model's answers in a turn, up to the next message of the user."""
     found = list[SlotLine]()
     batch = slots.list_slots(
         thread,
@@ -93,18 +95,22 @@ def _answers(thread: Thread, begin: int, n: int) -> tuple[SlotLine, ...]:
     return tuple(found)
 
 
-def list_questions(thread: Thread, lines: Sequence[TurnLine]) -> dict[int, Question]:
-    """Return what the exchanges that these turns begin were begun with, by turn.
+def list_questions(
+    thread: Thread, lines: Sequence[TurnLine]
+) -> dict[int, ExchangeQuestion]:
+    """Return the questions of the exchanges that these turns begin, by turn.
 
-    Two queries. `thread` comes with its subject. Of a turn that goes on with an
-    exchange there is none.
+    Two queries. `thread` comes with its subject. A turn that continues an exchange has
+    no question.
     """
-    rows = _questions(lines)
-    opened = rows_at([(row.thread_id, row.seq) for row in rows.values()], content=True)
+    rows = _map_questions(lines)
+    opened = get_rows_at(
+        [(row.thread_id, row.seq) for row in rows.values()], content=True
+    )
     return {
-        n: Question(
+        n: ExchangeQuestion(
             index=row.index,
-            content=replay.opened(thread, opened[row.thread_id, row.seq]).get(
+            content=replay.open_content(thread, opened[row.thread_id, row.seq]).get(
                 "content"
             ),
         )
@@ -112,14 +118,14 @@ def list_questions(thread: Thread, lines: Sequence[TurnLine]) -> dict[int, Quest
     }
 
 
-def _questions(lines: Sequence[TurnLine]) -> dict[int, Slot]:
-    """The newest message of the user before each turn and after the one before it."""
+def _map_questions(lines: Sequence[TurnLine]) -> dict[int, Slot]:
+    """Map each turn to the newest user message since the turn before it."""
     homes: dict[UUID, list[TurnLine]] = {}
     for line in lines:
         homes.setdefault(line.home, []).append(line)
     among = Q()
     for home, own in homes.items():
-        among |= _between(home, own)
+        among |= _build_range(home, own)
     if not lines:
         return {}
     rows = Slot.objects.filter(among, role="user").order_by("-index")
@@ -130,8 +136,8 @@ def _questions(lines: Sequence[TurnLine]) -> dict[int, Slot]:
     return found
 
 
-def _between(home: UUID, lines: Sequence[TurnLine]) -> Q:
-    """Messages from the turn before the first of these until the last one began."""
+def _build_range(home: UUID, lines: Sequence[TurnLine]) -> Q:
+    """Build the condition on events from the turn before these until the last began."""
     before = Turn.objects.filter(thread_id=home, n=min(line.n for line in lines) - 1)
     return Q(
         thread_id=home,

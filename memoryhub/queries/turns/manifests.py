@@ -1,4 +1,4 @@
-"""Manifests: what a model can be told of a thread's pages, whole. Never writes."""
+"""Whole manifests of a thread's pages, for a model. Never writes."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from typing import Any
 from memoryhub.journal.writing import texts
 from memoryhub.kernel.levels import manifest
 from memoryhub.kernel.packing import selection
-from memoryhub.kernel.packing.selection import Options
+from memoryhub.kernel.packing.selection import PackingOptions
 from memoryhub.kernel.state.paging import Frame
 from memoryhub.kernel.state.state import ThreadState
 from memoryhub.kernel.text import names
@@ -18,26 +18,31 @@ from memoryhub.queries.turns import contexts
 def get_manifest(thread: Thread, state: ThreadState) -> dict[str, Any]:
     """Return the manifest as of a state, with every frame and the best pages to fetch.
 
-    Unlike the one in a request it is not cut to a budget of tokens. `thread` comes with
-    its subject. Two queries, and one for texts of each thread of the lineage.
+    Unlike the manifest in a request, this manifest is not cut to a token budget.
+    `thread` comes with its subject. Two queries, and one for texts of each thread of
+    the lineage.
     """
-    name = names.called(thread.name, thread.subject_id)
-    options = Options(name=name, turn=state.turn_count)
-    wanted = selection.wanted(state, options, home=contexts.list_home(thread, state))
+    name = names.remove_subject(thread.name, thread.subject_id)
+    options = PackingOptions(name=name, turn=state.turn_count)
+    wanted = selection.build_packing_input(
+        state, options, home=contexts.list_home(thread, state)
+    )
     rows = wanted.available[: manifest.MAX_ROWS]
-    opened = texts.opened(thread, [row.location(wanted.thread) for row in rows])
+    opened = texts.open_texts(thread, [row.get_location(wanted.thread) for row in rows])
     listed = [
-        manifest.available(row, text)
+        manifest.build_available_page(row, text)
         for row in rows
-        # One whose text was erased meanwhile can't be offered.
-        if (text := opened.get(row.location(wanted.thread))) is not None
+        # A page whose text was erased meanwhile cannot be offered.
+        if (text := opened.get(row.get_location(wanted.thread))) is not None
     ]
     return {
         "thread": name,
         "turn": state.turn_count,
         "mapped": wanted.mapped,
         "tokenizer": state.paging.settings.tokenizer,
-        "working_set": [_mapped(frame) for frame in state.paging.in_order()],
+        "working_set": [
+            _build_frame(frame) for frame in state.paging.list_in_context_order()
+        ],
         "available_pages": listed,
         "omitted": len(wanted.available) + wanted.unlisted - len(listed),
         "policies": {
@@ -47,7 +52,7 @@ def get_manifest(thread: Thread, state: ThreadState) -> dict[str, Any]:
     }
 
 
-def _mapped(frame: Frame) -> dict[str, Any]:
+def _build_frame(frame: Frame) -> dict[str, Any]:
     return {
         "page_id": frame.page_id,
         "modality": frame.entry.modality,

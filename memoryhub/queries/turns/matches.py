@@ -1,6 +1,6 @@
-"""Matches: what was said before that fits a turn's question best, and was it in.
+"""Matches: earlier texts that match a turn's question, and their presence.
 
-Never writes. Finds nothing that was said after the request was packed.
+Never writes. Finds no text written after the request was packed.
 """
 
 from __future__ import annotations
@@ -16,49 +16,51 @@ from memoryhub.models.threads import Thread
 from memoryhub.queries.search import searching
 from memoryhub.queries.search.searching import SearchRequest
 from memoryhub.queries.turns.exchanges import Exchange
-from memoryhub.queries.turns.turns import Shown, Used
+from memoryhub.queries.turns.turns import ShownRequest, UsedText
 
-#: Matches that are told.
+#: Maximum number of matches returned.
 BEST = 10
-#: Characters of a question whose words are looked for.
+#: Number of characters of a question used for the search.
 READ = 20_000
-Standing = Literal["in", "shortened", "out"]
+MatchStanding = Literal["in", "shortened", "out"]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Match:
-    """A page that fits the question, and how the request showed it."""
+class QuestionMatch:
+    """A page that matches the question, and its presence in the request."""
 
-    #: From 1 on, the best first.
+    #: Rank from 1, best first.
     rank: int
     page_id: str
     score: float
     excerpt: Excerpt
-    standing: Standing
+    standing: MatchStanding
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Matches:
-    """The ten best, the best first, and how many there are."""
+class QuestionMatches:
+    """The ten best matches, best first, and the total number of matches."""
 
-    items: tuple[Match, ...] = ()
+    items: tuple[QuestionMatch, ...] = ()
     total: int = 0
-    #: Something was asked that has words.
+    #: Whether the exchange has a question with words.
     has_question: bool = True
 
-    def standing(self, standing: Standing) -> tuple[Match, ...]:
+    def list_with_standing(self, standing: MatchStanding) -> tuple[QuestionMatch, ...]:
         return tuple(each for each in self.items if each.standing == standing)
 
 
-def get_matches(thread: Thread, shown: Shown, exchange: Exchange) -> Matches:
-    """Return what fits the exchange's question best, as of when it was packed.
+def get_matches(
+    thread: Thread, shown: ShownRequest, exchange: Exchange
+) -> QuestionMatches:
+    """Return the best matches for the exchange's question, as of its packing.
 
     The question itself is left out. A search of the thread whose journal has the turn:
-    five queries where nothing is new. `thread` comes with its subject.
+    five queries where no thread moved. `thread` comes with its subject.
     """
-    query = words_of(exchange.question_text)
+    query = build_query(exchange.question_text)
     if exchange.question is None or not query.words:
-        return Matches(has_question=False)
+        return QuestionMatches(has_question=False)
     home = shown.recorded.home
     row = thread if home.id == thread.id else home
     row.subject = thread.subject
@@ -66,10 +68,10 @@ def get_matches(thread: Thread, shown: Shown, exchange: Exchange) -> Matches:
     found = searching.search_thread(row, request, seq=shown.event.as_of_seq)
     itself = exchange.question.index
     others = [hit for hit in found.items if hit.slot != itself]
-    standings = _standings(shown.used)
-    return Matches(
+    standings = _map_standings(shown.used)
+    return QuestionMatches(
         items=tuple(
-            Match(
+            QuestionMatch(
                 rank=rank,
                 page_id=hit.page or "",
                 score=hit.score,
@@ -82,15 +84,15 @@ def get_matches(thread: Thread, shown: Shown, exchange: Exchange) -> Matches:
     )
 
 
-def words_of(question: str) -> SearchQuery:
-    """Return the query of a question's words: no part of it is a filter. Pure."""
-    words = parsing.words_of(question[:READ])[: parsing.MOST_TERMS]
+def build_query(question: str) -> SearchQuery:
+    """Build the query of a question's words; no word acts as a filter. Pure."""
+    words = parsing.list_words(question[:READ])[: parsing.MOST_TERMS]
     return SearchQuery(words=words, filters=Filters(kinds=searching.FETCHED))
 
 
-def _standings(used: Iterable[Used]) -> dict[str, Standing]:
-    """By page, how the request shows it; one that is only named is not in."""
-    found: dict[str, Standing] = {}
+def _map_standings(used: Iterable[UsedText]) -> dict[str, MatchStanding]:
+    """Map pages to their presence in the request; a page only named is not in."""
+    found: dict[str, MatchStanding] = {}
     for each in used:
         if each.cut != 0:
             whole = each.whole or found.get(each.page_id) == "in"

@@ -10,21 +10,21 @@ from memoryhub.kernel.state.state import ThreadState
 from memoryhub.models.threads import Thread
 
 
-class Own(NamedTuple):
-    """Definitions as chat completions take them, and the event that has them."""
+class OwnToolSet(NamedTuple):
+    """Tool definitions in the chat completions format, and the event with them."""
 
     definitions: Sequence[dict[str, Any]] = ()
-    #: Of this thread or of the ancestor that set them; None without any.
+    #: Seq in this thread or in the ancestor that set the tools; None without tools.
     seq: int | None = None
     tokens: int = 0
 
 
-def of(thread: Thread, state: ThreadState) -> Own:
+def get_own_tools(thread: Thread, state: ThreadState) -> OwnToolSet:
     """Return the thread's own tools. One query; `thread` comes with its subject."""
     own = state.paging.own_tools
     if own is None:
-        return Own()
-    opened = texts.opened(thread, [own.place])
+        return OwnToolSet()
+    opened = texts.open_texts(thread, [own.place])
     if own.place not in opened:
-        return Own()
-    return Own(opened[own.place].content, own.place.seq, own.tokens)
+        return OwnToolSet()
+    return OwnToolSet(opened[own.place].content, own.place.seq, own.tokens)

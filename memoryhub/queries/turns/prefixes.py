@@ -1,5 +1,6 @@
-"""The prefix lens on recorded turns: what providers can keep of a request, and why not
-more. Never writes.
+"""Prefix lens on recorded turns: tokens of a request that providers can cache.
+
+Also the reason why the prefix ended. Never writes.
 """
 
 from __future__ import annotations
@@ -14,23 +15,23 @@ from memoryhub.journal.log import log
 from memoryhub.journal.writing import texts
 from memoryhub.kernel.levels.contexts import Ref
 from memoryhub.kernel.packing import prefixes
-from memoryhub.kernel.packing.prefixes import Break, Common, Request
+from memoryhub.kernel.packing.prefixes import CommonPrefix, PrefixBreak, RecordedRequest
 from memoryhub.kernel.state.page_events import TurnPacked
 from memoryhub.kernel.turns import turn_diffs
-from memoryhub.kernel.turns.turn_diffs import Change, Happened, Reason
+from memoryhub.kernel.turns.turn_diffs import ChangeReason, FrameChange, LocatedEvent
 from memoryhub.models.events import Event
 from memoryhub.models.slots import Turn
 from memoryhub.models.threads import Thread
 from memoryhub.queries.replay import tokenizers
 from memoryhub.queries.turns import contexts
-from memoryhub.queries.turns.turn_diffs import Side, get_side, iter_between
+from memoryhub.queries.turns.turn_diffs import TurnSide, get_side, iter_between
 
-#: Turns of a series.
+#: Maximum number of turns in a series.
 SERIES = 200
-#: Why a prefix ended. The first four are those that break the order of the context;
-#: `exchange` and `entered` only add to it. `budget`: cut or left out for want of room.
-#: `first`: there was none before.
-Cause = Literal[
+#: Why a prefix ended. The first four break the order of the context; `exchange` and
+#: `entered` only add to it. `budget`: cut or left out for lack of room. `first`: no
+#: turn came before.
+PrefixCause = Literal[
     "evicted",
     "lowered",
     "upgraded",
@@ -46,13 +47,13 @@ Cause = Literal[
     "same",
     "first",
 ]
-_OF_KIND: dict[str, Cause] = {
+_OF_KIND: dict[str, PrefixCause] = {
     "left": "evicted",
     "lowered": "lowered",
     "upgraded": "upgraded",
     "updated": "updated",
 }
-_SIDES: dict[str, Cause] = {
+_SIDES: dict[str, PrefixCause] = {
     "manifest": "manifest",
     "recall": "recall",
     "rules": "rules",
@@ -63,106 +64,106 @@ _SIDES: dict[str, Cause] = {
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Cost:
-    """What a request costs by one row of the price table, in its currency."""
+class RequestCost:
+    """The cost of a request by one row of the price table, in the row's currency."""
 
     name: str
     amount: float
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Lens:
-    """A turn's request held against that of the turn before."""
+class PrefixLens:
+    """The comparison of a turn's request with the previous turn's."""
 
     turn: int
     #: Of the whole request.
     tokens: int
     bytes: int
-    #: In common with the one before, in whole blocks; of bytes None when a text that
-    #: would have to be compared is gone.
+    #: In common with the previous request, in whole blocks; bytes are None when a text
+    #: to compare was erased.
     prefix_tokens: int | None
     prefix_bytes: int | None
-    #: Where it ends: a section, and the place in it; empty when it does not.
+    #: End of the prefix: a section, and the place in it; empty if the prefix did not
+    #: end.
     section: str
     place: int
-    #: The page whose ref broke it.
+    #: The page whose ref ended the prefix.
     page_id: str | None
-    cause: Cause
-    #: The event behind it; None for pages that only found no room.
-    reason: Reason | None
-    costs: tuple[Cost, ...]
+    cause: PrefixCause
+    #: The event that ended the prefix; None for pages that only found no room.
+    reason: ChangeReason | None
+    costs: tuple[RequestCost, ...]
 
     @property
     def share(self) -> float | None:
-        return share(self.prefix_tokens, self.tokens)
+        return compute_share(self.prefix_tokens, self.tokens)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Point:
-    """A turn in the series, as it was recorded."""
+class PrefixPoint:
+    """A recorded turn in the series."""
 
     turn: int
     seq: int
     tokens: int
     prefix_tokens: int | None
-    costs: tuple[Cost, ...]
+    costs: tuple[RequestCost, ...]
 
     @property
     def share(self) -> float | None:
-        return share(self.prefix_tokens, self.tokens)
+        return compute_share(self.prefix_tokens, self.tokens)
 
 
-def share(prefix: int | None, tokens: int) -> float | None:
+def compute_share(prefix: int | None, tokens: int) -> float | None:
     return None if prefix is None or not tokens else prefix / tokens
 
 
 def list_points(
     thread: Thread, *, up_to: int | None = None, limit: int = SERIES, block: int = 1
-) -> list[Point]:
+) -> list[PrefixPoint]:
     """List the newest recorded turns of the thread itself up to one, oldest first.
 
-    Two queries. As recorded, so an erased page changes nothing; `prefix_tokens` is None
-    for a turn after one that was not recorded.
+    Two queries. Values are as recorded, so an erased page changes nothing.
+    `prefix_tokens` is None for a turn whose previous turn was not recorded.
     """
     rows = Turn.objects.filter(thread=thread, packed_seq__isnull=False)
     if up_to is not None:
         rows = rows.filter(n__lte=up_to)
     seqs = rows.order_by("-n").values_list("packed_seq", flat=True)[:limit]
     stored = Event.objects.filter(thread=thread, seq__in=[*seqs]).defer("payload")
-    return [_point(row, block) for row in stored.order_by("seq")]
+    return [_build_point(row, block) for row in stored.order_by("seq")]
 
 
-def _point(row: Event, block: int) -> Point:
-    event = log.recorded(row).event
+def _build_point(row: Event, block: int) -> PrefixPoint:
+    event = log.to_recorded(row).event
     assert isinstance(event, TurnPacked)
-    prefix = _in_blocks(event.prefix_tokens, block)
-    return Point(
+    prefix = _round_to_blocks(event.prefix_tokens, block)
+    return PrefixPoint(
         turn=event.turn,
         seq=row.seq,
         tokens=event.tokens,
         prefix_tokens=prefix,
-        costs=costs(event.tokens, prefix),
+        costs=list_costs(event.tokens, prefix),
     )
 
 
-def get_lens(thread: Thread, turn: int, *, block: int = 1) -> Lens:
-    """Compare a turn with the one before.
+def get_lens(thread: Thread, turn: int, *, block: int = 1) -> PrefixLens:
+    """Compare a turn's request with the previous turn's.
 
-    Before the first there is nothing, so its prefix is empty. `thread` comes with its
-    subject. A constant number of queries a lineage. Raises NotFoundError for a turn
-    that has not begun, NotRecordedError when its request or the one before was not
-    packed here.
+    The first turn has an empty prefix. `thread` comes with its subject. A constant
+    number of queries per lineage. Raises NotFoundError for a turn that has not begun,
+    NotRecordedError when this server did not pack one of the two requests.
     """
     if turn == 1:
-        return _first(get_side(thread, turn))
+        return _build_first(get_side(thread, turn))
     before, now = get_side(thread, turn - 1), get_side(thread, turn)
-    previous, request = _requests(thread, before, now)
-    found = prefixes.parting(previous, request)
-    shared = _common(previous, request)
+    previous, request = _build_requests(thread, before, now)
+    found = prefixes.find_break(previous, request)
+    shared = _find_common(previous, request)
     record = now.recorded.record
-    prefix = _in_blocks(now.recorded.event.prefix_tokens, block)
-    behind = _behind(found, before, now, list(iter_between(before, now)))
-    return Lens(
+    prefix = _round_to_blocks(now.recorded.event.prefix_tokens, block)
+    behind = _find_end(found, before, now, list(iter_between(before, now)))
+    return PrefixLens(
         turn=turn,
         tokens=record.tokens,
         bytes=record.bytes,
@@ -173,13 +174,13 @@ def get_lens(thread: Thread, turn: int, *, block: int = 1) -> Lens:
         page_id=behind.page_id,
         cause=behind.cause,
         reason=behind.reason,
-        costs=costs(record.tokens, prefix),
+        costs=list_costs(record.tokens, prefix),
     )
 
 
-def _first(now: Side) -> Lens:
+def _build_first(now: TurnSide) -> PrefixLens:
     record = now.recorded.record
-    return Lens(
+    return PrefixLens(
         turn=now.turn,
         tokens=record.tokens,
         bytes=record.bytes,
@@ -189,19 +190,19 @@ def _first(now: Side) -> Lens:
         place=0,
         page_id=None,
         cause="first",
-        reason=_began(now),
-        costs=costs(record.tokens, 0),
+        reason=_get_turn_start(now),
+        costs=list_costs(record.tokens, 0),
     )
 
 
-def costs(tokens: int, prefix: int | None) -> tuple[Cost, ...]:
-    """Return the cost by every row of the price table; none without both."""
+def list_costs(tokens: int, prefix: int | None) -> tuple[RequestCost, ...]:
+    """List the costs by every row of the price table; empty without a prefix."""
     if prefix is None:
         return ()
     return tuple(
-        Cost(
+        RequestCost(
             name=name,
-            amount=prefixes.cost(
+            amount=prefixes.compute_cost(
                 tokens, prefix, price=row.price, cached_price=row.cached
             ),
         )
@@ -209,20 +210,22 @@ def costs(tokens: int, prefix: int | None) -> tuple[Cost, ...]:
     )
 
 
-def _in_blocks(tokens: int | None, block: int) -> int | None:
-    return None if tokens is None else prefixes.in_blocks(tokens, block)
+def _round_to_blocks(tokens: int | None, block: int) -> int | None:
+    return None if tokens is None else prefixes.round_to_blocks(tokens, block)
 
 
-def _requests(thread: Thread, before: Side, now: Side) -> tuple[Request, Request]:
+def _build_requests(
+    thread: Thread, before: TurnSide, now: TurnSide
+) -> tuple[RecordedRequest, RecordedRequest]:
     sides = (before, now)
     places = {
         place
         for side in sides
-        for place in contexts.record_places(side.recorded.record, side.thread)
+        for place in contexts.list_places(side.recorded.record, side.thread)
     }
-    opened = texts.opened(thread, places)
+    opened = texts.open_texts(thread, places)
     one, other = (
-        Request(
+        RecordedRequest(
             record=side.recorded.record,
             texts=opened,
             thread=side.thread,
@@ -232,94 +235,101 @@ def _requests(thread: Thread, before: Side, now: Side) -> tuple[Request, Request
     return one, other
 
 
-def _common(previous: Request, request: Request) -> Common | None:
+def _find_common(
+    previous: RecordedRequest, request: RecordedRequest
+) -> CommonPrefix | None:
     try:
-        counted = tokenizers.nearest(request.record.tokenizer)
-        return prefixes.common(previous, request, count=counted.count)
+        counted = tokenizers.get_nearest(request.record.tokenizer)
+        return prefixes.measure_common_prefix(previous, request, count=counted.count)
     except KeyError:
         return None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class _Behind:
-    cause: Cause
+class _PrefixEnd:
+    cause: PrefixCause
     page_id: str | None = None
-    reason: Reason | None = None
+    reason: ChangeReason | None = None
 
 
-def _behind(
-    found: Break | None, before: Side, now: Side, between: Sequence[Happened]
-) -> _Behind:
-    """What ended the prefix there."""
+def _find_end(
+    found: PrefixBreak | None,
+    before: TurnSide,
+    now: TurnSide,
+    between: Sequence[LocatedEvent],
+) -> _PrefixEnd:
+    """Find what ended the prefix."""
     if found is None:
-        return _Behind(cause="same")
+        return _PrefixEnd(cause="same")
     if found.section in _SIDES:
-        # They change with every turn, or with its mode.
-        return _Behind(cause=_SIDES[found.section], reason=_began(now))
+        # These sections change with every turn, or with the turn's mode.
+        return _PrefixEnd(cause=_SIDES[found.section], reason=_get_turn_start(now))
     frames = (before.paging.frames, now.paging.frames)
-    changes = {each.page_id: each for each in turn_diffs.changes(*frames, between)}
-    old = changes.get(_page_id(found.before, before))
-    new = changes.get(_page_id(found.after, now))
+    changes = {each.page_id: each for each in turn_diffs.list_changes(*frames, between)}
+    old = changes.get(_find_page_id(found.before, before))
+    new = changes.get(_find_page_id(found.after, now))
     if old is not None and (old.moved or old.kind in _OF_KIND):
-        return _broken(old)
-    if found.section == "exchange" or _joined(found, before, now):
-        opener = changes.get(_opener(now))
+        return _build_broken(old)
+    if found.section == "exchange" or _is_from_exchange(found, before, now):
+        opener = changes.get(_find_opener(now))
         first = new if found.section == "exchange" and new else opener
         reason = first.reason if first and first.kind == "entered" else None
-        page_id = _id(new or old)
-        return _Behind(cause="exchange", page_id=page_id, reason=reason or _began(now))
+        page_id = _get_page_id(new or old)
+        return _PrefixEnd(
+            cause="exchange", page_id=page_id, reason=reason or _get_turn_start(now)
+        )
     if new is not None and (new.kind == "entered" or new.moved):
-        return _Behind(cause="entered", page_id=new.page_id, reason=new.reason)
-    return _Behind(cause="budget", page_id=_id(old or new))
+        return _PrefixEnd(cause="entered", page_id=new.page_id, reason=new.reason)
+    return _PrefixEnd(cause="budget", page_id=_get_page_id(old or new))
 
 
-def _id(change: Change | None) -> str | None:
+def _get_page_id(change: FrameChange | None) -> str | None:
     return change.page_id if change else None
 
 
-def _broken(change: Change) -> _Behind:
-    """A page that no longer stands there as it stood."""
+def _build_broken(change: FrameChange) -> _PrefixEnd:
+    """Build the end for a page whose frame left or changed."""
     cause = _OF_KIND.get(change.kind, "evicted")
-    # It left, whether or not it came back elsewhere.
+    # The page left, whether or not it came back elsewhere.
     reason = change.removal if cause == "evicted" else change.reason
-    return _Behind(cause=cause, page_id=change.page_id, reason=reason)
+    return _PrefixEnd(cause=cause, page_id=change.page_id, reason=reason)
 
 
-def _joined(found: Break, before: Side, now: Side) -> bool:
-    """Whether what stands there now was in the exchange before, which moved on."""
+def _is_from_exchange(found: PrefixBreak, before: TurnSide, now: TurnSide) -> bool:
+    """Tell whether the current text was in the previous exchange, which has ended."""
     if found.after is None:
         return False
-    return _page_id(found.after, now) in {
-        _page_id(ref, before) for ref in _exchange(before)
+    return _find_page_id(found.after, now) in {
+        _find_page_id(ref, before) for ref in _iter_exchange(before)
     }
 
 
-def _opener(side: Side) -> str:
-    """The page that the exchange begins with."""
-    return next((_page_id(ref, side) for ref in _exchange(side)), "")
+def _find_opener(side: TurnSide) -> str:
+    """Return the page with which the exchange begins; empty without an exchange."""
+    return next((_find_page_id(ref, side) for ref in _iter_exchange(side)), "")
 
 
-def _exchange(side: Side) -> Iterator[Ref]:
+def _iter_exchange(side: TurnSide) -> Iterator[Ref]:
     for section in side.recorded.record.sections:
         if section.name == "exchange":
             yield from section.refs
 
 
-def _page_id(ref: Ref | None, side: Side) -> str:
-    """The page that stands at a ref in the side's working set; empty if none does."""
+def _find_page_id(ref: Ref | None, side: TurnSide) -> str:
+    """Return the page at a ref in the side's working set; empty without one."""
     if ref is None:
         return ""
-    place = ref.location(side.thread)
+    place = ref.get_location(side.thread)
     for frame in side.paging.frames.values():
         if any(held and held.location == place for held in frame.entry.levels):
             return frame.page_id
     return ""
 
 
-def _began(side: Side) -> Reason:
-    """The event that began the turn. One query."""
+def _get_turn_start(side: TurnSide) -> ChangeReason:
+    """Return the event that began the turn. One query."""
     rows = Turn.objects.filter(thread_id=side.thread, n=side.turn)
     seq = rows.values_list("seq", flat=True).get()
-    return Reason(
+    return ChangeReason(
         thread=side.thread, seq=seq, type="turn.began", cause="turn", by="tool"
     )

@@ -1,4 +1,4 @@
-"""Faults of a turn: what its model fetched back, and what it was refused.
+"""Faults of a turn: pages that its model fetched back, and refused fetches.
 
 Never writes.
 """
@@ -15,7 +15,7 @@ import orjson
 from memoryhub.errors import Refusal
 from memoryhub.kernel.paging import faults
 from memoryhub.kernel.state.page_events import FaultRefused, PageFaulted
-from memoryhub.kernel.state.pages import Entry
+from memoryhub.kernel.state.pages import PageEntry
 from memoryhub.kernel.state.state import ThreadState
 from memoryhub.models.events import Event
 from memoryhub.models.slots import Turn
@@ -23,19 +23,19 @@ from memoryhub.models.threads import Thread
 from memoryhub.queries.paging import pages
 from memoryhub.queries.replay import replay
 
-#: Events after a turn began that are looked through, and faults that are told.
+#: Maximum number of events searched after a turn began, and of faults returned.
 EVENTS, SHOWN = 2_000, 50
 _TYPES = (PageFaulted.event_type, FaultRefused.event_type)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Fault:
-    """One fault, served or refused."""
+class TurnFault:
+    """One page fault, served or refused."""
 
     seq: int
     at: datetime
     type: str
-    #: Without the id that was asked for, when there never was such a page.
+    #: Without the requested id, when no such page ever existed.
     body: Mapping[str, Any]
 
     @property
@@ -45,10 +45,10 @@ class Fault:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TurnFaults:
-    """Oldest first, as far as was looked."""
+    """Faults of a turn, oldest first, within the searched events."""
 
-    faults: tuple[Fault, ...]
-    #: The last event looked at, if the turn has more than that.
+    faults: tuple[TurnFault, ...]
+    #: The last event searched, if the turn has later events.
     looked_to: int | None
     more: bool
 
@@ -58,7 +58,7 @@ def get_faults(
 ) -> TurnFaults | None:
     """Return the faults from the beginning of turn `first` to the end of turn `n`.
 
-    Without `first` those of turn `n` alone. Two queries. None for a turn that an
+    Without `first`, those of turn `n` alone. Two queries. None for a turn that an
     ancestor began.
     """
     first = n if first is None else first
@@ -70,7 +70,7 @@ def get_faults(
     if n not in began:
         return None
     end = began.get(n + 1, thread.head_seq + 1)
-    # What an ancestor began of the exchange is told there.
+    # Faults of the exchange in an ancestor's journal are shown with the ancestor.
     begin = max(began.get(first, 0), began[n] - EVENTS)
     last = min(end - 1, began[n] + EVENTS)
     rows = Event.objects.filter(
@@ -78,7 +78,7 @@ def get_faults(
     )
     found = rows.defer("payload").order_by("seq")[: SHOWN + 1]
     listed = tuple(
-        Fault(seq=row.seq, at=row.at, type=row.type, body=orjson.loads(row.body))
+        TurnFault(seq=row.seq, at=row.at, type=row.type, body=orjson.loads(row.body))
         for row in found
     )
     return TurnFaults(
@@ -89,35 +89,35 @@ def get_faults(
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Fitting:
-    """What of a page there was room for when it was refused."""
+class RoomWhenRefused:
+    """Largest level of a page that would have fitted when its fetch was refused."""
 
-    #: Tokens of what was asked for, and those that were left.
+    #: Tokens of the requested level, and tokens that were left.
     tokens: int
     room: int
-    #: The most faithful level that would have fitted; None when none would.
+    #: The most faithful level that would have fitted; None when no level would.
     level: int | None
     level_tokens: int | None
 
 
-def get_fitting(thread: Thread, fault: Fault) -> Fitting | None:
-    """Return what would have fitted when a fault was refused for want of room.
+def get_room_when_refused(thread: Thread, fault: TurnFault) -> RoomWhenRefused | None:
+    """Return the room and the fitting level when a fetch was refused for lack of room.
 
-    None for other refusals, and for a page that is gone. Reads the state before it: at
-    most three queries, and a few for a page at home.
+    None for other refusals, and for a page deleted since. Reads the state before the
+    fault: at most three queries, and a few for a page outside the working set.
     """
     page_id, refusal = fault.body.get("page_id"), fault.body["refusal"]
-    if page_id is None or refusal not in _FOR_WANT:
+    if page_id is None or refusal not in _ROOM_BY_REFUSAL:
         return None
-    state = replay.state_at(thread, fault.seq - 1).state
+    state = replay.load_state_at(thread, fault.seq - 1).state
     try:
         entry = pages.find_entry(state, page_id)
     except Refusal:
         return None
-    room, costs = _FOR_WANT[refusal](state, entry)
-    asked_for = entry.at_most(fault.body["level"])
+    room, costs = _ROOM_BY_REFUSAL[refusal](state, entry)
+    asked_for = entry.pick_level(fault.body["level"])
     level = next((n for n in sorted(costs) if n > asked_for and costs[n] <= room), None)
-    return Fitting(
+    return RoomWhenRefused(
         tokens=costs[asked_for],
         room=max(0, room),
         level=level,
@@ -125,24 +125,26 @@ def get_fitting(thread: Thread, fault: Fault) -> Fitting | None:
     )
 
 
-def _within_set(state: ThreadState, entry: Entry) -> tuple[int, dict[int, int]]:
-    """The tokens of the next request that were left for the page, and its levels'."""
-    costs = {n: faults.weigh(state, entry, n) for n in _levels(entry)}
-    return faults.deliverable(state, entry.page_id), costs
+def _weigh_in_set(state: ThreadState, entry: PageEntry) -> tuple[int, dict[int, int]]:
+    """Return the tokens left in the next request, and the weights of the levels."""
+    costs = {n: faults.weigh(state, entry, n) for n in _list_levels(entry)}
+    return faults.compute_deliverable(state, entry.page_id), costs
 
 
-def _within_share(state: ThreadState, entry: Entry) -> tuple[int, dict[int, int]]:
-    """The tokens that the exchange might still fetch, and those of the levels."""
+def _weigh_in_share(state: ThreadState, entry: PageEntry) -> tuple[int, dict[int, int]]:
+    """Return the tokens that the exchange could still fetch, and the levels' tokens."""
     paging = state.paging
     left = paging.settings.max_fault_tokens_per_turn - paging.spent.tokens
-    return left, {n: entry.at(n).tokens for n in _levels(entry)}
+    return left, {n: entry.require_level(n).tokens for n in _list_levels(entry)}
 
 
-def _levels(entry: Entry) -> list[int]:
+def _list_levels(entry: PageEntry) -> list[int]:
     return [n for n, level in enumerate(entry.levels) if level is not None]
 
 
-_FOR_WANT: dict[str, Callable[[ThreadState, Entry], tuple[int, dict[int, int]]]] = {
-    "no_room": _within_set,
-    "fault_tokens": _within_share,
+_ROOM_BY_REFUSAL: dict[
+    str, Callable[[ThreadState, PageEntry], tuple[int, dict[int, int]]]
+] = {
+    "no_room": _weigh_in_set,
+    "fault_tokens": _weigh_in_share,
 }

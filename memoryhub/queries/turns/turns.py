@@ -1,6 +1,6 @@
-"""Turns: the model calls of a thread, and what each request was made of.
+"""Turns: the model calls of a thread, and the texts of each request.
 
-Never writes, and never packs: what was recorded is put together again or not shown.
+Never writes and never packs: a recorded request is reassembled or not shown.
 """
 
 from __future__ import annotations
@@ -16,13 +16,13 @@ from memoryhub.errors import NotFoundError, NotRecordedError
 from memoryhub.journal.log import log
 from memoryhub.journal.rows import projections
 from memoryhub.kernel.levels import block_lines, costs
-from memoryhub.kernel.levels.contexts import Recall, Ref
-from memoryhub.kernel.levels.lines import shown_text
-from memoryhub.kernel.levels.opened import Opened
-from memoryhub.kernel.levels.tokens import estimate
-from memoryhub.kernel.messages.words import words
+from memoryhub.kernel.levels.contexts import Ref, TurnRecall
+from memoryhub.kernel.levels.lines import render_shown_text
+from memoryhub.kernel.levels.opened import OpenedPage
+from memoryhub.kernel.levels.tokens import estimate_tokens
+from memoryhub.kernel.messages.words import render_words
 from memoryhub.kernel.packing import packers
-from memoryhub.kernel.packing.cuts import Cut
+from memoryhub.kernel.packing.cuts import TextCut
 from memoryhub.kernel.paging import recall_use
 from memoryhub.kernel.search import excerpts
 from memoryhub.kernel.state.page_events import (
@@ -32,15 +32,15 @@ from memoryhub.kernel.state.page_events import (
     TurnPacked,
 )
 from memoryhub.kernel.state.pages import Location
-from memoryhub.kernel.state.state import Segment, ThreadState
+from memoryhub.kernel.state.state import LineageSegment, ThreadState
 from memoryhub.models.events import Event
 from memoryhub.models.slots import Turn
 from memoryhub.models.threads import Thread
-from memoryhub.queries.lists.cursors import Batch, Listing
-from memoryhub.queries.threads.events import rows_at
+from memoryhub.queries.lists.cursors import ListBatch, ListScope
+from memoryhub.queries.threads.events import get_rows_at
 from memoryhub.queries.threads.forks import get_segments
 from memoryhub.queries.turns import contexts
-from memoryhub.queries.turns.contexts import Recorded
+from memoryhub.queries.turns.contexts import RecordedTurn
 from memoryhub.queries.turns.inclusions import Inclusion, Inclusions
 
 Counts = Mapping[str, int]
@@ -48,21 +48,21 @@ Counts = Mapping[str, int]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TurnLine:
-    """A turn as it is listed."""
+    """A turn in a list."""
 
     n: int
-    #: The thread it was read from.
+    #: The thread from which the turn was listed.
     thread: UUID
-    #: Whose journal has it: `thread`, or the ancestor it was inherited from.
+    #: The thread whose journal has the turn: `thread` or an ancestor.
     home: UUID
-    #: Of its turn.began.
+    #: The seq of the turn's turn.began.
     seq: int
-    #: Of its turn.packed; None while no context is recorded.
+    #: The seq of the turn's turn.packed; None while no context is recorded.
     packed_seq: int | None
     packed: TurnPacked | None
-    #: Counts of paging in this turn; none for the newest, which goes on.
+    #: Paging counts of this turn; empty for the newest, unfinished turn.
     moved: Counts
-    #: Of the last exchanges, as of its end; None while it goes on.
+    #: Rate over the latest exchanges, at the turn's end; None for an unfinished turn.
     resident_rate: float | None
 
     @property
@@ -71,14 +71,14 @@ class TurnLine:
 
     @property
     def pages(self) -> int:
-        """How many texts its request was made of."""
+        """Return the number of texts in the turn's request."""
         if self.packed is None:
             return 0
         return sum(len(section.refs) for section in self.packed.sections)
 
     @property
     def recalled(self) -> int:
-        """How many texts its request brought along unasked."""
+        """Return the number of recalled texts in the turn's request."""
         if self.packed is None or self.packed.recall is None:
             return 0
         return len(self.packed.recall.texts)
@@ -95,63 +95,63 @@ class RequestSection:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Used:
-    """A text in a request, in its order."""
+class UsedText:
+    """A text in a request, in the request's order."""
 
     place: int
     section: str
-    #: Empty when the text is gone and nothing says whose it was.
+    #: Empty when the text was erased and no record names its page.
     page_id: str
-    #: The text was erased.
+    #: Whether the text was erased.
     gone: bool
     level: int
-    #: The event whose payload has the text; None when it is an ancestor's.
+    #: The event whose payload has the text; None when the event is an ancestor's.
     seq: int | None
-    #: Characters kept of it; 0 for a result that is only named.
+    #: Characters kept of the text; 0 for a result that is only named.
     cut: int | None
-    #: Only parts of it that were fetched are shown.
+    #: Whether the request shows only fetched parts of the text.
     part: bool
     recalled: bool
-    #: None when it is gone.
-    text: Opened | None
-    #: None when the text is gone.
+    #: None when the text was erased.
+    text: OpenedPage | None
+    #: None when the text was erased.
     tokens: int | None
-    #: Its bytes in the request, from the first to behind the last; None with gaps, and
-    #: where nobody asked for ranges.
+    #: Range of the text's bytes in the request, end exclusive; None with gaps, and
+    #: where ranges were not requested.
     range: tuple[int, int] | None
-    #: What the state that was packed says of it; None when that held no such page.
+    #: The text's inclusion by the packed state; None when the state held no such page.
     inclusion: Inclusion | None
-    #: Of what the turn brought along: how it was found, the words of the question that
-    #: stand in it, and whether somebody used it in time.
+    #: For recalled texts: the source, the words shared with the question, and whether
+    #: the text was used in time.
     source: str = ""
     shared: tuple[str, ...] = ()
     used: bool = False
 
     @property
     def whole(self) -> bool:
-        """Tell whether the request showed all of the page, erased since or not."""
+        """Tell whether the request showed the whole page, erased since or not."""
         return not (self.level or self.part or self.cut is not None)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Shown:
-    """A recorded request with what became of it."""
+class ShownRequest:
+    """A recorded request with its texts and their present state."""
 
-    recorded: Recorded
+    recorded: RecordedTurn
     parts: tuple[RequestSection, ...]
-    used: tuple[Used, ...]
-    #: What it shows only in part.
-    cuts: tuple[Cut, ...]
-    #: None when a part of it was erased.
+    used: tuple[UsedText, ...]
+    #: Texts that the request shows only in part.
+    cuts: tuple[TextCut, ...]
+    #: None when a part of the request was erased.
     request: bytes | None
     missing: tuple[str, ...]
     verified: bool
-    #: Payloads that were opened to put it together.
+    #: Number of payloads opened to reassemble the request.
     payloads: int
-    #: What it was packed of.
+    #: The state from which the request was packed.
     state: ThreadState
-    #: All that was opened for it, pages that were only offered included.
-    texts: Mapping[Location, Opened]
+    #: All texts opened for the request, including pages only offered.
+    texts: Mapping[Location, OpenedPage]
 
     @property
     def event(self) -> TurnPacked:
@@ -164,32 +164,32 @@ def list_turns(
     up_to: int | None = None,
     after: str | None = None,
     limit: int = 50,
-) -> Batch[TurnLine]:
+) -> ListBatch[TurnLine]:
     """List turns begun at or before seq `up_to`, newest first, inherited ones last.
 
     Two queries, one more for each ancestor read. Raises BadCursorError when `after` is
-    not of this very list.
+    not a cursor of this very list.
     """
-    listing = Listing(
+    listing = ListScope(
         name="turns", project=thread.project_id, filters=[str(thread.id), up_to]
     )
-    # From the last one shown: its counts are where the next one ended.
+    # Start at the last turn shown: its counts are those at the next turn's end.
     last = None if after is None else listing.open(after)[0]
-    found = _rows(get_segments(thread, up_to=up_to), last=last, limit=limit + 2)
+    found = _list_rows(get_segments(thread, up_to=up_to), last=last, limit=limit + 2)
     following = None
     if after is not None and found:
         following = orjson.loads(found.pop(0).counters)
     batch = found[:limit]
     more = len(found) > limit
-    return Batch(
-        items=_lines(thread, batch, following),
+    return ListBatch(
+        items=_build_lines(thread, batch, following),
         next=listing.seal([batch[-1].n]) if more else None,
     )
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Began:
-    """How a turn began."""
+class TurnStart:
+    """The start of a turn: time, mode, whether it continues, whether over budget."""
 
     at: datetime
     mode: str | None
@@ -197,14 +197,14 @@ class Began:
     over_budget: bool
 
 
-def how_began(lines: Sequence[TurnLine]) -> dict[int, Began]:
-    """Return how each of these turns began, by its number. One query."""
-    rows = rows_at(((line.home, line.seq) for line in lines), content=False)
-    found: dict[int, Began] = {}
+def get_starts(lines: Sequence[TurnLine]) -> dict[int, TurnStart]:
+    """Return the starts of these turns, by number. One query."""
+    rows = get_rows_at(((line.home, line.seq) for line in lines), content=False)
+    found: dict[int, TurnStart] = {}
     for row in rows.values():
-        event = log.recorded(row).event
+        event = log.to_recorded(row).event
         assert isinstance(event, TurnBegan)
-        found[event.n] = Began(
+        found[event.n] = TurnStart(
             at=row.at,
             mode=event.mode,
             continues=event.continues,
@@ -216,37 +216,37 @@ def how_began(lines: Sequence[TurnLine]) -> dict[int, Began]:
 def get_turn(thread: Thread, n: int) -> TurnLine:
     """Return one turn, recorded or not.
 
-    Two queries, one more for each ancestor read. Raises NotFoundError for one that has
-    not begun.
+    Two queries, one more for each ancestor read. Raises NotFoundError for a turn that
+    has not begun.
     """
     if not 0 < n <= thread.turn_count:
         raise NotFoundError
-    rows = _rows(get_segments(thread), last=n + 1, limit=2)
+    rows = _list_rows(get_segments(thread), last=n + 1, limit=2)
     following = orjson.loads(rows.pop(0).counters) if rows[0].n > n else None
-    return _lines(thread, rows[:1], following)[0]
+    return _build_lines(thread, rows[:1], following)[0]
 
 
 def list_around(thread: Thread, n: int, *, before: int, after: int) -> list[TurnLine]:
-    """List a turn between those before and after it, oldest first.
+    """List a turn with the turns before and after it, oldest first.
 
-    Two queries, one more for each ancestor read. Raises NotFoundError for one that has
-    not begun.
+    Two queries, one more for each ancestor read. Raises NotFoundError for a turn that
+    has not begun.
     """
     if not 0 < n <= thread.turn_count:
         raise NotFoundError
     most = 1 + before + after
-    rows = _rows(get_segments(thread), last=n + after + 1, limit=most + 1)
+    rows = _list_rows(get_segments(thread), last=n + after + 1, limit=most + 1)
     following = None
     if rows[0].n > n + after:
         following = orjson.loads(rows.pop(0).counters)
-    lines = _lines(thread, rows, following)
+    lines = _build_lines(thread, rows, following)
     return [line for line in reversed(lines) if line.n >= n - before]
 
 
 def get_packed_tokens(
     thread: Thread, turns: Collection[int], *, up_to: int
 ) -> dict[int, int]:
-    """Return what each of these turns packed, by its number, as of seq `up_to`.
+    """Return the packed tokens of each of these turns, by number, as of seq `up_to`.
 
     Turns without a record are left out. Two queries, one more for each ancestor.
     """
@@ -257,27 +257,29 @@ def get_packed_tokens(
             thread_id=part.thread, n__in=turns, packed_seq__lte=part.up_to_seq
         )
     ]
-    return {n: event.tokens for n, event in _packed(rows).items()}
+    return {n: event.tokens for n, event in _map_packed(rows).items()}
 
 
-def get_context(thread: Thread, n: int, *, with_ranges: bool = False) -> Shown | None:
-    """Assemble the request of a turn again.
+def get_context(
+    thread: Thread, n: int, *, with_ranges: bool = False
+) -> ShownRequest | None:
+    """Reassemble the request of a turn.
 
-    `with_ranges` also finds where each text stands in it, which takes as long again.
-    None when it was never recorded. At most four queries for the record, three for the
-    state it was packed of, one for its texts and one for each that is gone. `thread`
-    comes with its subject. Raises NotFoundError.
+    `with_ranges` also finds the byte range of each text, which doubles the time. None
+    when the request was never recorded. At most four queries for the record, three for
+    the packed state, one for its texts and one for each erased text. `thread` comes
+    with its subject. Raises NotFoundError.
     """
     try:
-        recorded = contexts.recorded(thread, n)
+        recorded = contexts.get_recorded_turn(thread, n)
     except NotRecordedError:
         return None
-    whole = contexts.reassemble(thread, recorded)
+    whole = contexts.reassemble_request(thread, recorded)
     own = recorded.home.id
-    places = contexts.record_places(recorded.record, own)
+    places = contexts.list_places(recorded.record, own)
     opened, inclusions = whole.texts, Inclusions(recorded)
-    cuts = contexts.cuts_of(recorded, opened)
-    return Shown(
+    cuts = contexts.list_partial_texts(recorded, opened)
+    return ShownRequest(
         recorded=recorded,
         parts=tuple(
             RequestSection(
@@ -286,9 +288,9 @@ def get_context(thread: Thread, n: int, *, with_ranges: bool = False) -> Shown |
             for s in recorded.record.sections
         ),
         used=tuple(
-            _with_recall(
+            _add_recall(
                 recorded,
-                _used_in(
+                _iter_used(
                     recorded,
                     opened,
                     inclusions,
@@ -308,34 +310,39 @@ def get_context(thread: Thread, n: int, *, with_ranges: bool = False) -> Shown |
     )
 
 
-def _used_in(
-    recorded: Recorded,
-    opened: Mapping[Location, Opened],
+def _iter_used(
+    recorded: RecordedTurn,
+    opened: Mapping[Location, OpenedPage],
     inclusions: Inclusions,
-    cuts: Iterable[Cut],
+    cuts: Iterable[TextCut],
     *,
     inherited: bool,
     with_ranges: bool,
-) -> Iterator[Used]:
+) -> Iterator[UsedText]:
     shown = {cut.page_id: cut.shown_tokens for cut in cuts}
     record, own = recorded.record, recorded.home.id
     refs = [(s.name, ref) for s in record.sections for ref in s.refs]
     ranges: list[tuple[int, int]] | list[None] = [None] * len(refs)
-    if with_ranges and opened.keys() >= {*contexts.record_places(record, own)}:
+    if with_ranges and opened.keys() >= {*contexts.list_places(record, own)}:
         ranges = packers.PACKERS[record.packer].ranges(record, opened, thread=own)
     blocks = {
         text.page_id: text
-        for ref in record.refs("blocks")
-        if (text := opened.get(ref.location(own))) is not None
+        for ref in record.get_refs("blocks")
+        if (text := opened.get(ref.get_location(own))) is not None
     }
     for place, (name, ref) in enumerate(refs, start=1):
-        text, inclusion = opened.get(ref.location(own)), inclusions.of(ref)
+        text, inclusion = (
+            opened.get(ref.get_location(own)),
+            inclusions.find_inclusion(ref),
+        )
         page = text or inclusion
         tokens = _count_tokens(text, ref, shown, inclusion) if text else None
         if text and name == "added" and text.page_id in blocks:
-            # The head has the block as it was before: this tells the rest alone.
-            tokens = estimate(block_lines.addition(blocks[text.page_id], text))
-        yield Used(
+            # The head has the block's earlier text: this text adds only the difference.
+            tokens = estimate_tokens(
+                block_lines.render_addition(blocks[text.page_id], text)
+            )
+        yield UsedText(
             place=place,
             section=name,
             page_id=page.page_id if page else "",
@@ -353,48 +360,50 @@ def _used_in(
 
 
 def _count_tokens(
-    text: Opened, ref: Ref, shown: Mapping[str, int], inclusion: Inclusion | None
+    text: OpenedPage, ref: Ref, shown: Mapping[str, int], inclusion: Inclusion | None
 ) -> int:
     if ref.cut is not None:
         return shown.get(text.page_id, 0)
     if inclusion is not None and inclusion.cost is not None:
-        # To count 960 texts again took a sixth of the time of their page.
+        # Counting 960 texts again took a sixth of the page's time.
         return inclusion.cost
-    return costs.cost(text, level=ref.level)
+    return costs.compute_cost(text, level=ref.level)
 
 
-def _with_recall(recorded: Recorded, found: Iterable[Used]) -> Iterator[Used]:
-    """Say of texts that the turn brought along why, and what became of them.
+def _add_recall(
+    recorded: RecordedTurn, found: Iterable[UsedText]
+) -> Iterator[UsedText]:
+    """Add the source, the shared words and the use to each recalled text.
 
-    Two queries where there are any.
+    Two queries where there are recalled texts.
     """
     used, recall = [*found], recorded.record.recall
     if recall is None:
         yield from used
         return
     opening = next((each for each in used if each.section == "exchange"), None)
-    question = opening.text and words(opening.text.message) if opening else ""
-    wanted = {*_wanted(recorded, recall)}
+    question = opening.text and render_words(opening.text.message) if opening else ""
+    wanted = {*_list_wanted(recorded, recall)}
     brought = zip(recall.pages, recall.sources, strict=True)
     for each in used:
         if each.section != "recall":
             yield each
             continue
         page_id, source = next(brought)
-        text = shown_text(each.text) if each.text else ""
+        text = render_shown_text(each.text) if each.text else ""
         yield replace(
             each,
             page_id=page_id or "",
             source=source,
-            shared=tuple(excerpts.shared(question or "", text)),
+            shared=tuple(excerpts.list_shared_words(question or "", text)),
             used=page_id in wanted,
         )
 
 
-def _wanted(recorded: Recorded, recall: Recall) -> Iterable[str | None]:
-    """Pages that somebody referred to or asked for while they were awaited."""
+def _list_wanted(recorded: RecordedTurn, recall: TurnRecall) -> Iterable[str | None]:
+    """Return recalled pages that were referenced or fetched within the use window."""
     home, last = recorded.home, recall.turn + recall_use.TURNS
-    # The turn that brought them may lie before the one that is looked at.
+    # The turn that recalled the texts may lie before the given turn.
     turns = Turn.objects.filter(thread=home, n__in=(recall.turn, last))
     began = dict(turns.values_list("n", "seq"))
     end = began.get(last)
@@ -408,8 +417,10 @@ def _wanted(recorded: Recorded, recall: Recall) -> Iterable[str | None]:
     return rows.values_list("page", flat=True)
 
 
-def _rows(parts: Sequence[Segment], *, last: int | None, limit: int) -> list[Turn]:
-    """Turns up to number `last`, newest first. One query for each thread read."""
+def _list_rows(
+    parts: Sequence[LineageSegment], *, last: int | None, limit: int
+) -> list[Turn]:
+    """List turns up to number `last`, newest first. One query for each thread read."""
     found: list[Turn] = []
     for part in reversed(parts):
         if len(found) == limit:
@@ -418,18 +429,18 @@ def _rows(parts: Sequence[Segment], *, last: int | None, limit: int) -> list[Tur
         if last is not None:
             rows = rows.filter(n__lte=last)
         for row in rows.order_by("-n")[: limit - len(found)]:
-            # Packed after the fork: not a part of what that inherits.
+            # Packed after the fork: the fork does not inherit this record.
             if row.packed_seq is not None and row.packed_seq > part.up_to_seq:
                 row.packed_seq = None
             found.append(row)
     return found
 
 
-def _lines(
+def _build_lines(
     thread: Thread, rows: Sequence[Turn], following: Counts | None
 ) -> tuple[TurnLine, ...]:
-    """These turns, newest first; `following` are the counts after the newest."""
-    packed = _packed(rows)
+    """Build lines, newest first; `following` are the counts after the newest turn."""
+    packed = _map_packed(rows)
     found: list[TurnLine] = []
     for row in rows:
         began: Counts = orjson.loads(row.counters)
@@ -441,16 +452,16 @@ def _lines(
                 seq=row.seq,
                 packed_seq=row.packed_seq,
                 packed=packed.get(row.n),
-                moved=differences(began, following) if following else {},
-                resident_rate=projections.rate_of(following or {}),
+                moved=subtract_counts(began, following) if following else {},
+                resident_rate=projections.compute_rate(following or {}),
             )
         )
         following = began
     return tuple(found)
 
 
-def differences(before: Counts, after: Counts) -> dict[str, int]:
-    """Return how much each counter moved."""
+def subtract_counts(before: Counts, after: Counts) -> dict[str, int]:
+    """Return the change of each counter, without unchanged counters."""
     return {
         name: after[name] - before.get(name, 0)
         for name in after
@@ -458,12 +469,12 @@ def differences(before: Counts, after: Counts) -> dict[str, int]:
     }
 
 
-def _packed(rows: Sequence[Turn]) -> dict[int, TurnPacked]:
-    """By the turn's number. One query."""
+def _map_packed(rows: Sequence[Turn]) -> dict[int, TurnPacked]:
+    """Return the packed events by number of turn. One query."""
     places = [(row.thread_id, row.packed_seq) for row in rows if row.packed_seq]
     found: dict[int, TurnPacked] = {}
-    for stored in rows_at(places, content=False).values():
-        event = log.recorded(stored).event
+    for stored in get_rows_at(places, content=False).values():
+        event = log.to_recorded(stored).event
         assert isinstance(event, TurnPacked)
         found[event.turn] = event
     return found

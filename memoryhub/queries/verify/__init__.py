@@ -1,1 +1,1 @@
-"""Checks of stored rows against the journal."""
+"""Checks of stored rows against the journal, and checks of the server."""

@@ -1,6 +1,6 @@
-"""Anchors: whether the chains still reach where signed lines say they stood.
+"""Anchors: checks that the chains reach the heads that signed lines record.
 
-Never writes. A chain proves what is in it, and not that nothing was cut off behind.
+Never writes. A chain proves its own entries, but not that its end was not cut off.
 """
 
 from __future__ import annotations
@@ -15,34 +15,36 @@ from memoryhub.models.events import Event
 from memoryhub.models.projects import Instance
 from memoryhub.models.threads import Thread
 from memoryhub.vault.proof import anchors
-from memoryhub.vault.proof.anchors import Heads
+from memoryhub.vault.proof.anchors import AnchoredHeads
 
 _AT_ONCE = 2_000
-#: What a database without an anchored thread comes to.
-NONE = Heads(audit_seq=0, audit_hash=b"", threads=0, digest=hashlib.sha256().digest())
-#: What a restored backup looks like too.
+#: Heads of a database without an anchored thread.
+NO_HEADS = AnchoredHeads(
+    audit_seq=0, audit_hash=b"", threads=0, digest=hashlib.sha256().digest()
+)
+#: Differences that a restored backup shows as well.
 _ROLLED_BACK = ("threads_missing", "anchors")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Standing:
-    """What the newest line vouches for, and what is wrong with that."""
+class AnchorState:
+    """The newest anchor line, and how the databases differ from it."""
 
-    #: Of the newest line; 0 and None before there is one.
+    #: Number and time of the newest line; 0 and None before the first line.
     n: int = 0
     at: datetime | None = None
     threads: int = 0
-    #: Empty, or `anchor_file`, `anchors_behind`, `anchors_ahead`, `anchors_mirror`,
-    #: `anchors`, `threads_missing`, `audit_anchor`.
+    #: Empty if right; else `anchor_file`, `anchors_behind`, `anchors_ahead`,
+    #: `anchors_mirror`, `anchors`, `threads_missing` or `audit_anchor`.
     wrong: str = ""
-    #: The earlier line that the threads' anchors are as of: a backup was restored.
+    #: An earlier line that the threads match, as after restoring a backup; else None.
     as_of: int | None = None
 
 
-def get_cut(thread: Thread) -> int | None:
-    """Return the first seq that differs from what the thread's anchor vouches for.
+def find_cut(thread: Thread) -> int | None:
+    """Return the first seq that differs from the thread's anchor, or None.
 
-    One query. An anchor that lies beyond the head shows a tail that was cut off.
+    One query. An anchor beyond the head shows that the journal's end was cut off.
     """
     seq, digest = thread.anchored_seq, bytes(thread.anchored_hash)
     if seq == 0:
@@ -53,11 +55,11 @@ def get_cut(thread: Thread) -> int | None:
     return None if kept else seq
 
 
-def get_heads() -> Heads:
-    """Return the anchored heads by the databases, and where the audit log ends.
+def get_heads() -> AnchoredHeads:
+    """Return the anchored heads in the databases, and the end of the audit log.
 
-    Reads three columns of every thread, in batches. As of one moment only inside of a
-    transaction, or while nobody anchors.
+    Reads three columns of every thread, in batches. The heads are of one moment only
+    inside of a transaction, or while no anchor is written.
     """
     digest, count = hashlib.sha256(), 0
     rows = Thread.objects.filter(anchored_seq__gt=0).order_by("id")
@@ -66,28 +68,30 @@ def get_heads() -> Heads:
         digest.update(thread.bytes + seq.to_bytes(8) + bytes(chain))
         count += 1
     seq, chain = Instance.objects.values_list("audit_seq", "audit_hash").get()
-    return Heads(
+    return AnchoredHeads(
         audit_seq=seq, audit_hash=bytes(chain), threads=count, digest=digest.digest()
     )
 
 
-def get_standing() -> Standing:
+def check_anchors() -> AnchorState:
     """Walk the file of signed lines and compare the newest with the databases."""
     try:
         anchors.check()
-        ends, found = anchors.ends(), get_heads()
-        while (later := anchors.ends()) != ends:
-            # One was written or noted meanwhile.
+        ends, found = anchors.list_ends(), get_heads()
+        while (later := anchors.list_ends()) != ends:
+            # A line was written or noted meanwhile: read the heads again.
             ends, found = later, get_heads()
-        wrongs = [_differing(each.heads if each else NONE, found) for each in ends]
+        wrongs = [
+            _find_difference(each.heads if each else NO_HEADS, found) for each in ends
+        ]
         wrong = "" if "" in wrongs else wrongs[0]
         newest = ends[wrongs.index(wrong)]
-        as_of = _as_of(found.digest) if wrong in _ROLLED_BACK else None
+        as_of = _find_line(found.digest) if wrong in _ROLLED_BACK else None
     except LedgerBrokenError as broken:
-        return Standing(n=_number(broken), wrong=_broken(broken))
+        return AnchorState(n=_get_line_number(broken), wrong=_get_defect(broken))
     if newest is None:
-        return Standing(wrong=wrong)
-    return Standing(
+        return AnchorState(wrong=wrong)
+    return AnchorState(
         n=newest.n,
         at=newest.at,
         threads=newest.heads.threads,
@@ -96,17 +100,17 @@ def get_standing() -> Standing:
     )
 
 
-def get_audit_cut() -> int | None:
+def find_audit_cut() -> int | None:
     """Return the first entry of the audit log that differs from the anchor, or None.
 
-    Three queries and the end of a file. Raises LedgerBrokenError when that is not as it
-    should be.
+    Three queries, and reads the end of a file. Raises LedgerBrokenError when the file
+    is broken.
     """
-    newest = anchors.newest()
-    return _audit_cut(newest.heads) if newest else None
+    newest = anchors.get_newest()
+    return _find_audit_cut(newest.heads) if newest else None
 
 
-def _audit_cut(anchored: Heads) -> int | None:
+def _find_audit_cut(anchored: AnchoredHeads) -> int | None:
     if not anchored.audit_seq:
         return None
     entries = AuditEntry.objects.filter(
@@ -118,24 +122,24 @@ def _audit_cut(anchored: Heads) -> int | None:
     return None if entries.exists() else anchored.audit_seq
 
 
-def _differing(anchored: Heads, found: Heads) -> str:
+def _find_difference(anchored: AnchoredHeads, found: AnchoredHeads) -> str:
     if found.threads < anchored.threads:
         return "threads_missing"
     if found.of_threads != anchored.of_threads:
         return "anchors"
-    return "audit_anchor" if _audit_cut(anchored) else ""
+    return "audit_anchor" if _find_audit_cut(anchored) else ""
 
 
-def _as_of(digest: bytes) -> int | None:
-    lines = [each.n for each in anchors.anchors() if each.heads.digest == digest]
+def _find_line(digest: bytes) -> int | None:
+    lines = [each.n for each in anchors.iter_anchors() if each.heads.digest == digest]
     return lines[-1] if lines else None
 
 
-def _broken(broken: LedgerBrokenError) -> str:
+def _get_defect(broken: LedgerBrokenError) -> str:
     what = broken.detail.get("what")
     return f"anchors_{what}" if what else "anchor_file"
 
 
-def _number(broken: LedgerBrokenError) -> int:
+def _get_line_number(broken: LedgerBrokenError) -> int:
     n = broken.detail.get("n")
     return n if isinstance(n, int) else 0

@@ -1,6 +1,6 @@
-"""Verification of contexts: each reassembles to the bytes that were handed out.
+"""Verification of contexts: each record reassembles to the bytes that were sent.
 
-Never writes, and takes no text's word for it: what is hashed is put together anew.
+Never writes. The check builds each context anew and hashes the result.
 """
 
 from __future__ import annotations
@@ -19,74 +19,74 @@ from memoryhub.models.slots import Turn
 from memoryhub.models.threads import Thread
 from memoryhub.queries.turns import contexts
 
-#: Records read at once.
+#: Recorded contexts read at once.
 CHUNK = 100
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Checked:
-    """One recorded context, looked at."""
+class ContextCheck:
+    """Result of checking one recorded context."""
 
     turn: int
-    #: A part of it was erased, so that it can't be put together any more.
+    #: Whether a part was erased, so that the context cannot be reassembled.
     erased: bool = False
-    #: A closed word when it is not as it was recorded.
+    #: A closed word when the context differs from its record.
     wrong: str | None = None
 
 
-def total(threads: QuerySet[Thread]) -> int:
+def count_contexts(threads: QuerySet[Thread]) -> int:
     """Count the contexts recorded in these threads. One query."""
     turns = Turn.objects.filter(thread__in=threads.order_by().values("id"))
     return turns.filter(packed_seq__isnull=False).count()
 
 
-def iter_checked(thread: Thread) -> Iterator[Checked]:
-    """Yield each context that the thread has recorded itself, oldest first.
+def iter_checks(thread: Thread) -> Iterator[ContextCheck]:
+    """Yield a check of each context that the thread itself recorded, oldest first.
 
-    `thread` comes with its subject. Two queries a hundred, one each for what no cache
-    holds, and one for each that has erased parts.
+    `thread` comes with its subject. Two queries a hundred contexts, one for each
+    uncached text, and one for each context with erased parts.
     """
     after = 0
-    while rows := _turns(thread, after):
+    while rows := _list_turns(thread, after):
         seqs = [row.packed_seq or 0 for row in rows]
         events = Event.objects.filter(thread=thread, seq__in=seqs)
         stored = {event.seq: event for event in events}
         for row in rows:
-            yield _checked(thread, row.n, stored.get(row.packed_seq or 0))
+            yield _check_context(thread, row.n, stored.get(row.packed_seq or 0))
         after = rows[-1].n
 
 
-def _turns(thread: Thread, after: int) -> list[Turn]:
+def _list_turns(thread: Thread, after: int) -> list[Turn]:
     rows = Turn.objects.filter(thread=thread, packed_seq__isnull=False, n__gt=after)
     return list(rows.order_by("n")[:CHUNK])
 
 
-def _checked(thread: Thread, turn: int, stored: Event | None) -> Checked:
+def _check_context(thread: Thread, turn: int, stored: Event | None) -> ContextCheck:
     if stored is None:
-        return Checked(turn=turn, wrong="record")
+        return ContextCheck(turn=turn, wrong="record")
     try:
-        found = contexts.opened_record(thread, stored, home=thread)
+        found = contexts.open_record(thread, stored, home=thread)
         if found.event.turn != turn:
-            return Checked(turn=turn, wrong="turn")
+            return ContextCheck(turn=turn, wrong="turn")
         if found.record.packer not in packers.PACKERS:
-            return Checked(turn=turn, wrong="packer")
-        whole = contexts.reassemble(thread, found)
+            return ContextCheck(turn=turn, wrong="packer")
+        whole = contexts.reassemble_request(thread, found)
     except Refusal as refusal:
-        return Checked(turn=turn, wrong=refusal.code)
+        return ContextCheck(turn=turn, wrong=refusal.code)
     if whole.verified:
-        return Checked(turn=turn)
+        return ContextCheck(turn=turn)
     places = [Location(thread.id, stored.seq, 0)]
     if whole.request is None:
-        places += contexts.record_places(found.record, thread.id)
+        places += contexts.list_places(found.record, thread.id)
     elif found.sha256 is not None:
-        return Checked(turn=turn, wrong="sha256")
-    if _erased(places):
-        return Checked(turn=turn, erased=True)
-    return Checked(turn=turn, wrong="missing")
+        return ContextCheck(turn=turn, wrong="sha256")
+    if _has_erased(places):
+        return ContextCheck(turn=turn, erased=True)
+    return ContextCheck(turn=turn, wrong="missing")
 
 
-def _erased(places: list[Location]) -> bool:
-    """Whether any of these was lawfully purged. One query."""
+def _has_erased(places: list[Location]) -> bool:
+    """Tell whether an erasure took the payload of any of these places. One query."""
     seqs: dict[UUID, list[int]] = {}
     for place in places:
         seqs.setdefault(place.thread, []).append(place.seq)

@@ -1,6 +1,6 @@
-"""An erased thread: its chain is whole, every gap is lawful, and nothing is left.
+"""Verification of an erased thread: whole chain, lawful gaps, nothing left.
 
-Never folds, as its names are blanked one event after the other. Never writes.
+Never folds the thread, since its events' names are blanked one by one. Never writes.
 """
 
 from __future__ import annotations
@@ -13,18 +13,22 @@ import orjson
 from memoryhub.errors import Refusal
 from memoryhub.journal.forget import purging
 from memoryhub.journal.log import chain, log
-from memoryhub.journal.writing.sealing import page_of
-from memoryhub.kernel.replay import Recorded
+from memoryhub.journal.writing.sealing import find_page
+from memoryhub.kernel.replay import RecordedEvent
 from memoryhub.kernel.state.erase_events import ThreadErased
 from memoryhub.models.erasures import Erasure
 from memoryhub.models.events import Event
-from memoryhub.models.privacy import Fate, tables
+from memoryhub.models.privacy import Fate, list_declared_models
 from memoryhub.models.threads import Thread
 from memoryhub.queries.verify.erased_records import Erasers
-from memoryhub.queries.verify.event_checks import batches, origin_fault, payload_fault
+from memoryhub.queries.verify.event_checks import (
+    find_origin_fault,
+    find_payload_fault,
+    iter_batches,
+)
 
 _STATE = Erasure.State
-#: Once an erasure is that far, nothing of the thread may be left.
+#: States of an erasure in which nothing of the thread may be left.
 _PURGED = (
     _STATE.ROWS_ERASED,
     _STATE.CACHES_PURGED,
@@ -32,16 +36,16 @@ _PURGED = (
     _STATE.VERIFIED,
     _STATE.COMPLETE,
 )
-#: Seq, and a closed word.
+#: Seq of a fault, and a closed word.
 Fault = tuple[int, str]
 
 
 @dataclass(slots=True, kw_only=True)
-class _Walk:
+class _ErasedThreadWalk:
     thread: Thread
     erasers: Erasers
     last: Event | None = None
-    recorded: Recorded | None = None
+    recorded: RecordedEvent | None = None
     digest: bytes = chain.GENESIS
 
     @property
@@ -49,35 +53,35 @@ class _Walk:
         return self.last.seq if self.last else 0
 
 
-def fault(thread: Thread, progress: Callable[[int], None]) -> Fault | None:
-    """Return the first thing that is wrong with an erased thread, or None."""
-    walk = _Walk(thread=thread, erasers=Erasers(thread.id))
+def find_fault(thread: Thread, progress: Callable[[int], None]) -> Fault | None:
+    """Find the first fault of an erased thread; `progress` receives events read."""
+    walk = _ErasedThreadWalk(thread=thread, erasers=Erasers(thread.id))
     try:
-        for batch in batches(thread):
+        for batch in iter_batches(thread):
             for row in batch:
-                if what := _event(walk, row):
+                if what := _check_event(walk, row):
                     return min(row.seq, walk.seq + 1), what
             progress(len(batch))
-        what = _end(walk) or _columns(thread) or _find_remains(walk)
+        what = _check_end(walk) or _check_columns(thread) or _find_remains(walk)
     except Refusal as refusal:
         return walk.seq + 1, refusal.code
     return (thread.head_seq, what) if what else None
 
 
-def _event(walk: _Walk, row: Event) -> str | None:
+def _check_event(walk: _ErasedThreadWalk, row: Event) -> str | None:
     if row.seq != walk.seq + 1:
         return "seq"
     if walk.last and row.at < walk.last.at:
         return "at"
-    recorded = log.recorded(row)
-    if what := origin_fault(walk.thread, recorded):
+    recorded = log.to_recorded(row)
+    if what := find_origin_fault(walk.thread, recorded):
         return what
-    if what := _payload(walk, row, recorded):
+    if what := _check_payload(walk, row, recorded):
         return what
-    if row.page != page_of(recorded.event):
+    if row.page != find_page(recorded.event):
         return "page"
     salt = bytes(walk.thread.name_salt)
-    canonical = chain.envelope_of(row, recorded, salt=salt)
+    canonical = chain.build_stored_envelope(row, recorded, salt=salt)
     digest = None if row.payload_digest is None else bytes(row.payload_digest)
     if chain.link(walk.digest, canonical, digest) != bytes(row.chain):
         return "chain"
@@ -87,16 +91,18 @@ def _event(walk: _Walk, row: Event) -> str | None:
     return None
 
 
-def _payload(walk: _Walk, row: Event, recorded: Recorded) -> str | None:
+def _check_payload(
+    walk: _ErasedThreadWalk, row: Event, recorded: RecordedEvent
+) -> str | None:
     if recorded.event.sealed or row.erased_by is None:
-        return payload_fault(row, walk.erasers, sealed=recorded.event.sealed)
-    # One that never had a payload says who blanked its names.
+        return find_payload_fault(row, walk.erasers, sealed=recorded.event.sealed)
+    # `erased_by` of an event that never had a payload tells who blanked its names.
     whole = row.payload is None and row.payload_digest is None
     return None if whole and row.erased_by == walk.thread.head_seq else "payload"
 
 
-def _end(walk: _Walk) -> str | None:
-    """Whether its last event is the one that ended it, and the head says so."""
+def _check_end(walk: _ErasedThreadWalk) -> str | None:
+    """Check that the last event is the thread's erasure, and matches the head."""
     event = walk.recorded.event if walk.recorded else None
     if walk.seq != walk.thread.head_seq:
         return "seq"
@@ -108,15 +114,15 @@ def _end(walk: _Walk) -> str | None:
     return None if same else "last_event_type"
 
 
-def _columns(thread: Thread) -> str | None:
+def _check_columns(thread: Thread) -> str | None:
     gone = (thread.agent_type, thread.agent_instance, thread.session)
     if any(gone) or orjson.loads(thread.labels):
         return "labels"
     return None
 
 
-def _find_remains(walk: _Walk) -> str | None:
-    """What should be gone and is not, once the erasure is past that."""
+def _find_remains(walk: _ErasedThreadWalk) -> str | None:
+    """Find data that the erasure should have taken by its present state."""
     thread = walk.thread
     assert walk.recorded is not None
     assert isinstance(walk.recorded.event, ThreadErased)
@@ -125,8 +131,8 @@ def _find_remains(walk: _Walk) -> str | None:
         return None
     if Event.objects.filter(thread=thread, payload__isnull=False).exists():
         return "payload_kept"
-    forked = bool(purging.folding_through([thread.id]))
-    for model, privacy in tables().items():
+    forked = bool(purging.list_live_descendants([thread.id]))
+    for model, privacy in list_declared_models().items():
         if privacy.forget != Fate.DELETED or privacy.thread is None:
             continue
         if forked and privacy.read_by_forks:

@@ -1,4 +1,4 @@
-"""What can be wrong with one event, whatever its thread has become. Never writes."""
+"""Checks of single events, of living and erased threads. Never writes."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ import hashlib
 from collections.abc import Iterator
 
 from memoryhub.journal.log import log
-from memoryhub.kernel.replay import Recorded
+from memoryhub.kernel.replay import RecordedEvent
 from memoryhub.kernel.state.events import ThreadForked
 from memoryhub.models.events import Event
 from memoryhub.models.threads import Thread
@@ -16,7 +16,7 @@ from memoryhub.queries.verify.erased_records import Erasers
 CHUNK = 500
 
 
-def batches(thread: Thread) -> Iterator[list[Event]]:
+def iter_batches(thread: Thread) -> Iterator[list[Event]]:
     """Yield the events of a thread up to its head, oldest first."""
     # From below zero, so that an event slipped in before the first shows.
     after = -(2**63)
@@ -28,8 +28,8 @@ def batches(thread: Thread) -> Iterator[list[Event]]:
             return
 
 
-def origin_fault(thread: Thread, recorded: Recorded) -> str | None:
-    """Return what is wrong with the thread's origin; only its first event has one."""
+def find_origin_fault(thread: Thread, recorded: RecordedEvent) -> str | None:
+    """Find what is wrong with the thread's origin, which its first event records."""
     if recorded.seq > 1:
         return None
     event = recorded.event
@@ -37,12 +37,12 @@ def origin_fault(thread: Thread, recorded: Recorded) -> str | None:
         return None if thread.parent_id is None else "parent"
     if (event.parent, event.parent_seq) != (thread.parent_id, thread.fork_seq):
         return "parent"
-    same = log.chain_at(event.parent, event.parent_seq).hex() == event.parent_chain
+    same = log.get_chain(event.parent, event.parent_seq).hex() == event.parent_chain
     return None if same else "parent_chain"
 
 
-def payload_fault(row: Event, erasers: Erasers, *, sealed: bool) -> str | None:
-    """Return what is wrong with an event's payload, or with how it went; or None."""
+def find_payload_fault(row: Event, erasers: Erasers, *, sealed: bool) -> str | None:
+    """Find what is wrong with an event's payload or with its erasure; None if right."""
     if row.erased_by is not None and (row.payload is not None or not sealed):
         return "payload"
     if row.payload is not None:
@@ -51,5 +51,5 @@ def payload_fault(row: Event, erasers: Erasers, *, sealed: bool) -> str | None:
         return None if sealed and whole else "payload"
     if not sealed:
         return "payload" if row.payload_digest else None
-    lawful = row.erased_by is not None and erasers.lawful(row)
+    lawful = row.erased_by is not None and erasers.is_lawful(row)
     return None if lawful else "payload_missing"

@@ -1,4 +1,4 @@
-"""Heads: where watched threads stand; cheap enough to ask often. Never writes."""
+"""Heads of watched threads; cheap enough to read often. Never writes."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from memoryhub.models.projects import Project
 from memoryhub.models.subjects import Subject
 from memoryhub.models.threads import Thread
 from memoryhub.queries.forget import erasure_views
-from memoryhub.queries.forget.erasure_views import Proof
+from memoryhub.queries.forget.erasure_views import ErasureProof
 
 _REFUSALS = {
     ThreadErasedError.code: ThreadErasedError,
@@ -23,38 +23,38 @@ _REFUSALS = {
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Head:
-    """A thread's newest seq, and what forbids to look at it."""
+class WatchedHead:
+    """A thread's newest seq, and what forbids reading the thread."""
 
     thread: UUID
     project: UUID
     subject: UUID
     seq: int
-    #: The code of the refusal that a look at the thread would get.
+    #: Code of the refusal that a read of an erased thread gets; else None.
     erased: str | None
     restricted: bool
-    #: Which erasure did it, and its receipt once there is one.
-    proof: Proof | None = None
+    #: The erasure that took the thread, and its receipt once issued.
+    proof: ErasureProof | None = None
 
 
 def list_heads(
     threads: Collection[UUID], *, project: UUID | None = None
-) -> dict[UUID, Head]:
-    """List heads by thread, of those that exist; in one project if given.
+) -> dict[UUID, WatchedHead]:
+    """List heads of existing threads, by thread; in one project if given.
 
-    One query, and one more while one of them is erased.
+    One query, and one more if any thread is erased.
     """
     rows = Thread.objects.filter(id__in=list(threads))
     if project is not None:
         rows = rows.filter(project_id=project).exclude(status=Thread.Status.IMPORTING)
     columns = ("id", "project_id", "subject_id", "head_seq", "status", "subject__state")
     heads = (
-        Head(
+        WatchedHead(
             thread=thread,
             project=owner,
             subject=subject,
             seq=seq,
-            erased=_erased(status, state),
+            erased=_find_refusal(status, state),
             restricted=state == Subject.State.RESTRICTED,
         )
         for thread, owner, subject, seq, status, state in rows.values_list(*columns)
@@ -68,15 +68,15 @@ def list_heads(
 
 
 def get_row(thread: UUID) -> Thread:
-    """Return a thread as panels take it: its subject and project with it. One query.
+    """Return a thread for panels, with its subject and project. One query.
 
-    Raises NotFoundError, ThreadErasedError, SubjectErasedError, the last two with the
-    erasure that did it.
+    Raises NotFoundError; ThreadErasedError and SubjectErasedError with the erasure that
+    took the thread.
     """
     row = Thread.objects.select_related("subject", "project").filter(id=thread).first()
     if row is None:
         raise NotFoundError
-    erased = _erased(row.status, row.subject.state)
+    erased = _find_refusal(row.status, row.subject.state)
     if erased is not None:
         proof = erasure_views.list_proofs([thread]).get(thread)
         raise _REFUSALS[erased](**(proof.detail if proof else {}))
@@ -84,7 +84,7 @@ def get_row(thread: UUID) -> Thread:
 
 
 def get_seq(thread: UUID) -> int:
-    """Return where the thread's head is now. One query."""
+    """Return the seq of the thread's head now. One query."""
     return Thread.objects.values_list("head_seq", flat=True).get(id=thread)
 
 
@@ -100,7 +100,7 @@ def list_newest(projects: Collection[UUID]) -> dict[UUID, datetime | None]:
     return dict(rows.values_list("id", "newest"))
 
 
-def _erased(status: str, subject_state: str) -> str | None:
+def _find_refusal(status: str, subject_state: str) -> str | None:
     if status == Thread.Status.ERASED:
         return ThreadErasedError.code
     if subject_state in {Subject.State.ERASING, Subject.State.ERASED}:

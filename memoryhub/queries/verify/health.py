@@ -1,4 +1,4 @@
-"""Health: whether this process can serve, and what of it is degraded. Never writes."""
+"""Health: whether this process can serve, and its degraded parts. Never writes."""
 
 from __future__ import annotations
 
@@ -20,11 +20,12 @@ from memoryhub.models.server.leases import Lease
 from memoryhub.queries.forget import erasures, expiry
 from memoryhub.vault.keys import keyring
 
-#: The loop beats every ten seconds; after this long it counts as gone.
+#: The worker beats every ten seconds; after this time without a beat it counts as gone.
 BEAT = timedelta(seconds=60)
-#: What has expired is swept within this, or half of it after the interval that is set.
+#: Expired keys and values are swept within this time, or within the configured interval
+#: and half of this time, if that is longer.
 SWEPT_WITHIN = timedelta(seconds=60)
-#: Of the writer's queue that may wait before it is said.
+#: Share of the writer's queue from which on the writer counts as degraded.
 CROWDED = 0.5
 
 
@@ -35,13 +36,13 @@ class HealthCheck:
     state: str
     figures: dict[str, Any]
 
-    def as_json(self) -> dict[str, Any]:
+    def to_json(self) -> dict[str, Any]:
         return {"state": self.state, **self.figures}
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Readiness:
-    """All parts. Without one that is away the process can't serve."""
+    """All parts of the process. The process cannot serve while any part is `away`."""
 
     parts: dict[str, HealthCheck]
 
@@ -51,14 +52,14 @@ class Readiness:
 
     @property
     def degraded(self) -> list[str]:
-        """The parts that are not `ok`, sorted."""
+        """Names of the parts that are not `ok`, sorted."""
         return sorted(name for name, part in self.parts.items() if part.state != "ok")
 
-    def as_json(self) -> dict[str, Any]:
+    def to_json(self) -> dict[str, Any]:
         word = "degraded" if self.degraded else "ok"
         return {
             "status": word if self.serving else "unavailable",
-            "parts": {name: part.as_json() for name, part in self.parts.items()},
+            "parts": {name: part.to_json() for name, part in self.parts.items()},
             "degraded": self.degraded,
         }
 
@@ -66,69 +67,69 @@ class Readiness:
 def get_readiness() -> Readiness:
     """Check every part. At most seven small queries; a part that fails is `away`."""
     checks: dict[str, Callable[[], HealthCheck]] = {
-        "clock": _clock,
-        "journal": _journal,
-        "keys": _keys,
-        "writer": _writer,
-        "live": _live,
-        "worker": _worker,
-        "expiry": _expiry,
-        "erasures": _erasures,
+        "clock": _check_clock,
+        "journal": _check_journal,
+        "keys": _check_keys,
+        "writer": _check_writer,
+        "live": _check_live,
+        "worker": _check_worker,
+        "expiry": _check_expiry,
+        "erasures": _check_erasures,
     }
-    return Readiness(parts={name: _checked(check) for name, check in checks.items()})
+    return Readiness(parts={name: _run_check(check) for name, check in checks.items()})
 
 
-def _checked(check: Callable[[], HealthCheck]) -> HealthCheck:
+def _run_check(check: Callable[[], HealthCheck]) -> HealthCheck:
     try:
         return check()
     except (Error, StartRefusedError) as failure:
         return HealthCheck(state="away", figures={"code": type(failure).__name__})
 
 
-def _clock() -> HealthCheck:
-    """Compared by the worker: while it is off, every request is refused."""
+def _check_clock() -> HealthCheck:
+    """Check the clock's skew, measured by the worker; skew refuses all requests."""
     figures = {"behind_seconds": clock.skew_ns / SECOND_NS}
-    return HealthCheck(state="away" if clock.skewed else "ok", figures=figures)
+    return HealthCheck(state="away" if clock.is_skewed else "ok", figures=figures)
 
 
-def _journal() -> HealthCheck:
+def _check_journal() -> HealthCheck:
     found = Instance.objects.exists()
     return HealthCheck(state="ok" if found else "away", figures={})
 
 
-def _keys() -> HealthCheck:
-    ring = keyring.ring()
+def _check_keys() -> HealthCheck:
+    ring = keyring.get_ring()
     found = KekCheck.objects.using("keys").filter(kek_id=ring.current_id).exists()
-    figures = {"backed_up": keyring.kek_backed_up()}
+    figures = {"backed_up": keyring.is_kek_backed_up()}
     return HealthCheck(state="ok" if found else "away", figures=figures)
 
 
-def _writer() -> HealthCheck:
+def _check_writer() -> HealthCheck:
     waiting = writer.waiting
     figures = {"waiting": waiting}
-    if not writer.running:
+    if not writer.is_running:
         return HealthCheck(state="away", figures=figures)
     crowded = waiting > settings.QUEUE_COMMANDS * CROWDED
     return HealthCheck(state="degraded" if crowded else "ok", figures=figures)
 
 
-def _live() -> HealthCheck:
-    """The channel layer: without it watchers look by themselves."""
+def _check_live() -> HealthCheck:
+    """Check the channel layer; without the layer, watchers poll."""
     return HealthCheck(state="degraded" if doorbell.broken else "ok", figures={})
 
 
-def _worker() -> HealthCheck:
+def _check_worker() -> HealthCheck:
     beaten = Lease.objects.order_by("-beaten_at").values_list("beaten_at", flat=True)
     last = beaten.first()
     age = (clock.now() - last) if last else None
     figures = {"age_seconds": None if age is None else int(age.total_seconds())}
-    # Without it memory is served all the same, only not tidied.
+    # Without a worker the server still serves memory, and maintenance waits.
     alive = age is not None and abs(age) < BEAT
     return HealthCheck(state="ok" if alive else "degraded", figures=figures)
 
 
-def _expiry() -> HealthCheck:
-    """How long the oldest expired key or value waits; answers don't, whatever it is."""
+def _check_expiry() -> HealthCheck:
+    """Check how long the oldest expired key or value waits; reads never wait for it."""
     try:
         lag = expiry.get_lag(clock.now())
     except Error as failure:
@@ -140,8 +141,8 @@ def _expiry() -> HealthCheck:
     return HealthCheck(state="degraded" if late else "ok", figures=seconds)
 
 
-def _erasures() -> HealthCheck:
-    """What was confirmed is unreadable at once; only its receipt may keep waiting."""
+def _check_erasures() -> HealthCheck:
+    """Check unfinished erasures. Confirmed targets are unreadable in any case."""
     try:
         late, broken = erasures.count_troubled(clock.now())
     except Error as failure:

@@ -1,4 +1,4 @@
-"""Checks of working memory in a project, each of them bounded. Never writes."""
+"""Checks of working memory in a project, each over bounded rows. Never writes."""
 
 from __future__ import annotations
 
@@ -18,10 +18,10 @@ from memoryhub.models.threads import Thread
 from memoryhub.models.working_memory import Key
 from memoryhub.queries.forget import expiry
 
-#: What has expired is swept within this.
+#: Time within which expired keys and values are swept.
 GOAL = timedelta(seconds=60)
 SOON = timedelta(hours=1)
-#: Keys that are counted, largest ones that are named, threads that are looked at.
+#: Most keys counted, largest keys named, and threads looked at.
 COUNTED, LARGEST, WINDOW = 1_000, 5, 100
 _FULL = 0.9
 
@@ -35,13 +35,13 @@ class LargeKey:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class MemoryChecks:
-    """Of all projects the lag; the rest of one."""
+    """Results of the checks: `lag` is of all projects, the other fields of one."""
 
     lag: timedelta
     #: Keys that expire within `SOON`, at most `COUNTED`.
     soon: int
     largest: tuple[LargeKey, ...]
-    #: Names of threads over 90 % of their keys or bytes, of those active last.
+    #: Names of recently active threads over 90 % of their keys or bytes.
     full: tuple[str, ...]
 
     @property
@@ -50,14 +50,14 @@ class MemoryChecks:
 
     @property
     def many(self) -> bool:
-        """There may be more than were counted."""
+        """Tell whether there may be more keys than were counted."""
         return self.soon == COUNTED
 
 
 def get_memory_checks(project: Project, *, now: datetime) -> MemoryChecks:
     """Return the checks of working memory. Six queries, over bounded rows.
 
-    The last adds up the keys of `WINDOW` threads, by the index of their key.
+    The last query sums up the keys of `WINDOW` threads, by an index.
     """
     held = Key.objects.filter(project=project)
     soon = held.filter(expires_at__gt=now, expires_at__lte=now + SOON)
@@ -70,11 +70,11 @@ def get_memory_checks(project: Project, *, now: datetime) -> MemoryChecks:
             LargeKey(thread=thread, name=name, bytes=size)
             for thread, name, size in largest
         ),
-        full=_full(project, now=now),
+        full=_list_full(project, now=now),
     )
 
 
-def _full(project: Project, *, now: datetime) -> tuple[str, ...]:
+def _list_full(project: Project, *, now: datetime) -> tuple[str, ...]:
     rows = Thread.objects.filter(project=project, status=Thread.Status.OPEN)
     newest = rows.order_by("-listed_at", "id").values_list("id", "name", "config")
     threads = {id_: (name, orjson.loads(set_)) for id_, name, set_ in newest[:WINDOW]}
@@ -88,11 +88,11 @@ def _full(project: Project, *, now: datetime) -> tuple[str, ...]:
     return tuple(
         threads[row["thread_id"]][0]
         for row in counted
-        if _over(threads[row["thread_id"]][1], row["n"], row["size"])
+        if _is_over(threads[row["thread_id"]][1], row["n"], row["size"])
     )
 
 
-def _over(config: Mapping[str, int | None], count: int, size: int) -> bool:
+def _is_over(config: Mapping[str, int | None], count: int, size: int) -> bool:
     most = config.get("max_keys") or DEFAULT_MAX_KEYS
     most_bytes = config.get("max_key_bytes") or DEFAULT_MAX_KEY_BYTES
     return count > _FULL * most or size > _FULL * most_bytes

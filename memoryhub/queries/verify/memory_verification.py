@@ -1,4 +1,4 @@
-"""The rows of working memory compared with what the journal leads to. Never writes."""
+"""Verification of working memory's rows against the journal. Never writes."""
 
 from __future__ import annotations
 
@@ -18,12 +18,14 @@ from memoryhub.queries.verify import heads
 def compare(
     thread: Thread, state: ThreadState, dues: Mapping[tuple[UUID, int], datetime]
 ) -> str | None:
-    """Return what is wrong with the rows of a thread's working memory, or None.
+    """Compare the rows of a thread's working memory; return the wrong table, or None.
 
-    They have no history, so a thread that was written to since is not judged.
+    The rows have no history: None, too, for a thread that was written to meanwhile.
     """
     differing = [
-        each.word for each in PROJECTIONS if each.stored(thread.id) != each.rows(state)
+        each.word
+        for each in PROJECTIONS
+        if each.list_stored(thread.id) != each.build_rows(state)
     ]
     values = DueValue.objects.filter(thread=thread)
     due = {*values.values_list("thread_id", "seq", "project_id", "due_at")}
@@ -35,8 +37,10 @@ def compare(
     return differing[0]
 
 
-def kept_values(thread: Thread, erased: Mapping[tuple[UUID, int], list[int]]) -> bool:
-    """Return whether a value that was taken out of the journal is still there."""
+def has_kept_values(
+    thread: Thread, erased: Mapping[tuple[UUID, int], list[int]]
+) -> bool:
+    """Tell whether the payload of a value erased by the journal still exists."""
     for seqs in erased.values():
         kept = Event.objects.filter(thread=thread, seq__in=seqs, erased_by__isnull=True)
         if kept.exists():

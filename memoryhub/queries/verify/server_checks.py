@@ -1,7 +1,7 @@
-"""Deployment checks of the servers beside ours: what they keep that nobody may read.
+"""Deployment checks of PostgreSQL, Redis, the secret key and proxies.
 
-A statement that fails is written to PostgreSQL's log, with the values in it; what Redis
-saves outlives an erasure. Run by `check --deploy`, of databases with `--database`.
+PostgreSQL logs the values of a statement that fails, and data that Redis saves outlives
+an erasure. `check --deploy` runs the checks; those of databases need `--database`.
 """
 
 from __future__ import annotations
@@ -19,15 +19,15 @@ from memoryhub.vault.registry import rights
 
 #: Loaded by name where Redis is configured: it needs an extra.
 _REDIS: Final = "memoryhub.queries.scan.redis_values"
-#: What each must be, so that no log holds what a statement held.
+#: PostgreSQL's settings, with the values that keep statements' values out of the log.
 QUIET: Final = {
     "log_min_error_statement": "panic",
     "log_parameter_max_length_on_error": "0",
     "log_error_verbosity": "terse",
 }
-#: What each connection asks for, and a pooler in between may drop; 0 is no limit.
+#: Limits that each connection sets, and that a pooler may drop; 0 is no limit.
 LIMITS: Final = ("statement_timeout", "idle_in_transaction_session_timeout")
-#: What each must be, so that Redis writes nothing to a disk.
+#: Redis's settings, with the values that keep its data off the disk.
 UNSAVED: Final = {"save": "", "appendonly": "no"}
 
 
@@ -43,8 +43,8 @@ def database_logs(
             "(ALTER SYSTEM, or ALTER ROLE for ours).",
             id="memoryhub.W003",
         )
-        for alias in _postgres(databases)
-        for name, value in _settings(alias, QUIET)
+        for alias in _iter_postgres(databases)
+        for name, value in _list_settings(alias, QUIET)
         if value != QUIET[name]
     ]
 
@@ -59,8 +59,8 @@ def database_limits(
             hint=f"A pooler in between drops ours: ALTER ROLE … SET {name}, for ours.",
             id="memoryhub.W009",
         )
-        for alias in _postgres(databases)
-        for name, value in _settings(alias, LIMITS)
+        for alias in _iter_postgres(databases)
+        for name, value in _list_settings(alias, LIMITS)
         if value == "0"
     ]
 
@@ -75,15 +75,15 @@ def database_roles(
             hint="Connect as a role with NOSUPERUSER that owns the database.",
             id="memoryhub.W004",
         )
-        for alias in _postgres(databases)
-        if _superuser(alias)
+        for alias in _iter_postgres(databases)
+        if _is_superuser(alias)
     ]
 
 
 def database_rights(
     *_: Any, databases: Collection[str] | None = None, **__: Any
 ) -> list[CheckMessage]:
-    """Warn of what our role can't do that forgetting needs: it would wait for it."""
+    """Warn of rights that our role lacks and erasures need: erasures would wait."""
     hint = "Tables: ALTER TABLE … OWNER TO our role. Grants: … TO our role."
     return [
         CheckWarning(
@@ -91,13 +91,13 @@ def database_rights(
             hint=hint,
             id="memoryhub.W006",
         )
-        for alias in _postgres(databases)
-        if (lacking := ", ".join(_lacking(alias)))
+        for alias in _iter_postgres(databases)
+        if (lacking := ", ".join(_list_lacking(alias)))
     ]
 
 
 def redis_saves(*_: Any, **__: Any) -> list[CheckMessage]:
-    """Refuse a Redis that writes to a disk; warn of one that does not tell."""
+    """Refuse a Redis that writes to a disk; warn if Redis does not tell."""
     if not settings.REDIS_URL:
         return []
     values: Any = import_module(_REDIS)
@@ -125,7 +125,7 @@ def redis_saves(*_: Any, **__: Any) -> list[CheckMessage]:
 
 
 def secret(*_: Any, **__: Any) -> list[CheckMessage]:
-    """Warn of the secret that everybody knows."""
+    """Warn if the secret key is the publicly known default."""
     if settings.SECRET_KEY != settings.DEFAULT_SECRET_KEY:
         return []
     return [
@@ -138,7 +138,7 @@ def secret(*_: Any, **__: Any) -> list[CheckMessage]:
 
 
 def proxies(*_: Any, **__: Any) -> list[CheckMessage]:
-    """Warn of a server that others call, and that knows of no proxy before it."""
+    """Warn of a server with public hosts and no trusted proxies."""
     if not settings.HOSTS or settings.TRUSTED_PROXIES:
         return []
     return [
@@ -152,14 +152,14 @@ def proxies(*_: Any, **__: Any) -> list[CheckMessage]:
     ]
 
 
-def _postgres(databases: Collection[str] | None) -> Iterator[str]:
-    """Of the databases that may be asked, those on PostgreSQL."""
+def _iter_postgres(databases: Collection[str] | None) -> Iterator[str]:
+    """Yield the databases on PostgreSQL among those that may be checked."""
     for alias in databases or ():
         if connections[alias].vendor == "postgresql":
             yield alias
 
 
-def _settings(alias: str, names: Collection[str]) -> list[tuple[str, str]]:
+def _list_settings(alias: str, names: Collection[str]) -> list[tuple[str, str]]:
     with connections[alias].cursor() as cursor:
         cursor.execute(
             "SELECT name, current_setting(name) FROM pg_settings "
@@ -170,13 +170,13 @@ def _settings(alias: str, names: Collection[str]) -> list[tuple[str, str]]:
         return found
 
 
-def _superuser(alias: str) -> bool:
+def _is_superuser(alias: str) -> bool:
     with connections[alias].cursor() as cursor:
         cursor.execute("SELECT rolsuper FROM pg_roles WHERE rolname = current_user")
         (superuser,) = cursor.fetchone()
         return bool(superuser)
 
 
-def _lacking(alias: str) -> list[str]:
-    tables = (f"table {name}" for name in rights.not_ours(alias))
-    return [*tables, *rights.missing_grants(alias)]
+def _list_lacking(alias: str) -> list[str]:
+    tables = (f"table {name}" for name in rights.list_foreign_tables(alias))
+    return [*tables, *rights.list_missing_grants(alias)]

@@ -1,4 +1,4 @@
-"""Whether the segments of a thread hold the terms of its records, and no others."""
+"""Verification that a thread's segments hold exactly the terms of its records."""
 
 from __future__ import annotations
 
@@ -9,8 +9,8 @@ from memoryhub.models.events import ThreadTerms
 from memoryhub.models.threads import Thread
 
 
-def wrong_terms(thread: Thread) -> int | None:
-    """Return the first seq of a segment that is not what its events make; else None.
+def find_wrong_terms(thread: Thread) -> int | None:
+    """Return the first seq of a segment that differs from its events; else None.
 
     `thread` comes with its subject. Opens all records that are in segments.
     """
@@ -21,7 +21,7 @@ def wrong_terms(thread: Thread) -> int | None:
         if not end < row.first_seq <= row.upto_seq <= thread.head_seq:
             return row.first_seq
         end = row.upto_seq
-        kept = thread_terms.opened(thread, row)
+        kept = thread_terms.open_segment(thread, row)
         if kept is None:
             continue
         made = segments.build(thread_terms.read(thread, span, most=end).records)

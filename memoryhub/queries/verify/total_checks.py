@@ -1,4 +1,4 @@
-"""Whether what is kept of each subject in numbers is what there is. Never writes."""
+"""Checks of each subject's stored totals against a count. Never writes."""
 
 from __future__ import annotations
 
@@ -10,30 +10,30 @@ from django.db import transaction
 from memoryhub.journal.rows import totals
 from memoryhub.models.subjects import Subject
 
-#: Looks at a subject who is written to all the time, before it has to stand still.
+#: Attempts to count a subject with constant writes, before locking the subject.
 ATTEMPTS = 3
 
 
 def iter_drifted() -> Iterator[UUID]:
     """Yield subjects whose stored totals differ from a count.
 
-    Looks at all there is.
+    Counts the rows of all subjects.
     """
-    # Who is on its way out is counted by the eraser, until nothing is left.
+    # The eraser counts the rows of subjects that are being erased.
     out = (Subject.State.ERASING, Subject.State.ERASED)
     rows = Subject.objects.exclude(state__in=out).order_by("id")
     for subject in rows.values_list("id", flat=True).iterator(chunk_size=200):
-        if drifted(subject):
+        if has_drifted(subject):
             yield subject
 
 
-def drifted(subject: UUID) -> bool:
-    """Return whether a subject's stored totals differ from a count."""
+def has_drifted(subject: UUID) -> bool:
+    """Tell whether a subject's stored totals differ from a count."""
     for _ in range(ATTEMPTS):
         kept = totals.get(subject)
         if totals.count(subject) == kept:
             return False
-        # Every write moves a number: nobody wrote for it meanwhile.
+        # Every write changes the totals: equal totals mean no write meanwhile.
         if totals.get(subject) == kept:
             return True
     with transaction.atomic():

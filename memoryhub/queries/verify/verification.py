@@ -1,4 +1,4 @@
-"""Verification: a thread's journal folds to its rows, and its chain is whole.
+"""Verification that a thread's journal folds to its rows, with a whole chain.
 
 Never writes. Reads every event of the thread, in batches.
 """
@@ -17,10 +17,10 @@ from memoryhub.errors import Refusal
 from memoryhub.journal.log import chain, log, snapshots
 from memoryhub.journal.rows import projections, statements
 from memoryhub.journal.rows.statements import RowCounts
-from memoryhub.journal.writing.sealing import page_of
+from memoryhub.journal.writing.sealing import find_page
 from memoryhub.kernel import state_json
-from memoryhub.kernel.replay import Recorded, evolve
-from memoryhub.kernel.state.erased import named
+from memoryhub.kernel.replay import RecordedEvent, evolve
+from memoryhub.kernel.state.erased import resolve_places
 from memoryhub.kernel.state.state import ThreadState
 from memoryhub.models.events import Event, Snapshot
 from memoryhub.models.slots import Slot, Turn
@@ -33,13 +33,17 @@ from memoryhub.queries.verify import (
     term_verification,
 )
 from memoryhub.queries.verify.erased_records import ErasedWalk, Erasers
-from memoryhub.queries.verify.event_checks import batches, origin_fault, payload_fault
+from memoryhub.queries.verify.event_checks import (
+    find_origin_fault,
+    find_payload_fault,
+    iter_batches,
+)
 from memoryhub.queries.verify.page_verification import PageWalk
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Difference:
-    """The first thing that is wrong with a thread."""
+    """The first fault of a thread: its seq, and the kind of the fault."""
 
     seq: int
     #: A closed word, e.g. `chain`, `payload`, `slot_rows`.
@@ -47,20 +51,20 @@ class Difference:
 
 
 @dataclass(slots=True, kw_only=True)
-class _Walk:
+class _JournalWalk:
     thread: Thread
     state: ThreadState
     erasers: Erasers
     digest: bytes = chain.GENESIS
     last_type: str = ""
-    #: Turns that stand in ancestors' rows.
+    #: Number of turns stored in ancestors' rows.
     inherited_turns: int = 0
-    rows: projections.Rows = field(default_factory=projections.Rows)
+    rows: projections.ProjectedRows = field(default_factory=projections.ProjectedRows)
     pages: PageWalk = field(default_factory=PageWalk)
     erased: ErasedWalk = field(default_factory=ErasedWalk)
-    #: When values are due, by their places.
+    #: When values are due to be erased, by their places.
     dues: dict[tuple[UUID, int], datetime] = field(default_factory=dict)
-    #: By turn: the seq of its newest turn.packed.
+    #: Seq of the newest `turn.packed`, by turn.
     packed: dict[int, int] = field(default_factory=dict)
 
 
@@ -72,111 +76,117 @@ def verify(
 ) -> Difference | None:
     """Return the first difference between the journal and what is stored, or None.
 
-    As of the head in `thread`, so that writers may go on meanwhile; it comes with its
-    subject. An erased thread is not folded, for names of its events may be blanked.
-    `progress` is told how many events were read; threads that are verified together
-    share `origins`.
+    Verifies up to the head in `thread`, so that writers may go on meanwhile; `thread`
+    comes with its subject. An erased thread is not folded, since its events' names may
+    be blanked. `progress` receives the number of events read. Threads that are verified
+    together share `origins`.
     """
     if thread.status == Thread.Status.ERASED:
-        wrong = erased_verification.fault(thread, progress)
-        return Difference(seq=wrong[0], what=wrong[1]) if wrong else _anchored(thread)
+        wrong = erased_verification.find_fault(thread, progress)
+        return (
+            Difference(seq=wrong[0], what=wrong[1]) if wrong else _check_anchor(thread)
+        )
     erasers = Erasers(thread.id)
-    walk = _Walk(thread=thread, state=log.empty_state(thread), erasers=erasers)
+    walk = _JournalWalk(
+        thread=thread, state=log.build_empty_state(thread), erasers=erasers
+    )
     try:
-        walk.state = log.origin(thread, origins=origins)
+        walk.state = log.build_origin(thread, origins=origins)
         walk.inherited_turns = walk.state.turn_count
-        found = _events(walk, progress) or _rows(walk)
-        return found or _terms(thread) or _anchored(thread)
+        found = _check_events(walk, progress) or _check_rows(walk)
+        return found or _check_terms(thread) or _check_anchor(thread)
     except Refusal as refusal:
         return Difference(seq=walk.state.seq + 1, what=refusal.code)
 
 
-def _terms(thread: Thread) -> Difference | None:
-    seq = term_verification.wrong_terms(thread)
+def _check_terms(thread: Thread) -> Difference | None:
+    seq = term_verification.find_wrong_terms(thread)
     return None if seq is None else Difference(seq=seq, what="terms")
 
 
-def _anchored(thread: Thread) -> Difference | None:
-    seq = anchors.get_cut(thread)
+def _check_anchor(thread: Thread) -> Difference | None:
+    seq = anchors.find_cut(thread)
     return None if seq is None else Difference(seq=seq, what="anchor")
 
 
-def _events(walk: _Walk, progress: Callable[[int], None]) -> Difference | None:
-    for batch in batches(walk.thread):
-        kept = _snapshots(walk.thread, batch)
+def _check_events(
+    walk: _JournalWalk, progress: Callable[[int], None]
+) -> Difference | None:
+    for batch in iter_batches(walk.thread):
+        kept = _list_snapshots(walk.thread, batch)
         for row in batch:
-            if what := _event(walk, row, kept.get(row.seq)):
-                # Of events that are missing the first, not the one after them.
+            if what := _check_event(walk, row, kept.get(row.seq)):
+                # Report the first missing event, not the event after the gap.
                 return Difference(seq=min(row.seq, walk.state.seq + 1), what=what)
-        if what := _chunk_rows(walk):
+        if what := _check_batch_rows(walk):
             return Difference(seq=batch[0].seq, what=what)
         progress(len(batch))
     return None
 
 
-def _event(walk: _Walk, row: Event, kept: Snapshot | None) -> str | None:
-    """What is wrong with one event; the walk moves past it when nothing is."""
+def _check_event(walk: _JournalWalk, row: Event, kept: Snapshot | None) -> str | None:
+    """Check one event; return its fault, or advance the walk and return None."""
     state = walk.state
     if row.seq != state.seq + 1:
         return "seq"
     if state.at and row.at < state.at:
         return "at"
-    recorded = log.recorded(row)
-    if what := origin_fault(walk.thread, recorded):
+    recorded = log.to_recorded(row)
+    if what := find_origin_fault(walk.thread, recorded):
         return what
-    if what := payload_fault(row, walk.erasers, sealed=recorded.event.sealed):
+    if what := find_payload_fault(row, walk.erasers, sealed=recorded.event.sealed):
         return what
-    if row.page != page_of(recorded.event):
+    if row.page != find_page(recorded.event):
         return "page"
-    if _link(walk, row, recorded) != bytes(row.chain):
+    if _compute_link(walk, row, recorded) != bytes(row.chain):
         return "chain"
     after = evolve(state, recorded)
     projections.project(walk.rows, state, recorded, after)
     walk.state, walk.digest = after, bytes(row.chain)
     walk.last_type = row.type
-    return "snapshot" if kept and not _true(kept, walk) else None
+    return "snapshot" if kept and not _is_snapshot_true(kept, walk) else None
 
 
-def _true(kept: Snapshot, walk: _Walk) -> bool:
-    if kept.counters != snapshots.counters(walk.state):
+def _is_snapshot_true(kept: Snapshot, walk: _JournalWalk) -> bool:
+    if kept.counters != snapshots.render_counters(walk.state):
         return False
-    state = snapshots.opened(kept, walk.thread)
+    state = snapshots.open_snapshot(kept, walk.thread)
     return state_json.to_json(state) == state_json.to_json(walk.state)
 
 
-def _link(walk: _Walk, row: Event, recorded: Recorded) -> bytes:
+def _compute_link(walk: _JournalWalk, row: Event, recorded: RecordedEvent) -> bytes:
     salt = bytes(walk.thread.name_salt)
-    canonical = chain.envelope_of(row, recorded, salt=salt)
+    canonical = chain.build_stored_envelope(row, recorded, salt=salt)
     digest = None if row.payload_digest is None else bytes(row.payload_digest)
     return chain.link(walk.digest, canonical, digest)
 
 
-def _snapshots(thread: Thread, batch: list[Event]) -> dict[int, Snapshot]:
+def _list_snapshots(thread: Thread, batch: list[Event]) -> dict[int, Snapshot]:
     rows = Snapshot.objects.filter(
         thread=thread, seq__range=(batch[0].seq, batch[-1].seq)
     )
     return {row.seq: row for row in rows}
 
 
-def _chunk_rows(walk: _Walk) -> str | None:
+def _check_batch_rows(walk: _JournalWalk) -> str | None:
     """Compare the rows that a batch of events leads to with the stored ones."""
-    made, walk.rows = walk.rows, projections.Rows()
+    made, walk.rows = walk.rows, projections.ProjectedRows()
     walk.packed |= {n: seq for (_, n), seq in made.packed.items()}
-    walk.dues = made.due.dues.over(walk.dues)
+    walk.dues = made.due.dues.merge_stored(walk.dues)
     walk.erased.add(made)
-    if memory_verification.kept_values(walk.thread, made.due.erased):
+    if memory_verification.has_kept_values(walk.thread, made.due.erased):
         return "payload"
     return (
-        _compare("slot_rows", Slot, walk.thread, made.slots, but="erased")
-        or _compare("turn_rows", Turn, walk.thread, made.turns, but="packed_seq")
+        _compare_rows("slot_rows", Slot, walk.thread, made.slots, but="erased")
+        or _compare_rows("turn_rows", Turn, walk.thread, made.turns, but="packed_seq")
         or walk.pages.compare(walk.thread.id, made.pages)
     )
 
 
-def _compare(
+def _compare_rows(
     what: str, model: type[Model], thread: Thread, made: list[Any], *, but: str = ""
 ) -> str | None:
-    """Whether the rows of these events are stored so; `but` is written later."""
+    """Compare rows with the stored rows; leaves out the column `but`, written later."""
     if not made:
         return None
     names = [name for name in made[0]._fields if name != but]
@@ -187,30 +197,32 @@ def _compare(
     return None if [*stored.values_list(*names)] == wanted else what
 
 
-def _values(row: Model) -> list[object]:
+def _list_values(row: Model) -> list[object]:
     values = (getattr(row, each.attname) for each in row._meta.concrete_fields)
     return [bytes(v) if isinstance(v, memoryview) else v for v in values]
 
 
-def _rows(walk: _Walk) -> Difference | None:
+def _check_rows(walk: _JournalWalk) -> Difference | None:
     """Compare the thread's own row, its labels and how many rows it has."""
     thread, state = walk.thread, walk.state
-    wrong = _thread_columns(thread, state)
+    wrong = _compare_columns(thread, state)
     if bytes(thread.head_hash) != walk.digest:
         wrong.append("head_hash")
     if thread.last_event_type != walk.last_type:
         wrong.append("last_event_type")
     if thread.blanked_seq:
-        # Of a thread that is not erased it would keep names from being blanked.
+        # On a living thread this column would keep later names from being blanked.
         wrong.append("blanked_seq")
     if thread.project_id != thread.subject.project_id:
         wrong.append("project")
     labels = ThreadLabel.objects.filter(thread=thread).order_by("name")
-    if [*map(_values, labels)] != [*map(_values, projections.label_rows(state))]:
+    if [*map(_list_values, labels)] != [
+        *map(_list_values, projections.build_label_rows(state))
+    ]:
         wrong.append("labels")
     counts = statements.count_rows(thread.id, up_to=thread.head_seq)
-    wrong += _numbers(walk, counts)
-    erased, inherited = named(walk.erased.ranges), state.inherited
+    wrong += _compare_counts(walk, counts)
+    erased, inherited = resolve_places(walk.erased.ranges), state.inherited
     pages = walk.pages.finish(thread, counts, inherited_slots=inherited, erased=erased)
     wrong += [what for what in (pages, walk.erased.finish(thread)) if what]
     packed = Turn.objects.filter(thread=thread, packed_seq__isnull=False)
@@ -218,14 +230,14 @@ def _rows(walk: _Walk) -> Difference | None:
         wrong.append("turn_rows")
     if wrong_keys := memory_verification.compare(thread, state, walk.dues):
         wrong.append(wrong_keys)
-    # The rows first: an append between the reads then can't look wrong.
+    # Compare with the counts read first: an append between the reads is no fault.
     if counts.newest > thread.head_seq and counts.newest > heads.get_seq(thread.id):
         wrong.append("beyond_head")
     return Difference(seq=thread.head_seq, what=wrong[0]) if wrong else None
 
 
-def _numbers(walk: _Walk, counts: RowCounts) -> list[str]:
-    """Tables that have more or fewer rows of the thread than its journal leads to."""
+def _compare_counts(walk: _JournalWalk, counts: RowCounts) -> list[str]:
+    """List tables with more or fewer rows of the thread than its journal leads to."""
     state = walk.state
     found = {
         "slot_rows": counts.slots == state.slot_count - state.inherited,
@@ -234,6 +246,6 @@ def _numbers(walk: _Walk, counts: RowCounts) -> list[str]:
     return [what for what, same in found.items() if not same]
 
 
-def _thread_columns(thread: Thread, state: ThreadState) -> list[str]:
-    wanted = projections.columns(state)
+def _compare_columns(thread: Thread, state: ThreadState) -> list[str]:
+    wanted = projections.build_columns(state)
     return [name for name in wanted if getattr(thread, name) != wanted[name]]

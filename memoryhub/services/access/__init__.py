@@ -1,1 +1,1 @@
-"""Keys, operators and projects: who may do what."""
+"""API keys, operators and projects: access control."""

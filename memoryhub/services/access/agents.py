@@ -1,4 +1,4 @@
-"""Agents: who holds a key, found by the key itself, and when it was last used."""
+"""Agents, found by their API key, and the time of each key's last use."""
 
 from __future__ import annotations
 
@@ -20,23 +20,24 @@ GONE = (Subject.State.ERASING, Subject.State.ERASED)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Found:
-    """The holder of a key, and until when the key holds."""
+class KeyHolder:
+    """Agent that holds an API key, and the instant the key expires."""
 
     agent: Agent
     expires_at: datetime | None
 
 
-def find(key: str, *, now: datetime) -> Found | None:
-    """Find the holder of this key; None whatever is wrong with it.
+def find(key: str, *, now: datetime) -> KeyHolder | None:
+    """Find the agent that holds this key; None if the key is not valid.
 
-    One query, or none. The use of the key is kept, by the minute.
+    One query, or none for a malformed key. Records the use of the key, rounded to the
+    minute.
     """
-    prefix = api_keys.well_formed(key)
+    prefix = api_keys.parse_prefix(key)
     if prefix is None:
         return None
-    row = _row(prefix)
-    if not api_keys.matches(row, key, now=now) or row is None:
+    row = _get_key_row(prefix)
+    if not api_keys.is_valid_key(row, key, now=now) or row is None:
         return None
     _note_use(row, now.replace(second=0, microsecond=0))
     agent = Agent(
@@ -48,13 +49,14 @@ def find(key: str, *, now: datetime) -> Found | None:
         bound=row.subject_id,
         anonymous=row.anonymous_subject,  # type: ignore[attr-defined]  # annotated
         create_on_write=row.project.create_on_write,
-        default_ttl=projects.default_ttl(row.project),
+        default_ttl=projects.get_default_ttl(row.project),
         gone=row.subject is not None and row.subject.state in GONE,
     )
-    return Found(agent=agent, expires_at=row.expires_at)
+    return KeyHolder(agent=agent, expires_at=row.expires_at)
 
 
-def _row(prefix: str) -> ApiKey | None:
+def _get_key_row(prefix: str) -> ApiKey | None:
+    """Get the key's row with its project, subject and anonymous subject; one query."""
     anonymous = Subject.objects.filter(
         ~Q(state__in=GONE),
         project_id=OuterRef("project_id"),
@@ -67,15 +69,16 @@ def _row(prefix: str) -> ApiKey | None:
 
 
 def _note_use(row: ApiKey, minute: datetime) -> None:
+    """Queue an update of the key's last use, at most once a minute."""
     if row.last_used_at is not None and row.last_used_at >= minute:
         return
 
-    # The minute in which a key was made began before it.
+    # The minute begins before the creation time of a key made within that minute.
     used_at = max(minute, row.created_at)
 
     def write(key: UUID = row.id) -> None:
         ApiKey.objects.filter(id=key).update(last_used_at=used_at)
 
-    # Nobody waits for it, and a full queue has better things to do.
+    # No caller waits for this update, and a full queue has more urgent work.
     with suppress(QueueFullError):
         journal.writer.put_work(write)

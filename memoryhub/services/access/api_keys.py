@@ -1,4 +1,4 @@
-"""API keys: made, shown once, checked, rotated, revoked."""
+"""API keys: creation, verification, rotation and revocation."""
 
 from __future__ import annotations
 
@@ -17,29 +17,29 @@ from django.db import transaction
 
 from memoryhub import journal
 from memoryhub.errors import InvalidError
-from memoryhub.journal import Address, Birth, audit
+from memoryhub.journal import Address, NewThread, audit
 from memoryhub.journal.log import fence
 from memoryhub.kernel.commands import CreateThread
-from memoryhub.kernel.state.events import Limits
+from memoryhub.kernel.state.events import ThreadConfig
 from memoryhub.kernel.text import names
 from memoryhub.models.access.api_keys import MEMORY_SCOPES, SUBJECT_SCOPES, ApiKey
 from memoryhub.models.projects import Project
 from memoryhub.models.server.clock import clock
 from memoryhub.models.subjects import Subject
-from memoryhub.services.access.audit import COMMAND
+from memoryhub.services.access.audit import COMMAND_ACTOR
 
 _BASE62 = "0123456789ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz"
 #: `mh_<env>_<prefix 8>_<secret 43><checksum 6>`; also the leak pattern for scanners.
-SHAPE = re.compile(r"mh_[a-z]{2,8}_([0-9A-Za-z]{8})_[0-9A-Za-z]{49}")
+KEY_PATTERN = re.compile(r"mh_[a-z]{2,8}_([0-9A-Za-z]{8})_[0-9A-Za-z]{49}")
 ROTATION = timedelta(hours=24)
 #: Characters of a key's name.
 MAX_NAME = 64
-_DUMMY = hashlib.sha256(b"no key has this digest").digest()
+_DUMMY_DIGEST = hashlib.sha256(b"no key has this digest").digest()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Agent:
-    """Who holds a key: the project it is confined to, and what it may do there."""
+    """Holder of an API key: the project, subject and scopes that confine requests."""
 
     key: UUID
     prefix: str
@@ -50,17 +50,18 @@ class Agent:
     bound: UUID | None
     anonymous: UUID
     create_on_write: bool
-    #: Of keys whose agent and thread say nothing; None: for ever.
+    #: Time to live of memory keys whose agent and thread set none; None: for ever.
     default_ttl: timedelta | None = None
-    #: The bound subject was erased: there is nothing left that the key is for.
+    #: Whether the bound subject was erased, which leaves the key without a use.
     gone: bool = False
 
     @property
     def actor(self) -> str:
+        """Name of this agent in events and in the audit log."""
         return f"agent:{self.prefix}"
 
-    def address(self, thread: str, *, birth: Birth | None = None) -> Address:
-        """Return a thread of this agent's project, confined to its subject."""
+    def address(self, thread: str, *, birth: NewThread | None = None) -> Address:
+        """Build the address of a thread in the agent's project and subject."""
         return Address(
             project=self.project,
             name=thread,
@@ -69,18 +70,20 @@ class Agent:
             called=self.bound is not None,
         )
 
-    def calls(self, stored: str) -> str:
-        """Return the name by which this agent knows a thread of this stored name."""
-        return stored if self.bound is None else names.called(stored, self.bound)
+    def get_thread_name(self, stored: str) -> str:
+        """Return the agent's name of the thread stored under this name."""
+        return (
+            stored if self.bound is None else names.remove_subject(stored, self.bound)
+        )
 
-    def birth(self) -> Birth | None:
-        """Return how a write makes an unknown thread; None if the project forbids."""
+    def build_birth(self) -> NewThread | None:
+        """Build the birth of an unknown thread; None if the project forbids it."""
         if not self.create_on_write:
             return None
         subject = self.bound or self.anonymous
-        # What is known of nobody in particular stands in no request.
-        config = Limits(blocks=False if subject == self.anonymous else None)
-        return Birth(subject=subject, command=CreateThread(config=config))
+        # Blocks of the anonymous subject stand in no request.
+        config = ThreadConfig(blocks=False if subject == self.anonymous else None)
+        return NewThread(subject=subject, command=CreateThread(config=config))
 
 
 def create(
@@ -90,16 +93,16 @@ def create(
     scopes: Iterable[str] = MEMORY_SCOPES,
     subject: Subject | None = None,
     expires_at: datetime | None = None,
-    actor: str = COMMAND,
+    actor: str = COMMAND_ACTOR,
 ) -> tuple[ApiKey, str]:
-    """Make a key. Returns its row and the key itself, which is never shown again.
+    """Create a key. Returns its row and the key itself, which is never shown again.
 
-    Raises ProjectDeletedError, InvalidError `name` for a name that is none, and
-    `scopes_mixed` for memory and subject scopes together: what an agent is talked into
-    can't erase or export.
+    Raises ProjectDeletedError, InvalidError `name` for an invalid name, and
+    `scopes_mixed` for memory and subject scopes together: an agent under prompt
+    injection must not be able to erase or export.
     """
     require_creatable(wanted := sorted({*scopes}), name=name, expires_at=expires_at)
-    prefix, key = _make_secret()
+    prefix, key = _generate_key()
     row = ApiKey(
         project=project,
         prefix=prefix,
@@ -115,7 +118,7 @@ def create(
         with transaction.atomic():
             fence.require_active(project.id)
             row.save(force_insert=True)
-            _note("api_key.made", row, actor=actor)
+            _audit_key("api_key.made", row, actor=actor)
 
     journal.run(insert)
     return row, key
@@ -124,22 +127,23 @@ def create(
 def require_creatable(
     scopes: Iterable[str], *, name: str = "", expires_at: datetime | None = None
 ) -> None:
-    """Raise what `create` would.
+    """Raise the error that `create` would raise for these arguments.
 
-    Asked before the subject of a bound key is made, so that a refusal makes neither.
+    Callers ask before they create the subject of a bound key, so that a refusal creates
+    neither subject nor key.
     """
-    if name and (not names.valid(name) or len(name) > MAX_NAME):
+    if name and (not names.is_valid(name) or len(name) > MAX_NAME):
         raise InvalidError(code="name", loc="name")
     _check_scopes(list(scopes))
     if expires_at is not None and expires_at <= clock.now():
         raise InvalidError(code="expiry_in_past", loc="expires_at")
 
 
-def rotate(row: ApiKey, *, actor: str = COMMAND) -> tuple[ApiKey, str]:
-    """Make a new key like this one; the old one ends in 24 hours, or when it was to.
+def rotate(row: ApiKey, *, actor: str = COMMAND_ACTOR) -> tuple[ApiKey, str]:
+    """Create a key like this one; the old key expires in 24 hours or at its own expiry.
 
-    The new one has its name, and lives no longer than the old one would have. Raises
-    InvalidError `expiry_in_past` for a key that has expired.
+    The new key has the old key's name and expiry. Raises InvalidError `expiry_in_past`
+    for a key that has expired.
     """
     made, key = create(
         row.project,
@@ -151,26 +155,29 @@ def rotate(row: ApiKey, *, actor: str = COMMAND) -> tuple[ApiKey, str]:
     )
     end = clock.now() + ROTATION
     row.expires_at = min(row.expires_at or end, end)
-    _change(row, "expires_at", "api_key.rotated", actor=actor)
+    _save_change(row, "expires_at", "api_key.rotated", actor=actor)
     return made, key
 
 
-def revoke(row: ApiKey, *, actor: str = COMMAND) -> None:
-    """End the key now; every process has noticed within a second."""
+def revoke(row: ApiKey, *, actor: str = COMMAND_ACTOR) -> None:
+    """Revoke the key now; every process notices within a second."""
     row.revoked_at = row.revoked_at or clock.now()
-    _change(row, "revoked_at", "api_key.revoked", actor=actor)
+    _save_change(row, "revoked_at", "api_key.revoked", actor=actor)
 
 
-def _change(row: ApiKey, column: str, action: str, *, actor: str) -> None:
+def _save_change(row: ApiKey, column: str, action: str, *, actor: str) -> None:
+    """Save one column of the key and the audit entry in one transaction."""
+
     def change() -> None:
         with transaction.atomic():
             row.save(update_fields=[column])
-            _note(action, row, actor=actor)
+            _audit_key(action, row, actor=actor)
 
     journal.run(change)
 
 
-def _note(action: str, row: ApiKey, *, actor: str) -> None:
+def _audit_key(action: str, row: ApiKey, *, actor: str) -> None:
+    """Append an audit entry about a key; call inside a transaction."""
     audit.append(
         actor=actor,
         action=action,
@@ -181,28 +188,28 @@ def _note(action: str, row: ApiKey, *, actor: str) -> None:
     )
 
 
-def well_formed(key: str) -> str | None:
-    """Return the prefix of a key whose checksum holds; typos cost no look-up."""
-    shape = SHAPE.fullmatch(key)
-    if shape is None or not hmac.compare_digest(checksum(key[:-6]), key[-6:]):
+def parse_prefix(key: str) -> str | None:
+    """Parse the prefix of a key; None if the checksum fails, so typos cost no query."""
+    shape = KEY_PATTERN.fullmatch(key)
+    if shape is None or not hmac.compare_digest(compute_checksum(key[:-6]), key[-6:]):
         return None
     return shape[1]
 
 
-def matches(row: ApiKey | None, key: str, *, now: datetime) -> bool:
-    """Return whether the key is this row's and alive.
+def is_valid_key(row: ApiKey | None, key: str, *, now: datetime) -> bool:
+    """Return whether the key belongs to this row and is neither revoked nor expired.
 
-    Takes as long for no row at all.
+    Takes equally long without a row.
     """
     digest = hashlib.sha256(key.encode()).digest()
-    same = hmac.compare_digest(bytes(row.digest) if row else _DUMMY, digest)
+    same = hmac.compare_digest(bytes(row.digest) if row else _DUMMY_DIGEST, digest)
     if row is None or not same or row.revoked_at is not None:
         return False
     return row.expires_at is None or row.expires_at > now
 
 
-def checksum(unsigned: str) -> str:
-    """Return the CRC-32 of all before it, in six base62 digits."""
+def compute_checksum(unsigned: str) -> str:
+    """Compute the CRC-32 of the key's text before it, as six base62 digits."""
     value, digits = zlib.crc32(unsigned.encode()), ""
     for _ in range(6):
         value, digit = divmod(value, 62)
@@ -210,18 +217,20 @@ def checksum(unsigned: str) -> str:
     return digits
 
 
-def _make_secret() -> tuple[str, str]:
-    """Make a prefix, and the key that begins with it."""
-    prefix, secret = _chance(8), _chance(43)
+def _generate_key() -> tuple[str, str]:
+    """Generate a prefix, and the key that begins with the prefix."""
+    prefix, secret = _generate_text(8), _generate_text(43)
     unsigned = f"mh_{settings.KEY_ENV}_{prefix}_{secret}"
-    return prefix, unsigned + checksum(unsigned)
+    return prefix, unsigned + compute_checksum(unsigned)
 
 
-def _chance(length: int) -> str:
+def _generate_text(length: int) -> str:
+    """Generate random base62 text of this length."""
     return "".join(secrets.choice(_BASE62) for _ in range(length))
 
 
 def _check_scopes(wanted: list[str]) -> None:
+    """Raise InvalidError for unknown, missing or mixed scopes."""
     scopes = {*MEMORY_SCOPES, *SUBJECT_SCOPES}
     if not wanted or not scopes.issuperset(wanted):
         raise InvalidError(loc="scopes")

@@ -1,4 +1,4 @@
-"""Entries in the audit log for what is no command of a thread, and looks at content."""
+"""Audit log entries for acts outside thread commands, and for looks at content."""
 
 from __future__ import annotations
 
@@ -12,44 +12,45 @@ from django.db import transaction
 
 from memoryhub import journal
 from memoryhub.journal import audit
-from memoryhub.journal.audit import Details, Entry
+from memoryhub.journal.audit import AuditNote, Details
 from memoryhub.models.access.audit import AuditEntry
 from memoryhub.models.access.operators import Membership, Operator
 from memoryhub.models.projects import Instance
 from memoryhub.models.server.clock import clock
 
-#: Whoever runs `manage.py`.
-COMMAND = "command"
+#: Actor of commands run through `manage.py`.
+COMMAND_ACTOR = "command"
 
 
 def record(
     *, actor: str, action: str, project: UUID | None, **details: Unpack[Details]
 ) -> None:
-    """Note one thing, in a transaction of its own. Raises UnavailableError."""
-    append([Entry(actor=actor, action=action, project=project, **details)])
+    """Append one entry in its own transaction. Raises UnavailableError."""
+    append([AuditNote(actor=actor, action=action, project=project, **details)])
 
 
-def append(entries: Iterable[Entry]) -> None:
-    """Note several things at once, in a transaction of their own."""
-    journal.run(partial(_append, list(entries)))
+def append(entries: Iterable[AuditNote]) -> None:
+    """Append several entries together in their own transaction."""
+    journal.run(partial(_append_entries, list(entries)))
 
 
-async def append_soon(entries: Iterable[Entry]) -> None:
-    """Append as `append` does, for coroutines."""
-    await journal.run_async(partial(_append, list(entries)))
+async def append_soon(entries: Iterable[AuditNote]) -> None:
+    """Append entries as `append` does, for coroutines."""
+    await journal.run_async(partial(_append_entries, list(entries)))
 
 
 def record_operator(
     operator: Operator, action: str, *, actor: str = "", purpose: str | None = None
 ) -> None:
-    """Note what is about an operator, as a sign-in, once in each of their projects.
+    """Append an entry about an operator, such as a sign-in, to each of their projects.
 
-    So that nobody hears of people of other projects.
+    Each project gets an entry of its own, so that no project learns of people of
+    others.
     """
     rows = Membership.objects.filter(operator=operator).order_by("project_id")
     projects: list[UUID | None] = [*rows.values_list("project_id", flat=True)]
     append(
-        Entry(
+        AuditNote(
             actor=actor or f"operator:{operator.id}",
             action=action,
             project=project,
@@ -61,29 +62,33 @@ def record_operator(
     )
 
 
-def look(entry: Entry, *others: Entry) -> None:
-    """Note an operator's looks at content, but for those that this minute has already.
+def record_looks(entry: AuditNote, *others: AuditNote) -> None:
+    """Record an operator's looks at content, unless this minute has an entry already.
 
-    One entry a minute, operator and thread or subject, however many processes serve.
-    All are of one operator, project, action and outcome. Returns once they are on disk,
-    in one transaction. Raises UnavailableError; then nothing may be shown.
+    One entry for each minute, operator, and thread or subject, however many processes
+    serve. All entries share one operator, project, action and outcome. Returns once the
+    entries are on disk, in one transaction. Raises UnavailableError; then nothing may
+    be shown.
     """
-    journal.run(partial(_look, [entry, *others]))
+    journal.run(partial(_append_new_looks, [entry, *others]))
 
 
-def minute_of(at: datetime) -> datetime:
+def truncate_to_minute(at: datetime) -> datetime:
+    """Truncate an instant to its minute."""
     return at.replace(second=0, microsecond=0)
 
 
-def _append(entries: list[Entry]) -> None:
+def _append_entries(entries: list[AuditNote]) -> None:
+    """Append the entries inside a transaction; runs in the writer."""
     with transaction.atomic():
         audit.append_all(entries)
 
 
-def _look(entries: list[Entry]) -> None:
+def _append_new_looks(entries: list[AuditNote]) -> None:
+    """Append the entries whose target has none in this minute; runs in the writer."""
     at, first = clock.now(), entries[0]
     with transaction.atomic():
-        # Held before it is looked: another process may note the same minute.
+        # Lock before reading: another process may record the same minute.
         Instance.objects.select_for_update().get()
         rows = AuditEntry.objects.filter(
             project=first.project,
@@ -91,7 +96,7 @@ def _look(entries: list[Entry]) -> None:
             actor_ref=first.actor.partition(":")[2],
             action=first.action,
             outcome=first.outcome,
-            at__gte=minute_of(at),
+            at__gte=truncate_to_minute(at),
         )
         noted = set(rows.values_list("target_id", flat=True))
         new = [each for each in entries if each.target_id not in noted]

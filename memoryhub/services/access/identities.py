@@ -1,6 +1,7 @@
-"""Identities: which operator a provider of single sign-on means by a subject.
+"""Identities: the operator bound to each single sign-on subject of a provider.
 
-Whoever runs commands binds them; nobody becomes an operator by signing in.
+Whoever runs commands binds an identity to an operator; no one becomes an operator by
+signing in.
 """
 
 from __future__ import annotations
@@ -14,25 +15,25 @@ from memoryhub.errors import InvalidError
 from memoryhub.journal import audit
 from memoryhub.models.access.operators import Identity, Operator
 from memoryhub.models.server.clock import clock
-from memoryhub.services.access.audit import COMMAND
+from memoryhub.services.access.audit import COMMAND_ACTOR
 
-#: What OpenID Connect allows a subject (Core 1.0, section 2).
+#: Longest subject that OpenID Connect allows (Core 1.0, section 2).
 MAX_SUBJECT = 255
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ProviderIdentity:
-    """Whom a provider says it has before it."""
+    """Identity that a single sign-on provider asserts for a sign-in."""
 
     issuer: str
     subject: str
-    #: It made sure by two factors.
+    #: Whether the provider verified two factors.
     strong: bool
 
 
 def find(identity: ProviderIdentity) -> Operator | None:
-    """Find the bound operator of this identity, if not disabled. One query."""
-    if not _valid(identity.subject):
+    """Find the active operator bound to this identity. One query."""
+    if not _is_valid_subject(identity.subject):
         return None
     rows = Identity.objects.select_related("operator").filter(
         issuer=identity.issuer, subject=identity.subject, operator__is_active=True
@@ -41,14 +42,14 @@ def find(identity: ProviderIdentity) -> Operator | None:
 
 
 def bind(
-    operator: Operator, *, issuer: str, subject: str, actor: str = COMMAND
+    operator: Operator, *, issuer: str, subject: str, actor: str = COMMAND_ACTOR
 ) -> None:
-    """Let the operator in as this subject; again changes nothing.
+    """Bind the operator to this provider subject; a repeat changes nothing.
 
-    Raises InvalidError: `subject` for what can be none, `subject_taken` when it is
-    another operator's.
+    Raises InvalidError: `subject` for an invalid subject, `subject_taken` when another
+    operator has the subject.
     """
-    if not _valid(subject):
+    if not _is_valid_subject(subject):
         raise InvalidError(code="subject", loc="sso")
 
     row = Identity(
@@ -62,33 +63,35 @@ def bind(
         try:
             with transaction.atomic():
                 row.save(force_insert=True)
-                _note("operator.identity_bound", operator, actor=actor)
+                _audit_operator("operator.identity_bound", operator, actor=actor)
         except IntegrityError:
             raise InvalidError(code="subject_taken", loc="sso") from None
 
     journal.run(insert)
 
 
-def unbind(operator: Operator, *, actor: str = COMMAND) -> bool:
-    """Let the operator in as no subject any more; whether there was one."""
+def remove_identities(operator: Operator, *, actor: str = COMMAND_ACTOR) -> bool:
+    """Remove all of the operator's identities; returns whether any existed."""
 
     def delete() -> bool:
         with transaction.atomic():
             gone, _ = Identity.objects.filter(operator=operator).delete()
             if gone:
-                _note("operator.identity_unbound", operator, actor=actor)
+                _audit_operator("operator.identity_unbound", operator, actor=actor)
             return bool(gone)
 
     unbound: bool = journal.run(delete)
     return unbound
 
 
-def _valid(subject: str) -> bool:
+def _is_valid_subject(subject: str) -> bool:
+    """Return whether the subject is printable ASCII of at most 255 characters."""
     short = 0 < len(subject) <= MAX_SUBJECT
     return short and subject.isascii() and subject.isprintable()
 
 
-def _note(action: str, operator: Operator, *, actor: str) -> None:
+def _audit_operator(action: str, operator: Operator, *, actor: str) -> None:
+    """Append an audit entry about the operator; call inside a transaction."""
     audit.append(
         actor=actor,
         action=action,

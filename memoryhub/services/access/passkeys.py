@@ -1,7 +1,7 @@
 """Passkeys: devices that sign an operator in, by the protocol WebAuthn (level 3).
 
-A browser lets a device sign a challenge of ours for the host that it was made for, and
-says from which origin. Nothing secret is kept here.
+A browser lets a device sign a challenge of this server for the host that the passkey
+was made for, and reports the page's origin. The server stores no secret.
 """
 
 from __future__ import annotations
@@ -41,34 +41,34 @@ from memoryhub.services.access import audit, operators
 
 MAX_NAME: Final = 40
 MAX_PASSKEYS: Final = 20
-#: Ids that a name has at least, made-up ones among them.
+#: Least number of ids reported for a name, made-up ids included.
 _CANDIDATES = 3
 _SALT = "memoryhub.passkeys"
-#: Several times what any device answers.
-_LIMITS = strict_json.Limits(max_bytes=16_384, max_depth=8, max_nodes=200)
-#: Kinds of keys that are taken: what all devices have one of.
+#: Limits several times larger than the answer of any device.
+_LIMITS = strict_json.JsonLimits(max_bytes=16_384, max_depth=8, max_nodes=200)
+#: Accepted key types; every device supports one of them.
 _KINDS = (ES256, EdDSA, RS256)
-#: What parsers of bytes and keys that somebody sent may end with.
+#: Errors that parsers raise on malformed bytes and keys from outside.
 _BROKEN = (
     *(ArithmeticError, AssertionError, AttributeError, LookupError, RecursionError),
     *(TypeError, ValueError, strict_json.JsonRefusedError, struct.error),
     *(InvalidSignature, UnsupportedAlgorithm),
 )
 
-#: What was asked of a device, kept until it answers.
+#: State of a challenge, kept until the device answers.
 State = dict[str, Any]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Site:
-    """Where a browser sees us: passkeys are for the host, answers from the origin."""
+class PasskeySite:
+    """Host and origin of this server in a browser: a passkey is bound to the host."""
 
     host: str
     origin: str
 
     @property
-    def named(self) -> bool:
-        """Whether a passkey can be for it: no browser makes one for an address."""
+    def has_domain_name(self) -> bool:
+        """Whether the host is a domain name: no passkey is made for an IP address."""
         try:
             ipaddress.ip_address(self.host.strip("[]"))
         except ValueError:
@@ -77,41 +77,43 @@ class Site:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Shown:
-    """A device has signed in this operator's name."""
+class PasskeySignIn:
+    """Operator whose passkey signed a challenge."""
 
     operator: Operator
-    #: The device has made sure who holds it: by a code, a finger, a face.
+    #: Whether the device verified its user: by a code, a finger, a face.
     verified: bool
 
 
 def list_passkeys(operator: Operator) -> list[Passkey]:
-    """List the operator's, oldest first. One query."""
-    return list(_rows(operator.id).order_by("created_at", "id"))
+    """List the operator's passkeys, oldest first. One query."""
+    return list(_filter_passkeys(operator.id).order_by("created_at", "id"))
 
 
-def exists(operator: Operator) -> bool:
-    """Return whether the operator has one, for whatever host. One query."""
-    return _rows(operator.id).exists()
+def has_passkey(operator: Operator) -> bool:
+    """Return whether the operator has a passkey, for whatever host. One query."""
+    return _filter_passkeys(operator.id).exists()
 
 
-def propose(operator: Operator, site: Site) -> tuple[Mapping[str, Any], State]:
-    """Return what to ask a device that shall sign the operator in from now on.
+def begin_registration(
+    operator: Operator, site: PasskeySite
+) -> tuple[Mapping[str, Any], State]:
+    """Build the options that register a passkey for the operator, and the state.
 
-    If it can it keeps who it is for, so that nobody need type a name. Raises
+    A device that can stores the operator's id, so that no one need type a name. Raises
     InvalidError `many`.
     """
     passkeys = list_passkeys(operator)
     if len(passkeys) >= MAX_PASSKEYS:
         raise InvalidError(code="many", loc="passkey")
-    options, state = _server(site).register_begin(
+    options, state = _build_server(site).register_begin(
         PublicKeyCredentialUserEntity(
             id=operator.id.bytes,
             name=operator.username,
             display_name=operator.username,
         ),
         [
-            _descriptor(bytes(row.credential))
+            _build_descriptor(bytes(row.credential))
             for row in passkeys
             if row.host == site.host
         ],
@@ -121,39 +123,43 @@ def propose(operator: Operator, site: Site) -> tuple[Mapping[str, Any], State]:
     return dict(options.public_key), state
 
 
-def challenge(site: Site, *, name: str = "") -> tuple[Mapping[str, Any], State]:
-    """Return what to ask any device that signs somebody in here, or this operator.
+def begin_sign_in(
+    site: PasskeySite, *, name: str = ""
+) -> tuple[Mapping[str, Any], State]:
+    """Build the options of a sign-in, for any operator or one name, and the state.
 
-    With a name those can answer, too, that do not keep whom they are for. At most two
+    With a name, devices that do not store the operator's id can answer too. At most two
     queries.
     """
-    options, state = _server(site).authenticate_begin(
-        [_descriptor(each) for each in _candidates(site, name)] if name else None,
+    options, state = _build_server(site).authenticate_begin(
+        [_build_descriptor(each) for each in _list_candidates(site, name)]
+        if name
+        else None,
         user_verification=UserVerificationRequirement.PREFERRED,
     )
     return dict(options.public_key), state
 
 
 def add(
-    operator: Operator, site: Site, *, state: State, answer: str, name: str
+    operator: Operator, site: PasskeySite, *, state: State, answer: str, name: str
 ) -> None:
-    """Let the device that answered so sign the operator in from now on.
+    """Store the passkey of the device that gave this answer.
 
-    Raises InvalidError `passkey` for another answer than was asked for.
+    Raises InvalidError `passkey` for an answer that does not match the challenge.
     """
     try:
-        made = RegistrationResponse.from_dict(_read(answer))
-        data = _server(site).register_complete(state, made)
+        made = RegistrationResponse.from_dict(_parse_answer(answer))
+        data = _build_server(site).register_complete(state, made)
         credential = data.credential_data
         assert credential is not None
         if type(credential.public_key) not in _KINDS:
             raise ValueError
         row = Passkey(
             operator=operator.id,
-            credential=_bounded(credential.credential_id, 1023),
-            public=_bounded(cbor.encode(credential.public_key), 1024),
+            credential=_require_size(credential.credential_id, 1023),
+            public=_require_size(cbor.encode(credential.public_key), 1024),
             host=site.host,
-            name=_name(name),
+            name=_clean_name(name),
             signed=data.counter,
             created_at=clock.now(),
         )
@@ -165,7 +171,7 @@ def add(
 
 
 def remove(operator: Operator, which: str) -> bool:
-    """Take away the operator's passkey of this id; whether there was one."""
+    """Delete the operator's passkey of this id; returns whether one existed."""
     own = [row for row in list_passkeys(operator) if str(row.id) == which]
     for row in own:
         row.delete()
@@ -173,38 +179,44 @@ def remove(operator: Operator, which: str) -> bool:
     return bool(own)
 
 
-def shown(site: Site, *, state: State, answer: str) -> Shown | None:
-    """Return the operator whose device answered; None for every other answer alike.
+def verify_sign_in(
+    site: PasskeySite, *, state: State, answer: str
+) -> PasskeySignIn | None:
+    """Verify a device's answer and return its operator; None for any invalid answer.
 
-    A device that counts must have counted on: a copy of it has not.
+    The counter of a counting device must have grown, which exposes a copied device.
     """
     try:
-        sent = AuthenticationResponse.from_dict(_read(answer))
-        row = _find(site, sent.raw_id)
-        _check(row, site, state, sent)
+        sent = AuthenticationResponse.from_dict(_parse_answer(answer))
+        row = _get_passkey(site, sent.raw_id)
+        _verify_answer(row, site, state, sent)
     except (*_BROKEN, Passkey.DoesNotExist):
         return None
     data = sent.response.authenticator_data
     if (data.counter or row.signed) and data.counter <= row.signed:
         return None
-    # Compare-and-set: of two that count alike one gets in.
-    counted = _rows(row.operator).filter(id=row.id, signed=row.signed)
+    # Compare-and-set: of two answers with the same counter one succeeds.
+    counted = _filter_passkeys(row.operator).filter(id=row.id, signed=row.signed)
     if not counted.update(signed=data.counter, used_at=clock.now()):
         return None
     operator = Operator.objects.filter(id=row.operator, is_active=True).first()
     if operator is None:
         return None
-    return Shown(operator=operator, verified=data.is_user_verified())
+    return PasskeySignIn(operator=operator, verified=data.is_user_verified())
 
 
-def _candidates(site: Site, name: str) -> list[bytes]:
-    """The ids of a name's passkeys, among made-up ones.
+def _list_candidates(site: PasskeySite, name: str) -> list[bytes]:
+    """List the ids of a name's passkeys, among made-up ids.
 
-    So that nobody learns by them who exists (WebAuthn, section 14.6.2).
+    Made-up ids hide which names exist (WebAuthn, section 14.6.2).
     """
-    # What can be nobody's name reaches no column.
-    whose = operators.find(name) if names.valid(name) else None
-    rows = _rows(whose.id).filter(host=site.host) if whose else Passkey.objects.none()
+    # An invalid name is not looked up in the database.
+    whose = operators.find(name) if names.is_valid(name) else None
+    rows = (
+        _filter_passkeys(whose.id).filter(host=site.host)
+        if whose
+        else Passkey.objects.none()
+    )
     found = [bytes(row.credential) for row in rows]
     for n in range(len(found), _CANDIDATES):
         text = f"{n} {site.host} {name}"
@@ -212,13 +224,14 @@ def _candidates(site: Site, name: str) -> list[bytes]:
     return sorted(found)
 
 
-def _find(site: Site, credential: bytes) -> Passkey:
+def _get_passkey(site: PasskeySite, credential: bytes) -> Passkey:
+    """Get the passkey of a credential on this host. Raises Passkey.DoesNotExist."""
     rows = Passkey.objects.using("keys")
     return rows.get(credential=credential, host=site.host)
 
 
-def _check(
-    row: Passkey, site: Site, state: State, sent: AuthenticationResponse
+def _verify_answer(
+    row: Passkey, site: PasskeySite, state: State, sent: AuthenticationResponse
 ) -> None:
     """Raise one of _BROKEN unless the passkey signed this answer."""
     whose = sent.response.user_handle
@@ -227,10 +240,11 @@ def _check(
     public = cast("Mapping[int, Any]", cbor.decode(bytes(row.public)))
     key = CoseKey.parse(public)
     credential = AttestedCredentialData.create(bytes(16), sent.raw_id, key)
-    _server(site).authenticate_complete(state, [credential], sent)
+    _build_server(site).authenticate_complete(state, [credential], sent)
 
 
-def _server(site: Site) -> Fido2Server:
+def _build_server(site: PasskeySite) -> Fido2Server:
+    """Build a WebAuthn server that accepts only this site's origin and _KINDS."""
     party = PublicKeyCredentialRpEntity(id=site.host, name="MemoryHub")
     server = Fido2Server(party, verify_origin=lambda origin: origin == site.origin)
     accepted = {kind.ALGORITHM for kind in _KINDS}
@@ -240,30 +254,34 @@ def _server(site: Site) -> Fido2Server:
     return server
 
 
-def _read(answer: str) -> Mapping[str, Any]:
+def _parse_answer(answer: str) -> Mapping[str, Any]:
+    """Parse a device's JSON answer. Raises one of _BROKEN."""
     parsed = strict_json.parse(answer.encode(), limits=_LIMITS)
     if not isinstance(parsed, dict):
         raise TypeError
     return parsed
 
 
-def _descriptor(credential: bytes) -> PublicKeyCredentialDescriptor:
+def _build_descriptor(credential: bytes) -> PublicKeyCredentialDescriptor:
+    """Build the WebAuthn descriptor of a credential id."""
     return PublicKeyCredentialDescriptor(
         type=PublicKeyCredentialType.PUBLIC_KEY, id=credential
     )
 
 
-def _bounded(value: bytes, most: int) -> bytes:
+def _require_size(value: bytes, most: int) -> bytes:
+    """Return the value; raise ValueError if it is empty or longer than `most` bytes."""
     if not 0 < len(value) <= most:
         raise ValueError
     return value
 
 
-def _name(sent: str) -> str:
-    """What a person typed, on one line; something if they typed nothing."""
+def _clean_name(sent: str) -> str:
+    """Reduce a typed passkey name to one line; "Passkey" if nothing is left."""
     plain = "".join(c if c.isprintable() else " " for c in sent)
     return " ".join(plain.split())[:MAX_NAME].strip() or "Passkey"
 
 
-def _rows(operator: UUID) -> QuerySet[Passkey]:
+def _filter_passkeys(operator: UUID) -> QuerySet[Passkey]:
+    """Filter the passkeys of an operator."""
     return Passkey.objects.using("keys").filter(operator=operator)

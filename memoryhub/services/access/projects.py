@@ -33,11 +33,11 @@ from memoryhub.queries.episodes.backlog import get_backlog
 from memoryhub.queries.threads import threads
 from memoryhub.queries.threads.readers import read
 from memoryhub.services.access import operators
-from memoryhub.services.access.audit import COMMAND
+from memoryhub.services.access.audit import COMMAND_ACTOR
 from memoryhub.services.people import subjects
 from memoryhub.vault.keys import keys
 
-_LEARNING: Final = ("consolidate", "consolidate_since")
+_CONSOLIDATION_FIELDS: Final = ("consolidate", "consolidate_since")
 
 
 def create(
@@ -46,15 +46,15 @@ def create(
     max_threads: int = MAX_THREADS,
     create_on_write: bool = True,
     owner: Operator | None = None,
-    actor: str = COMMAND,
+    actor: str = COMMAND_ACTOR,
 ) -> Project:
-    """Make a project, of this owner or of nobody yet.
+    """Create a project, with or without an owner.
 
     Raises NameTakenError when the slug is in use, and InvalidError on a limit outside 1
     to 10,000,000.
     """
-    _check(max_threads)
-    # A name that is refused leaves no key behind, but for two who send it at once.
+    _require_thread_limit(max_threads)
+    # A refused name leaves no key behind, except for two requests at once.
     if Project.objects.filter(slug=slug).exists():
         raise NameTakenError
     project = uuid7()
@@ -72,7 +72,7 @@ def create(
                 )
                 ProjectStats.objects.create(project=made, taken_at=made.created_at)
                 subjects.create_anonymous(project)
-                _note("project.made", made, actor=actor)
+                _audit_project("project.made", made, actor=actor)
                 if owner is not None:
                     operators.make_first_owner(made, owner, actor=actor)
         except IntegrityError:
@@ -84,7 +84,7 @@ def create(
 
 
 def require_slug(slug: str) -> None:
-    """Raise InvalidError unless a project may be called so."""
+    """Raise InvalidError unless the text is a valid slug."""
     if not re.fullmatch(SLUG_PATTERN, slug):
         raise InvalidError(loc="slug")
 
@@ -94,58 +94,68 @@ def configure(
     *,
     max_threads: int | None = None,
     create_on_write: bool | None = None,
-    actor: str = COMMAND,
+    actor: str = COMMAND_ACTOR,
 ) -> None:
-    """Change what is given. Lowering a limit below what exists removes nothing.
+    """Change the given settings; a limit below the present count removes nothing.
 
-    Raises InvalidError on a limit outside 1 to 10,000,000. Agents write by it within a
-    second.
+    Raises InvalidError on a limit outside 1 to 10,000,000. Agents follow the new
+    settings within a second.
     """
     if max_threads is not None:
-        _check(max_threads)
+        _require_thread_limit(max_threads)
         project.max_threads = max_threads
     if create_on_write is not None:
         project.create_on_write = create_on_write
 
-    _change(project, ["max_threads", "create_on_write"], actor=actor)
+    _save_change(project, ["max_threads", "create_on_write"], actor=actor)
 
 
-def keep(project: Project, *, idle_days: int | None, actor: str = COMMAND) -> None:
-    """Retire threads that idle for so many days; None keeps them for ever.
+def set_retention(
+    project: Project, *, idle_days: int | None, actor: str = COMMAND_ACTOR
+) -> None:
+    """Set after how many idle days threads retire; None keeps threads for ever.
 
-    Threads with days of their own go by those. Raises InvalidError on days outside 1 to
-    36,500. The worker acts on it within the hour.
+    Threads with a number of days of their own follow that number. Raises InvalidError
+    on days outside 1 to 36,500. The worker follows the setting within the hour.
     """
     require_idle_days(idle_days)
     project.retention_idle_days = idle_days
 
-    _change(project, ["retention_idle_days"], actor=actor)
+    _save_change(project, ["retention_idle_days"], actor=actor)
 
 
-def consolidate(
-    project: Project, *, auto: bool, backlog: int | None = None, actor: str = COMMAND
+def set_consolidation(
+    project: Project,
+    *,
+    auto: bool,
+    backlog: int | None = None,
+    actor: str = COMMAND_ACTOR,
 ) -> None:
-    """Have the language model asked for facts of what is said, or no longer.
+    """Turn consolidation by the language model on or off.
 
-    The worker acts on it within ten seconds, wherever a model is configured. Of what
-    was said before it is asked only with `backlog`: the number of exchanges that was
-    shown to whoever agrees. Raises InvalidError where more than that wait by now.
+    The worker follows the setting within ten seconds, wherever a model is configured.
+    Earlier exchanges are consolidated only with `backlog`: the number of waiting
+    exchanges that was shown to whoever agrees. Raises InvalidError if more exchanges
+    wait by now.
     """
-    _learn(project, auto=auto, backlog=backlog)
-    _change(project, _LEARNING, actor=actor)
+    _update_consolidation(project, auto=auto, backlog=backlog)
+    _save_change(project, _CONSOLIDATION_FIELDS, actor=actor)
 
 
-async def consolidate_async(
+async def set_consolidation_async(
     project: UUID, *, auto: bool, backlog: int | None, actor: str
 ) -> Project:
-    """Do as `consolidate` does, for coroutines."""
+    """Turn consolidation on or off as `set_consolidation` does, for coroutines."""
     found = await read(Project.objects.get, id=project)
-    await read(_learn, found, auto=auto, backlog=backlog)
-    await journal.run_async(partial(_changed, found, _LEARNING, actor=actor))
+    await read(_update_consolidation, found, auto=auto, backlog=backlog)
+    await journal.run_async(
+        partial(_save_fields, found, _CONSOLIDATION_FIELDS, actor=actor)
+    )
     return found
 
 
-def _learn(project: Project, *, auto: bool, backlog: int | None) -> None:
+def _update_consolidation(project: Project, *, auto: bool, backlog: int | None) -> None:
+    """Update the project's consolidation fields, unsaved. Raises InvalidError."""
     if auto and backlog is not None:
         waiting = get_backlog(project).exchanges
         if waiting > backlog:
@@ -159,27 +169,29 @@ def _learn(project: Project, *, auto: bool, backlog: int | None) -> None:
     )
 
 
-def instruct(project: Project, *, observer: str, actor: str = COMMAND) -> None:
-    """Append a text to what observer and reflector are asked; empty for none.
+def set_observer_instructions(
+    project: Project, *, observer: str, actor: str = COMMAND_ACTOR
+) -> None:
+    """Set the text appended to the prompts of observer and reflector; empty for none.
 
-    Raises InvalidError on more than 8,192 bytes of UTF-8. What is asked from now on
-    has it.
+    Raises InvalidError on more than 8,192 bytes of UTF-8. Prompts contain the text from
+    now on.
     """
     observer = observer.strip()
     if len(observer.encode(errors="replace")) > MOST_INSTRUCTION_BYTES:
         raise InvalidError(loc="observer_instructions", most=MOST_INSTRUCTION_BYTES)
     project.observer_instructions = observer
 
-    _change(project, ["observer_instructions"], actor=actor)
+    _save_change(project, ["observer_instructions"], actor=actor)
 
 
 def require_idle_days(idle_days: int | None) -> None:
-    """Raise InvalidError unless something may be kept for so many days."""
+    """Raise InvalidError unless the number of idle days is within its bounds."""
     if idle_days is not None and not 1 <= idle_days <= MOST_IDLE_DAYS:
         raise InvalidError(loc="retention_idle_days", least=1, most=MOST_IDLE_DAYS)
 
 
-def require_kept(
+def require_retention(
     project: UUID,
     thread: str,
     idle_days: int | None,
@@ -187,19 +199,19 @@ def require_kept(
     made: bool = False,
     bound: UUID | None = None,
 ) -> None:
-    """Raise InvalidError if a thread would be kept for less than its project asks.
+    """Raise InvalidError if a thread's idle days are fewer than its project requires.
 
-    Only owners bring nearer when something is erased. What the thread goes by already
-    may be said again; `made`: if it exists its days stay whatever is said. At most two
-    queries.
+    Only owners may bring an erasure nearer. A thread's present number of days may be
+    repeated. With `made` an existing thread keeps its days whatever the request says.
+    At most two queries.
     """
     if idle_days is None:
         return
     days = Project.objects.values_list("retention_idle_days", flat=True).get(id=project)
     if days is not None and idle_days >= days:
         return
-    meant = threads.names_of(thread, bound=bound)
-    rows = threads.scoped(project, bound=bound).filter(name__in=meant)
+    meant = threads.list_stored_names(thread, bound=bound)
+    rows = threads.filter_visible(project, bound=bound).filter(name__in=meant)
     configs = dict(rows.values_list("name", "config"))
     config = next((configs[name] for name in meant if name in configs), None)
     own = None if config is None else orjson.loads(config).get("retention_idle_days")
@@ -212,18 +224,18 @@ def require_kept(
     raise InvalidError(loc="config.retention_idle_days", allowed=says)
 
 
-def let_expire(
+def set_lifetimes(
     project: Project,
     *,
     default_ttl_seconds: int | None,
     grace_seconds: int | None,
-    actor: str = COMMAND,
+    actor: str = COMMAND_ACTOR,
 ) -> None:
-    """Say how long keys live that nobody else speaks for, and values stay after that.
+    """Set the default time to live of keys, and how long expired values are kept.
 
-    None for either is for ever. Raises InvalidError on a life outside 1, or a grace
-    outside 0, to 31,536,000 seconds. Agents go by it within a second; a shorter grace
-    erases at the worker's next round what it is over for.
+    None for either is for ever. Raises InvalidError on a time to live outside 1, or a
+    grace outside 0, to 31,536,000 seconds. Agents follow the setting within a second;
+    with a shorter grace the worker's next round erases the values whose grace is over.
     """
     require_lifetimes(
         default_ttl_seconds=default_ttl_seconds, grace_seconds=grace_seconds
@@ -231,13 +243,13 @@ def let_expire(
     project.default_ttl_seconds = default_ttl_seconds
     project.expired_value_grace_seconds = grace_seconds
     fields = ["default_ttl_seconds", "expired_value_grace_seconds"]
-    _change(project, fields, actor=actor)
+    _save_change(project, fields, actor=actor)
 
 
 def require_lifetimes(
     *, default_ttl_seconds: int | None, grace_seconds: int | None
 ) -> None:
-    """Raise InvalidError unless keys and their values may last so long."""
+    """Raise InvalidError unless both lifetimes are within their bounds."""
     for loc, seconds, least in (
         ("default_ttl_seconds", default_ttl_seconds, 1),
         ("expired_value_grace_seconds", grace_seconds, 0),
@@ -246,18 +258,21 @@ def require_lifetimes(
             raise InvalidError(loc=loc, least=least, most=MOST_TTL_SECONDS)
 
 
-def _change(project: Project, fields: Sequence[str], *, actor: str) -> None:
-    journal.run(partial(_changed, project, fields, actor=actor))
+def _save_change(project: Project, fields: Sequence[str], *, actor: str) -> None:
+    """Save the fields through the writer, with an audit entry."""
+    journal.run(partial(_save_fields, project, fields, actor=actor))
 
 
-def _changed(project: Project, fields: Sequence[str], *, actor: str) -> None:
+def _save_fields(project: Project, fields: Sequence[str], *, actor: str) -> None:
+    """Save the fields and an audit entry in one transaction; runs in the writer."""
     with transaction.atomic():
         fence.require_active(project.id)
         project.save(update_fields=fields)
-        _note("project.changed", project, actor=actor)
+        _audit_project("project.changed", project, actor=actor)
 
 
-def _note(action: str, project: Project, *, actor: str) -> None:
+def _audit_project(action: str, project: Project, *, actor: str) -> None:
+    """Append an audit entry about the project; call inside a transaction."""
     audit.append(
         actor=actor,
         action=action,
@@ -267,12 +282,13 @@ def _note(action: str, project: Project, *, actor: str) -> None:
     )
 
 
-def _check(max_threads: int) -> None:
+def _require_thread_limit(max_threads: int) -> None:
+    """Raise InvalidError unless the limit of threads is within its bounds."""
     if not 1 <= max_threads <= MOST_THREADS:
         raise InvalidError(loc="max_threads", least=1, most=MOST_THREADS)
 
 
-def default_ttl(project: Project) -> timedelta | None:
-    """Return how long keys live where neither agent nor thread sets it."""
+def get_default_ttl(project: Project) -> timedelta | None:
+    """Get the time to live of keys whose agent and thread set none."""
     seconds = project.default_ttl_seconds
     return None if seconds is None else timedelta(seconds=seconds)

@@ -1,6 +1,6 @@
-"""Sign-ins: how often somebody may be wrong, by name, by address and by both.
+"""Sign-ins: limits on failures by name, by address and by both together.
 
-What was typed is kept nowhere: a failure is two keyed digests and a time.
+No typed text is stored: a failure is two keyed digests and a time.
 """
 
 from __future__ import annotations
@@ -17,35 +17,35 @@ from memoryhub.models.access.operators import SignInFailure
 from memoryhub.models.server.clock import clock
 from memoryhub.vault.keys import blind_index, keyring
 
-#: So long nobody gets in who was wrong too often, counted from the last failure.
+#: Duration of a lock, counted from the last failure.
 LOCKED_FOR = timedelta(minutes=15)
-#: IPv6 gives each customer as many addresses as they like below this prefix.
+#: Prefix length of the IPv6 network that counts as one address.
 _IPV6_PREFIX = 64
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Limit:
-    """So many failures within so long lock whoever made them out."""
+class SignInLimit:
+    """Number of failures within a period that locks out a name, an address or both."""
 
     failures: int
     within: timedelta
 
 
-BOTH = Limit(failures=5, within=timedelta(minutes=15))
-ADDRESS = Limit(failures=50, within=timedelta(hours=1))
-NAME = Limit(failures=100, within=timedelta(hours=1))
+BOTH = SignInLimit(failures=5, within=timedelta(minutes=15))
+ADDRESS = SignInLimit(failures=50, within=timedelta(hours=1))
+NAME = SignInLimit(failures=100, within=timedelta(hours=1))
 
 
 def begin(name: str | None, address: str) -> SignInFailure | None:
-    """Note a try as a failure, or None if there were too many; see `succeed`.
+    """Record a try as a failure; None if the limit was reached; see `succeed`.
 
-    Before the password is looked at, so that many tries at once are no way around.
-    A name of None is nobody's own, so it locks only the address.
+    Callers record before they check the password, so that parallel tries are counted.
+    With no name, as for an unknown account, only the address is locked.
     """
 
     def note() -> SignInFailure | None:
-        now, by_address = clock.now(), _digest("address", network(address))
-        by_name = _digest("name", name or "")
+        now, by_address = clock.now(), _hash_text("address", to_network(address))
+        by_name = _hash_text("name", name or "")
         limits = [
             (BOTH, {"name": by_name, "address": by_address}),
             (ADDRESS, {"address": by_address}),
@@ -53,7 +53,7 @@ def begin(name: str | None, address: str) -> SignInFailure | None:
         if name is not None:
             limits.append((NAME, {"name": by_name}))
         with transaction.atomic():
-            if any(_locked(limit, of, now) for limit, of in limits):
+            if any(_is_locked(limit, of, now) for limit, of in limits):
                 return None
             return SignInFailure.objects.create(
                 at=now, name=by_name, address=by_address
@@ -64,13 +64,13 @@ def begin(name: str | None, address: str) -> SignInFailure | None:
 
 
 def succeed(begun: SignInFailure) -> None:
-    """Forget the try, which was none, and those before it by this name from there."""
+    """Delete the try and the earlier failures of this name from this address."""
     same = SignInFailure.objects.filter(name=begun.name, address=begun.address)
     journal.run(same.delete)
 
 
-def network(address: str) -> str:
-    """Return what counts as one address: itself, or of IPv6 its /64."""
+def to_network(address: str) -> str:
+    """Convert an address to the network that is counted: itself, or the /64 of IPv6."""
     with suppress(ValueError):
         found = ipaddress.ip_address(address)
         if found.version == 6:
@@ -78,7 +78,8 @@ def network(address: str) -> str:
     return address
 
 
-def _locked(limit: Limit, of: dict[str, bytes], now: datetime) -> bool:
+def _is_locked(limit: SignInLimit, of: dict[str, bytes], now: datetime) -> bool:
+    """Return whether the newest failures reach the limit and the lock still holds."""
     rows = SignInFailure.objects.filter(**of, at__gt=now - limit.within - LOCKED_FOR)
     newest = rows.order_by("-at").values_list("at", flat=True)[: limit.failures]
     times = [*newest]
@@ -87,5 +88,6 @@ def _locked(limit: Limit, of: dict[str, bytes], now: datetime) -> bool:
     return times[0] - times[-1] <= limit.within
 
 
-def _digest(kind: str, text: str) -> bytes:
-    return blind_index.sign_in(keyring.ring().current, kind, text)
+def _hash_text(kind: str, text: str) -> bytes:
+    """Hash a name or address with a key."""
+    return blind_index.digest_sign_in(keyring.get_ring().current, kind, text)

@@ -1,1 +1,1 @@
-"""Writing an export."""
+"""Exports of a subject's memory, and imports of exported bundles."""

@@ -1,7 +1,7 @@
-"""Archives that somebody hands us: looked at before anything in them is believed.
+"""ZIP archives from outside, checked before any content is used.
 
-Nothing is unpacked to disk. What a ZIP says of itself is held against bounds first,
-and again while it is read.
+Nothing is unpacked to disk. The sizes that a ZIP declares are checked against bounds
+first, and again while the file is read.
 """
 
 from __future__ import annotations
@@ -24,11 +24,11 @@ from memoryhub.kernel.formats.bundles import (
     SMALL_BYTES,
 )
 
-#: A line of events is one event, whose content has an end.
+#: Longest line of events: one event, whose content is bounded.
 LINE_BYTES: Final = 64 * 2**20
-#: Of its directory: as long a name as ours, and room for what tools add.
+#: Largest directory: bundle names, and room for what tools add.
 _DIRECTORY_BYTES: Final = MOST_ENTRIES * 512
-#: End of central directory, and the one of ZIP64 with its locator (APPNOTE 4.3.14-16).
+#: End of central directory, and its ZIP64 variant with locator (APPNOTE 4.3.14-16).
 _END = struct.Struct("<4s4H2LH")
 _LOCATOR = struct.Struct("<4sLQL")
 _END64 = struct.Struct("<4sQ2H2L4Q")
@@ -36,25 +36,25 @@ _ENCRYPTED: Final = 0x1 | 0x40
 
 
 @dataclass(frozen=True, slots=True)
-class Archive:
-    """A ZIP whose directory is sound."""
+class ImportArchive:
+    """ZIP archive whose directory passed the checks."""
 
     _zip: ZipFile
     sizes: dict[str, int]
 
     def read(self, path: str, *, most: int) -> bytes:
-        """Read a whole file. Raises BadBundleError when it is longer than `most`."""
-        with self._open(path) as file, _damage_refused():
+        """Read a whole file. Raises BadBundleError for more than `most` bytes."""
+        with self._open(path) as file, _refuse_damage():
             data = file.read(most + 1)
         if len(data) > most:
             raise BadBundleError(what="size")
         return data
 
-    def lines(self, path: str) -> Iterator[bytes]:
-        """Yield the lines of a file, with their ends. Memory does not grow with it."""
+    def iter_lines(self, path: str) -> Iterator[bytes]:
+        """Yield the lines of a file with their ends, in constant memory."""
         size = 0
         with self._open(path) as file:
-            while line := _line(file):
+            while line := _read_line(file):
                 size += len(line)
                 if size > self.sizes[path] or len(line) > LINE_BYTES:
                     raise BadBundleError(what="size")
@@ -64,36 +64,38 @@ class Archive:
 
     @contextmanager
     def _open(self, path: str) -> Iterator[IO[bytes]]:
+        """Open a file of the archive. Raises BadBundleError."""
         if path not in self.sizes:
             raise BadBundleError(what="missing_file")
-        with _damage_refused():
+        with _refuse_damage():
             file = self._zip.open(path)
         with file:
             yield file
 
 
-def _line(file: IO[bytes]) -> bytes:
-    with _damage_refused():
+def _read_line(file: IO[bytes]) -> bytes:
+    """Read one line. Raises BadBundleError for a damaged archive."""
+    with _refuse_damage():
         return file.readline(LINE_BYTES + 1)
 
 
 @contextmanager
-def opened(path: Path) -> Iterator[Archive]:
+def open_archive(path: Path) -> Iterator[ImportArchive]:
     """Open the archive at `path`.
 
     Raises BadBundleError, and OSError of the file itself.
     """
     with path.open("rb") as file:
         _require_small_directory(file)
-        with _damage_refused():
+        with _refuse_damage():
             archive = ZipFile(file)
         with archive:
-            yield Archive(archive, _sizes(archive.infolist()))
+            yield ImportArchive(archive, _measure_files(archive.infolist()))
 
 
 @contextmanager
-def _damage_refused() -> Iterator[None]:
-    """What `zipfile` raises on bytes that are none, as one refusal of ours."""
+def _refuse_damage() -> Iterator[None]:
+    """Turn what `zipfile` raises on bad archives into BadBundleError."""
     try:
         yield
     except (BadZipFile, zlib.error, EOFError, struct.error, UnicodeDecodeError):
@@ -103,7 +105,7 @@ def _damage_refused() -> Iterator[None]:
 
 
 def _require_small_directory(file: IO[bytes]) -> None:
-    """Before `zipfile` reads all of it into memory."""
+    """Check the directory's size before `zipfile` reads the directory into memory."""
     if file.read(4) != b"PK\3\4":
         raise BadBundleError(what="unknown_format")
     size = file.seek(0, 2)
@@ -115,15 +117,15 @@ def _require_small_directory(file: IO[bytes]) -> None:
         raise BadBundleError(what="damaged")
     *_, entries, length, _, _ = _END.unpack_from(tail, at)
     if at >= _LOCATOR.size and tail[at - _LOCATOR.size : at].startswith(b"PK\6\7"):
-        entries, length = _large_directory(file, start + at - _LOCATOR.size)
+        entries, length = _read_zip64_directory(file, start + at - _LOCATOR.size)
     if entries > MOST_ENTRIES or length > _DIRECTORY_BYTES:
         raise BadBundleError(what="entries")
     file.seek(0)
 
 
-def _large_directory(file: IO[bytes], locator: int) -> tuple[int, int]:
-    """Entries and bytes of a ZIP64's directory."""
-    # Where the standard puts it, and where `zipfile` looks: just before its locator.
+def _read_zip64_directory(file: IO[bytes], locator: int) -> tuple[int, int]:
+    """Read the numbers of entries and bytes of a ZIP64 directory."""
+    # The standard puts the record just before its locator, where `zipfile` looks.
     file.seek(max(0, locator - _END64.size))
     found = file.read(_END64.size)
     if len(found) < _END64.size or not found.startswith(b"PK\6\6"):
@@ -132,8 +134,8 @@ def _large_directory(file: IO[bytes], locator: int) -> tuple[int, int]:
     return entries, length
 
 
-def _sizes(entries: list[ZipInfo]) -> dict[str, int]:
-    """What each file will be, unpacked. Raises BadBundleError for what is unsafe."""
+def _measure_files(entries: list[ZipInfo]) -> dict[str, int]:
+    """Measure each file unpacked. Raises BadBundleError for unsafe archives."""
     if len(entries) > MOST_ENTRIES:
         raise BadBundleError(what="entries")
     sizes = {entry.filename: entry.file_size for entry in entries}
@@ -150,6 +152,7 @@ def _sizes(entries: list[ZipInfo]) -> dict[str, int]:
 
 
 def _require_plain(entry: ZipInfo) -> None:
+    """Raise BadBundleError unless the entry is a regular file with a safe path."""
     if entry.flag_bits & _ENCRYPTED:
         raise BadBundleError(what="encrypted")
     if entry.compress_type not in (ZIP_DEFLATED, ZIP_STORED):

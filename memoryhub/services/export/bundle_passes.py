@@ -1,7 +1,7 @@
-"""Passes over the events of a bundle: first to check all of it, then to write it.
+"""Passes over the events of a bundle: one to check all events, one to write them.
 
-Each line is held against the manifest and the one before it, and its event is given
-the ids of here. What is wrong is named by its line, never by what stands there.
+Each line is checked against the manifest and the line before; its event is given this
+instance's ids. Errors name the line, never its content.
 """
 
 from __future__ import annotations
@@ -17,12 +17,12 @@ from pydantic import ValidationError
 
 from memoryhub.errors import BadBundleError, NewerFormatError, Refusal
 from memoryhub.journal.log import chain, event_lines
-from memoryhub.journal.log.event_lines import EventLine
+from memoryhub.journal.log.event_lines import BundleLine
 from memoryhub.kernel.formats import bundles
-from memoryhub.kernel.formats.bundles import CutThread, File, Manifest
+from memoryhub.kernel.formats.bundles import BundleFile, BundleManifest, CutThread
 from memoryhub.kernel.registry import TYPES
-from memoryhub.kernel.replay import Recorded, evolve
-from memoryhub.kernel.state.bodies import Event
+from memoryhub.kernel.replay import RecordedEvent, evolve
+from memoryhub.kernel.state.bodies import EventBody
 from memoryhub.kernel.state.erase_events import ThreadErased
 from memoryhub.kernel.state.events import (
     REPLAY_FORMAT,
@@ -33,14 +33,14 @@ from memoryhub.kernel.state.events import (
 )
 from memoryhub.kernel.state.page_events import TurnBegan
 from memoryhub.kernel.state.state import ThreadState
-from memoryhub.kernel.threads.threads import inherit
+from memoryhub.kernel.threads.threads import inherit_state
 from memoryhub.kernel.turns import turns
 from memoryhub.queries.verify.erased_records import ERASERS
 
-#: Where a fork goes on from: a thread by its id of here, and a seq.
+#: Point that a fork continues from: a thread by its id of this instance, and a seq.
 Point = tuple[UUID, int]
-#: What folding an event that can't be there raises, besides refusals.
-_NONSENSE: Final = (
+#: Errors raised by folding an impossible event, besides refusals.
+_FOLD_ERRORS: Final = (
     *(AssertionError, AttributeError, ArithmeticError),
     *(LookupError, TypeError, ValueError),
 )
@@ -48,50 +48,55 @@ _BORN: Final = (ThreadCreated, ThreadForked)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Ids:
-    """What the bundle's ids become here."""
+class BundleIds:
+    """Mapping of the bundle's ids to ids of this instance."""
 
     project: UUID
     subject: UUID
-    #: Of the bundle, as bodies have it.
-    was: str
+    #: The subject's id in the bundle, as event bodies have it.
+    subject_in_bundle: str
     threads: Mapping[str, UUID]
 
-    def change(self, was: str) -> str:
-        if was == self.was:
+    def map_id(self, was: str) -> str:
+        """Map a subject or thread id of the bundle. Raises KeyError if unknown."""
+        if was == self.subject_in_bundle:
             return str(self.subject)
         return str(self.threads[was])
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Incoming:
-    """An event with the ids of here, in its place."""
+class IncomingEvent:
+    """Event of the bundle with this instance's ids, and its line number."""
 
     number: int
     thread: CutThread
-    line: EventLine
-    event: Event
+    line: BundleLine
+    event: EventBody
 
     @property
-    def recorded(self) -> Recorded:
+    def recorded(self) -> RecordedEvent:
+        """The event as the journal records it."""
         line = self.line
-        return Recorded(seq=line.seq, at=line.at, actor=line.actor, event=self.event)
+        return RecordedEvent(
+            seq=line.seq, at=line.at, actor=line.actor, event=self.event
+        )
 
 
 @dataclass(slots=True, kw_only=True)
-class Pass:
-    """One way through all events."""
+class BundlePass:
+    """One pass through all events of a bundle."""
 
-    manifest: Manifest
-    ids: Ids
-    #: Threads with erased ends that something living goes on from keep their names.
-    folded: frozenset[UUID]
+    manifest: BundleManifest
+    ids: BundleIds
+    #: Threads whose names are kept: erased threads too, if a living thread descends
+    #: from them.
+    folded_threads: frozenset[UUID]
     states: dict[Point, ThreadState] = field(default_factory=dict)
-    #: Hex, as the bundle has them.
+    #: Chain hashes at fork points in hex, as the bundle has them.
     chains: dict[Point, str] = field(default_factory=dict)
     _points: frozenset[Point] = frozenset()
-    _last: EventLine | None = None
-    #: Of the thread at hand: events that took content, not yet seen.
+    _last: BundleLine | None = None
+    #: Seqs of erasing events that the current thread still owes.
     _owed: set[int] = field(default_factory=set)
 
     def __post_init__(self) -> None:
@@ -101,10 +106,12 @@ class Pass:
             if each.parent is not None and each.parent_seq is not None
         )
 
-    def incoming(self, lines: Iterable[bytes], file: File) -> Iterator[Incoming]:
-        """Yield the events of the file, which must be as the manifest has it.
+    def iter_events(
+        self, lines: Iterable[bytes], file: BundleFile
+    ) -> Iterator[IncomingEvent]:
+        """Yield the events of the file, checked against the manifest.
 
-        Raises BadBundleError, also after the last of them.
+        Raises BadBundleError, also after the last event.
         """
         digest, number = hashlib.sha256(), 0
         left = iter(self.manifest.cut)
@@ -114,11 +121,11 @@ class Pass:
             try:
                 if thread is None or not text.endswith(b"\n"):
                     raise BadBundleError(what="line")
-                line = event_lines.read(text[:-1])
+                line = event_lines.parse_line(text[:-1])
                 self._require_next(thread, line)
-                yield self._incoming(number, thread, line)
+                yield self._check_event(number, thread, line)
                 if line.seq == thread.head_seq:
-                    self._end(thread, line)
+                    self._end_thread(thread, line)
                     thread = next(left, None)
             except BadBundleError as refusal:
                 raise BadBundleError(line=number, **refusal.detail) from None
@@ -127,7 +134,8 @@ class Pass:
         if digest.hexdigest() != file.sha256:
             raise BadBundleError(what="sha256")
 
-    def _require_next(self, thread: CutThread, line: EventLine) -> None:
+    def _require_next(self, thread: CutThread, line: BundleLine) -> None:
+        """Check a line's thread, seq, time and erasing event. Raises BadBundleError."""
         last = self._last
         if line.thread != str(thread.thread):
             raise BadBundleError(what="thread")
@@ -139,13 +147,16 @@ class Pass:
         if line.type in ERASERS:
             self._owed.discard(line.seq)
         if line.erased is not None:
-            # A page takes texts from before it; the thread's end takes all.
+            # A deleted page erases earlier texts; the thread's end erases all.
             if line.erased <= line.seq:
                 raise BadBundleError(what="erased")
             self._owed.add(line.erased)
 
-    def _incoming(self, number: int, thread: CutThread, line: EventLine) -> Incoming:
-        event = self._event(line)
+    def _check_event(
+        self, number: int, thread: CutThread, line: BundleLine
+    ) -> IncomingEvent:
+        """Check a line's event, its content and birth. Raises BadBundleError."""
+        event = self._parse_event(line)
         if event.sealed:
             held = line.content is not None
             if held == (line.erased is not None):
@@ -159,32 +170,38 @@ class Pass:
         point = (self.ids.threads[line.thread], line.seq)
         if point in self._points:
             self.chains[point] = line.chain
-        return Incoming(number=number, thread=thread, line=line, event=event)
+        return IncomingEvent(number=number, thread=thread, line=line, event=event)
 
-    def _event(self, line: EventLine) -> Event:
+    def _parse_event(self, line: BundleLine) -> EventBody:
+        """Parse a line's event, with ids mapped.
+
+        Raises BadBundleError, and NewerFormatError for an event of a newer replay
+        format.
+        """
         kind = TYPES[line.type]
         try:
-            body = bundles.moved(kind, orjson.loads(line.body), self.ids.change)
-            event = kind.model_validate_json(chain.text_of(body))
+            body = bundles.move_ids(kind, orjson.loads(line.body), self.ids.map_id)
+            event = kind.model_validate_json(chain.render_body(body))
         except (ValidationError, LookupError, TypeError, AttributeError):
             raise BadBundleError(what="body") from None
         if getattr(event, "replay_format", REPLAY_FORMAT) > REPLAY_FORMAT:
             raise NewerFormatError(replay_format=REPLAY_FORMAT)
         return event
 
-    def _require_parent(self, thread: CutThread, event: Event) -> None:
+    def _require_parent(self, thread: CutThread, event: EventBody) -> None:
+        """Raise BadBundleError unless parent and subject match the manifest."""
         if not isinstance(event, ThreadForked):
             right = thread.parent is None
         else:
             point = (event.parent, event.parent_seq)
             claimed = (self.ids.threads.get(str(thread.parent)), thread.parent_seq)
-            # The parent came before it, as far as the fork goes on from it.
+            # The parent's events came earlier, up to the point of the fork.
             right = point == claimed and self.chains.get(point) == event.parent_chain
         if not right or getattr(event, "subject", None) != self.ids.subject:
             raise BadBundleError(what="birth")
 
-    def _end(self, thread: CutThread, line: EventLine) -> None:
-        """The thread at hand is over."""
+    def _end_thread(self, thread: CutThread, line: BundleLine) -> None:
+        """Check the end of the current thread. Raises BadBundleError."""
         if line.chain != thread.head_hash:
             raise BadBundleError(what="chain")
         if self._owed:
@@ -193,10 +210,10 @@ class Pass:
             raise BadBundleError(what="status")
         self._last = None
 
-    # What the events come to
+    # States that the events fold to
 
-    def newborn(self, each: Incoming) -> ThreadState:
-        """Return the state into which the first event of a thread is folded."""
+    def build_first_state(self, each: IncomingEvent) -> ThreadState:
+        """Build the state into which the first event of a thread is folded."""
         state = ThreadState(
             id=self.ids.threads[each.line.thread],
             project=self.ids.project,
@@ -204,48 +221,53 @@ class Pass:
         )
         if isinstance(each.event, ThreadForked):
             parent = self.states[each.event.parent, each.event.parent_seq]
-            return inherit(parent, state)
+            return inherit_state(parent, state)
         return state
 
-    def keep(self, state: ThreadState) -> None:
-        """Remember what forks go on from."""
+    def keep_fork_point(self, state: ThreadState) -> None:
+        """Keep the state if a fork continues from it."""
         if (state.id, state.seq) in self._points:
             self.states[state.id, state.seq] = state
 
-    def bare(self, thread: CutThread) -> bool:
-        """Return whether the thread's names are gone: its events can't be folded."""
-        return thread.status == "erased" and thread.thread not in self.folded
+    def is_bare(self, thread: CutThread) -> bool:
+        """Return whether the thread's names are erased: its events can't be folded."""
+        return thread.status == "erased" and thread.thread not in self.folded_threads
 
 
-def check(walk: Pass, lines: Iterable[bytes], file: File) -> Iterator[int]:
-    """Fold all events, and keep nothing; yields how many lines were looked at.
+def check_events(
+    walk: BundlePass, lines: Iterable[bytes], file: BundleFile
+) -> Iterator[int]:
+    """Fold all events and store nothing; yield the number of each checked line.
 
-    Raises BadBundleError for the first line that is wrong.
+    Raises BadBundleError for the first bad line.
     """
     state: ThreadState | None = None
-    for each in walk.incoming(lines, file):
+    for each in walk.iter_events(lines, file):
         try:
             if each.line.seq == 1:
-                state = walk.newborn(each)
+                state = walk.build_first_state(each)
             assert state is not None
             _require_dense(state, each.event)
-            state = folded(state, each, bare=walk.bare(each.thread))
-        except (*_NONSENSE, Refusal):
+            state = fold_event(state, each, bare=walk.is_bare(each.thread))
+        except (*_FOLD_ERRORS, Refusal):
             raise BadBundleError(what="fold", line=each.number) from None
-        walk.keep(state)
+        walk.keep_fork_point(state)
         yield each.number
 
 
-def _require_dense(state: ThreadState, event: Event) -> None:
-    """Slots and turns are numbered without a gap, which no fold looks at."""
+def _require_dense(state: ThreadState, event: EventBody) -> None:
+    """Raise LookupError unless slots and turns are numbered without a gap.
+
+    No fold checks the numbers.
+    """
     if isinstance(event, SlotAppended) and event.index != state.slot_count:
         raise LookupError
     if isinstance(event, TurnBegan) and event.n != state.turn_count + 1:
         raise LookupError
 
 
-def folded(state: ThreadState, each: Incoming, *, bare: bool) -> ThreadState:
-    """Fold one event; of a `bare` thread only what is counted."""
+def fold_event(state: ThreadState, each: IncomingEvent, *, bare: bool) -> ThreadState:
+    """Fold one event; for a `bare` thread only the counters."""
     recorded = each.recorded
     if not bare or isinstance(each.event, _COUNTED):
         return evolve(state, recorded)
@@ -257,15 +279,19 @@ def folded(state: ThreadState, each: Incoming, *, bare: bool) -> ThreadState:
             token_count=state.token_count + event.tokens,
             byte_count=state.byte_count + event.bytes,
         )
-    return turns.began(counted, event) if isinstance(event, TurnBegan) else counted
+    return (
+        turns.apply_turn_began(counted, event)
+        if isinstance(event, TurnBegan)
+        else counted
+    )
 
 
-#: What is folded even of a thread whose names are gone: it names no page.
+#: Events that are folded even for a bare thread, since they name no page.
 _COUNTED: Final = (*_BORN, ThreadConfigured, ThreadErased)
 
 
-def living(manifest: Manifest) -> frozenset[UUID]:
-    """Return the threads that are not erased, and all that they go on from."""
+def find_living_threads(manifest: BundleManifest) -> frozenset[UUID]:
+    """Find the threads that are not erased, and all their ancestors."""
     parents = {each.thread: each.parent for each in manifest.cut}
     found: set[UUID] = set()
     for each in manifest.cut:

@@ -1,7 +1,7 @@
-"""Bundles taken in: a subject's export becomes its memory here, all of it or nothing.
+"""Bundle imports: a subject's export becomes memory here, all of it or nothing.
 
-Only the manifest and the events are read. All is checked before anything is written;
-what is written is seen by nobody until the last of it is there.
+Only the manifest and the events are read. All events are checked before any is written;
+no reader sees the threads until the last event is written.
 """
 
 from __future__ import annotations
@@ -26,16 +26,16 @@ from memoryhub.errors import (
 )
 from memoryhub.journal import importing
 from memoryhub.journal.importing import Arrival
-from memoryhub.journal.log.heads import Head
+from memoryhub.journal.log.heads import ThreadHead
 from memoryhub.journal.rows import tombstones
 from memoryhub.journal.rows.rows import DerivationRow
 from memoryhub.kernel.formats.bundles import (
     EVENTS,
     FORMAT,
     MANIFEST,
+    BundleFile,
+    BundleManifest,
     CutThread,
-    File,
-    Manifest,
 )
 from memoryhub.kernel.replay import evolve
 from memoryhub.kernel.state.events import ThreadCreated, ThreadForked
@@ -46,16 +46,16 @@ from memoryhub.models.subjects import Subject
 from memoryhub.models.threads import Thread, name_salt
 from memoryhub.queries.export import bundles
 from memoryhub.services.export import archives
-from memoryhub.services.export.archives import Archive
+from memoryhub.services.export.archives import ImportArchive
 from memoryhub.services.export.bundle_passes import (
-    Ids,
-    Incoming,
-    Pass,
-    check,
-    folded,
-    living,
+    BundleIds,
+    BundlePass,
+    IncomingEvent,
+    check_events,
+    find_living_threads,
+    fold_event,
 )
-from memoryhub.services.export.withholding import Withheld
+from memoryhub.services.export.withholding import WithheldEvents
 from memoryhub.services.people import subjects
 from memoryhub.vault.keys import keys
 from memoryhub.vault.proof import signing
@@ -64,44 +64,44 @@ MANIFEST_BYTES: Final = 256 * 2**20
 #: Names looked up in one statement.
 CHUNK: Final = 200
 _GONE: Final = (Subject.State.ERASING, Subject.State.ERASED)
-#: Whoever runs `manage.py import`.
+#: Actor of `manage.py import`.
 ACTOR: Final = "command"
 
-#: Told how many events were looked at or written since the last time.
+#: Called with the number of events checked or written since the last call.
 Progress = Callable[[int], None]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Taken:
-    """What has come in, or would."""
+class ImportedBundle:
+    """Result of an import, or of its dry run."""
 
-    #: None only in a dry run, of one that would be made.
+    #: None only in a dry run whose subject does not exist yet.
     subject: UUID | None
     threads: int
     events: int
-    #: Events whose content was erased here before, and did not come back.
+    #: Events whose content was erased here earlier, and was not imported.
     withheld: int = 0
 
 
 @dataclass(slots=True)
 class Bundle:
-    """A bundle that was opened: whole by its own account, and signed by a known key."""
+    """Opened bundle: complete by its manifest, and signed by a known key."""
 
-    _archive: Archive
-    manifest: Manifest
-    file: File
+    _archive: ImportArchive
+    manifest: BundleManifest
+    file: BundleFile
 
     @classmethod
     def open(
         cls, path: Path, stack: ExitStack, *, trusted: Mapping[str, bytes]
     ) -> Self:
-        """Open it for as long as the stack is.
+        """Open the bundle for as long as the stack is open.
 
         `trusted` are public keys by id, besides this instance's own. Raises
         BadBundleError, and OSError of the file itself.
         """
-        archive = stack.enter_context(archives.opened(path))
-        manifest = _manifest(archive, {**signing.public_keys(), **trusted})
+        archive = stack.enter_context(archives.open_archive(path))
+        manifest = _read_manifest(archive, {**signing.list_public_keys(), **trusted})
         named = {file.path: file for file in manifest.files}
         sizes = {path: file.bytes for path, file in named.items()}
         held = {name: n for name, n in archive.sizes.items() if name != MANIFEST}
@@ -113,14 +113,16 @@ class Bundle:
 
     @property
     def events(self) -> int:
+        """Number of events in the bundle."""
         return sum(each.head_seq for each in self.manifest.cut)
 
-    def lines(self) -> Iterator[bytes]:
-        return self._archive.lines(EVENTS)
+    def iter_lines(self) -> Iterator[bytes]:
+        """Yield the lines of the events file."""
+        return self._archive.iter_lines(EVENTS)
 
 
-def _format_problem(found: object) -> str:
-    """What is wrong with a format that is not ours of today."""
+def _name_format_problem(found: object) -> str:
+    """Name the problem with a format other than the present one."""
     name, _, number = FORMAT.partition("/")
     family, _, version = (
         found.partition("/") if isinstance(found, str) else ("", "", "")
@@ -130,23 +132,26 @@ def _format_problem(found: object) -> str:
     return "newer_format" if int(version) > int(number) else "older_format"
 
 
-def _manifest(archive: Archive, trusted: Mapping[str, bytes]) -> Manifest:
+def _read_manifest(
+    archive: ImportArchive, trusted: Mapping[str, bytes]
+) -> BundleManifest:
+    """Read the manifest and verify its signature. Raises BadBundleError."""
     try:
         plain = orjson.loads(archive.read(MANIFEST, most=MANIFEST_BYTES))
     except orjson.JSONDecodeError:
         raise BadBundleError(what="manifest") from None
     found = plain.get("format") if isinstance(plain, dict) else None
     if found != FORMAT:
-        raise BadBundleError(what=_format_problem(found))
+        raise BadBundleError(what=_name_format_problem(found))
     try:
-        manifest = Manifest.model_validate_json(orjson.dumps(plain))
+        manifest = BundleManifest.model_validate_json(orjson.dumps(plain))
         sig = bytes.fromhex(manifest.signature.sig)
     except (ValidationError, ValueError):
         raise BadBundleError(what="manifest") from None
     signer = manifest.signature.key_id
     if signer not in trusted:
         raise BadBundleError(what="unknown_signer")
-    if not signing.verify(signer, bundles.canonical(plain), sig, trusted):
+    if not signing.is_signed(signer, bundles.build_canonical(plain), sig, trusted):
         raise BadBundleError(what="signature")
     threads = {each.thread for each in manifest.cut}
     names = {each.name for each in manifest.cut}
@@ -155,34 +160,38 @@ def _manifest(archive: Archive, trusted: Mapping[str, bytes]) -> Manifest:
     return manifest
 
 
-def take(
+def import_bundle(
     bundle: Bundle,
     project: Project,
     *,
     progress: Progress = lambda events: None,
     dry_run: bool = False,
-) -> Taken:
-    """Take all of the bundle in, for the subject of its `user_id`.
+) -> ImportedBundle:
+    """Import the whole bundle for the subject of its `user_id`.
 
     Checks everything first; a dry run ends there. Raises BadBundleError;
     SubjectErasedError, BundleErasedError, ThreadErasedError, NameTakenError,
-    SubjectRestrictedError, ProjectFullError; whatever it raises, nothing of the bundle
-    is there afterwards.
+    SubjectRestrictedError, ProjectFullError; after any error nothing of the bundle is
+    stored.
     """
     manifest = bundle.manifest
-    found = _require_welcome(manifest, project)
-    walk = _pass(manifest, project, found or uuid7())
-    for _ in check(walk, bundle.lines(), bundle.file):
+    found = _require_acceptable(manifest, project)
+    walk = _build_pass(manifest, project, found or uuid7())
+    for _ in check_events(walk, bundle.iter_lines(), bundle.file):
         progress(1)
-    taken = Taken(subject=found, threads=len(manifest.cut), events=bundle.events)
+    taken = ImportedBundle(
+        subject=found, threads=len(manifest.cut), events=bundle.events
+    )
     if dry_run:
         return taken
-    subject = _subject(manifest, project)
-    walk = _pass(manifest, project, subject.id)
-    withheld = Withheld(subject)
+    subject = _ensure_subject(manifest, project)
+    walk = _build_pass(manifest, project, subject.id)
+    withheld = WithheldEvents(subject)
     try:
         later = list[DerivationRow]()
-        arrived = list(_written(bundle, walk, withheld, subject, progress, later=later))
+        arrived = list(
+            _write_threads(bundle, walk, withheld, subject, progress, later=later)
+        )
         importing.open_all(arrived, subject, actor=ACTOR, held_back=later)
     except BaseException:
         importing.remove(walk.ids.threads.values())
@@ -191,57 +200,70 @@ def take(
     return replace(taken, subject=subject.id, withheld=withheld.count)
 
 
-def _pass(manifest: Manifest, project: Project, subject: UUID) -> Pass:
-    ids = Ids(
+def _build_pass(
+    manifest: BundleManifest, project: Project, subject: UUID
+) -> BundlePass:
+    """Build a pass with a new id for each thread."""
+    ids = BundleIds(
         project=project.id,
         subject=subject,
-        was=str(manifest.subject.id),
+        subject_in_bundle=str(manifest.subject.id),
         threads={str(each.thread): uuid7() for each in manifest.cut},
     )
-    return Pass(manifest=manifest, ids=ids, folded=living(manifest))
+    return BundlePass(
+        manifest=manifest, ids=ids, folded_threads=find_living_threads(manifest)
+    )
 
 
-def _require_welcome(manifest: Manifest, project: Project) -> UUID | None:
-    """The subject that is here already. Raises what would be refused anyway."""
+def _require_acceptable(manifest: BundleManifest, project: Project) -> UUID | None:
+    """Return the id of the existing subject; raise what would be refused anyway."""
     whom = manifest.subject
     subject: Subject | None
     if whom.user_id is None:
-        subject = subjects.anonymous(project.id) if whom.anonymous else None
+        subject = subjects.get_anonymous(project.id) if whom.anonymous else None
         if subject is None:
             raise BadBundleError(what="subject")
     else:
-        subject = _find(project, whom.user_id)
+        subject = _find_subject(project, whom.user_id)
     if Instance.objects.filter(id=manifest.instance).exists():
         gone = Subject.objects.filter(id=whom.id, state__in=_GONE)
         if gone.exists():
             raise BundleErasedError
     room = project.max_threads - project.thread_count
-    if sum(not _home(manifest, each) for each in manifest.cut) > room:
+    if sum(not _is_home(manifest, each) for each in manifest.cut) > room:
         raise ProjectFullError(max_threads=project.max_threads)
     own = subject.id if subject else None
-    _require_free([_name(manifest, each, own) for each in manifest.cut], project, own)
+    _require_free(
+        [_build_thread_name(manifest, each, own) for each in manifest.cut], project, own
+    )
     return own
 
 
-def _find(project: Project, user_id: str) -> Subject | None:
+def _find_subject(project: Project, user_id: str) -> Subject | None:
+    """Find the subject of a user id. Raises BadBundleError for an invalid id."""
     try:
         return subjects.find(project.id, user_id)
     except InvalidError:
         raise BadBundleError(what="subject") from None
 
 
-def _name(manifest: Manifest, cut: CutThread, own: UUID | None) -> str:
-    """Of a thread here: home's and a bound key's have the subject's id of here."""
-    if own is not None and _home(manifest, cut):
-        return names.home(own)
-    called = names.called(cut.name, manifest.subject.id)
+def _build_thread_name(
+    manifest: BundleManifest, cut: CutThread, own: UUID | None
+) -> str:
+    """Build a thread's name here: home and bound threads contain the subject's id."""
+    if own is not None and _is_home(manifest, cut):
+        return names.build_home_name(own)
+    called = names.remove_subject(cut.name, manifest.subject.id)
     return (
-        cut.name if own is None or called == cut.name else names.of_subject(own, called)
+        cut.name
+        if own is None or called == cut.name
+        else names.add_subject(own, called)
     )
 
 
-def _home(manifest: Manifest, cut: CutThread) -> bool:
-    return cut.name == names.home(manifest.subject.id)
+def _is_home(manifest: BundleManifest, cut: CutThread) -> bool:
+    """Return whether the thread is its subject's home thread."""
+    return cut.name == names.build_home_name(manifest.subject.id)
 
 
 def _require_free(wanted: Sequence[str], project: Project, own: UUID | None) -> None:
@@ -249,83 +271,91 @@ def _require_free(wanted: Sequence[str], project: Project, own: UUID | None) -> 
 
     Two queries for 200 names, and one.
     """
-    home = names.home(own) if own else None
+    home = names.build_home_name(own) if own else None
     if home in wanted and Thread.objects.filter(project=project, name=home).exists():
         raise HomeTakenError
-    owners = {owner for name in wanted if (owner := names.owner(name))} - {own}
+    owners = {owner for name in wanted if (owner := names.find_owner(name))} - {own}
     if Subject.objects.filter(project=project, id__in=owners).exists():
         raise NameTakenError
     for begin in range(0, len(wanted), CHUNK):
         chunk = wanted[begin : begin + CHUNK]
-        for dead in tombstones.dead_names(
+        for dead in tombstones.find_dead_names(
             (project.id, name) for name in chunk if not name.startswith(names.HOME)
         ).values():
-            raise dead.refusal(None)
+            raise dead.build_refusal(None)
         if Thread.objects.filter(project=project, name__in=chunk).exists():
             raise NameTakenError
 
 
-def _subject(manifest: Manifest, project: Project) -> Subject:
+def _ensure_subject(manifest: BundleManifest, project: Project) -> Subject:
+    """Return the bundle's subject, created if new."""
     if manifest.subject.user_id is None:
-        return subjects.anonymous(project.id)
+        return subjects.get_anonymous(project.id)
     return subjects.find_or_create(project.id, manifest.subject.user_id)
 
 
-def _written(
+def _write_threads(
     bundle: Bundle,
-    walk: Pass,
-    withheld: Withheld,
+    walk: BundlePass,
+    withheld: WithheldEvents,
     subject: Subject,
     progress: Progress,
     *,
     later: list[DerivationRow],
-) -> Iterator[Head]:
-    """Each thread once all of it is on disk, but for what is added to `later`."""
+) -> Iterator[ThreadHead]:
+    """Write the threads; yield each head once its thread is on disk, except `later`."""
     there = set[UUID]()
     chains: dict[tuple[UUID, int], bytes] = {}
     arrival: Arrival | None = None
-    for each in walk.incoming(bundle.lines(), bundle.file):
+    for each in walk.iter_events(bundle.iter_lines(), bundle.file):
         if arrival is None:
-            arrival = _begun(walk, each, bundle.manifest)
+            arrival = _begin_arrival(walk, each, bundle.manifest)
             withheld.begin(arrival.head.state, each.thread.head_seq)
             there.add(arrival.head.state.id)
-        _add(arrival, _tied(each, chains), withheld, subject)
+        _add_event(arrival, _link_to_parent(each, chains), withheld, subject)
         state = arrival.head.state
-        walk.keep(state)
+        walk.keep_fork_point(state)
         if (state.id, state.seq) in walk.states:
             chains[state.id, state.seq] = arrival.head.chain
         last = state.seq == each.thread.head_seq
-        if last or arrival.full:
+        if last or arrival.is_full:
             progress(len(arrival.events))
             later += importing.hold_back(arrival, there)
             importing.write(arrival, epoch=subject.epoch)
         if last:
-            _let_go(arrival, withheld, subject)
+            _append_erasures(arrival, withheld, subject)
             yield arrival.head
             arrival = None
 
 
-def _begun(walk: Pass, each: Incoming, manifest: Manifest) -> Arrival:
+def _begin_arrival(
+    walk: BundlePass, each: IncomingEvent, manifest: BundleManifest
+) -> Arrival:
+    """Begin the arrival of a thread with its first event. Raises BadBundleError."""
     cut = each.thread
-    bare = walk.bare(cut)
+    bare = walk.is_bare(cut)
     home = isinstance(each.event, ThreadCreated) and each.event.home is True
-    if not bare and home != _home(manifest, cut):
+    if not bare and home != _is_home(manifest, cut):
         raise BadBundleError(what="cut")
-    # Where names are blanked already there is nothing to salt.
+    # A thread whose names are blanked needs no salt.
     salt = b"" if bare else name_salt()
     return Arrival(
-        head=Head.newborn(
-            walk.newborn(each), name=_name(manifest, cut, walk.ids.subject), salt=salt
+        head=ThreadHead.build_new(
+            walk.build_first_state(each),
+            name=_build_thread_name(manifest, cut, walk.ids.subject),
+            salt=salt,
         ),
-        origin=importing.origin(
+        origin=importing.render_origin(
             instance=manifest.instance, thread=cut.thread, head_hash=cut.head_hash
         ),
         bare=bare,
     )
 
 
-def _tied(each: Incoming, chains: Mapping[tuple[UUID, int], bytes]) -> Incoming:
-    """A fork, tied to its parent's history of here."""
+def _link_to_parent(
+    each: IncomingEvent, chains: Mapping[tuple[UUID, int], bytes]
+) -> IncomingEvent:
+    """Link a fork to the chain hash that its parent has here."""
     event = each.event
     if not isinstance(event, ThreadForked):
         return each
@@ -333,25 +363,28 @@ def _tied(each: Incoming, chains: Mapping[tuple[UUID, int], bytes]) -> Incoming:
     return replace(each, event=event.model_copy(update={"parent_chain": link}))
 
 
-def _add(
-    arrival: Arrival, each: Incoming, withheld: Withheld, subject: Subject
+def _add_event(
+    arrival: Arrival, each: IncomingEvent, withheld: WithheldEvents, subject: Subject
 ) -> None:
+    """Add an event to the arrival, without content that stays erased."""
     before, content, erased_by = arrival.head.state, each.line.content, each.line.erased
     if content is not None:
-        erased_by = withheld.erased_by(before, each.event, content)
+        erased_by = withheld.find_erasing_seq(before, each.event, content)
     arrival.add(
         each.recorded,
         None if erased_by else content,
-        state=folded(before, each, bare=arrival.bare),
+        state=fold_event(before, each, bare=arrival.bare),
         erased_by=erased_by,
-        key=keys.subject_keys(subject.id, epoch=subject.epoch),
+        key=keys.get_subject_keys(subject.id, epoch=subject.epoch),
     )
 
 
-def _let_go(arrival: Arrival, withheld: Withheld, subject: Subject) -> None:
-    """End the thread with what proves that its gaps are lawful."""
-    key = keys.subject_keys(subject.id, epoch=subject.epoch)
-    while recorded := next(withheld.last(arrival.head.state), None):
+def _append_erasures(
+    arrival: Arrival, withheld: WithheldEvents, subject: Subject
+) -> None:
+    """Append the events that prove that the thread's gaps are lawful."""
+    key = keys.get_subject_keys(subject.id, epoch=subject.epoch)
+    while recorded := next(withheld.iter_erasures(arrival.head.state), None):
         state = evolve(arrival.head.state, recorded)
         arrival.add(recorded, None, state=state, erased_by=None, key=key)
         importing.write(arrival, epoch=subject.epoch)

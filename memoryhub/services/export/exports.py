@@ -1,6 +1,6 @@
-"""Exports: a subject's memory handed over, so many at once and a day, and noted.
+"""Exports: a subject's memory as a bundle, limited in parallel and by day, and audited.
 
-What is handed over is noted before its first byte is made: no entry, no bundle.
+The audit entry is written before the bundle's first byte: no entry, no bundle.
 """
 
 from __future__ import annotations
@@ -29,53 +29,53 @@ from memoryhub.models.server.ids import uuid7
 from memoryhub.models.server.leases import Lease
 from memoryhub.models.subjects import Subject
 from memoryhub.queries.export import bundle_cuts, bundles
-from memoryhub.queries.export.bundle_cuts import Cut
+from memoryhub.queries.export.bundle_cuts import BundleCut
 from memoryhub.services.people import subjects
 from memoryhub.vault.proof import signing
 
-#: An export that sends nothing for so long makes room for another one.
+#: Lease of an export: one that sends nothing for so long makes room for another.
 LEASE = timedelta(minutes=2)
 BEAT_SECONDS = 20.0
 DAY = timedelta(days=1)
-#: What is handed to a client at once.
+#: Least bytes handed to a client at once.
 PIECE_BYTES = 64 * 1024
 _PREFIX = "export"
 
 
 @dataclass(slots=True, kw_only=True)
-class Export:
-    """A bundle that is being handed over. Whoever begins one takes or closes it."""
+class BundleExport:
+    """Bundle that is being sent; the caller must take all of it or close it."""
 
     id: UUID = field(default_factory=uuid7)
-    cut: Cut
+    cut: BundleCut
     #: Bytes sent.
     sent: int = 0
     _beaten: float = field(default_factory=time.monotonic)
     _left: Iterator[bytes] | None = None
-    #: Of those who take parts on several threads, one at a time.
+    #: Serialises threads that take parts.
     _lock: Lock = field(default_factory=Lock)
 
     @property
     def name(self) -> str:
-        """Of the file: ids only."""
+        """File name, built from ids only."""
         return f"memoryhub-{self.cut.subject.id}.zip"
 
     def stream(
         self, *, progress: Callable[[int], None] = lambda events: None
     ) -> Generator[bytes, None, None]:
-        """Yield the bundle; its place is free again once this ends or is closed.
+        """Yield the bundle; its lease ends when the stream ends or is closed.
 
-        `progress` is told how many events were read; each is, twice. Raises
-        SubjectErasedError when the subject is erased meanwhile.
+        `progress` is called with the number of events read; each event is read twice.
+        Raises SubjectErasedError when the subject is erased meanwhile.
         """
         try:
             for part in bundles.stream(
                 self.cut,
-                user_id=subjects.external_id(self.cut.subject),
-                sign=_sign,
+                user_id=subjects.open_user_id(self.cut.subject),
+                sign=_sign_data,
                 progress=progress,
             ):
-                self._beat()
+                self._renew_lease()
                 self.sent += len(part)
                 if part:
                     yield part
@@ -83,7 +83,7 @@ class Export:
             self.close()
 
     def take(self) -> bytes:
-        """Return the next 64 KiB or more, nothing at the end; on any thread."""
+        """Return the next 64 KiB or more, nothing at the end; from any thread."""
         parts, size = [], 0
         with self._lock:
             if self._left is None:
@@ -96,7 +96,7 @@ class Export:
         return b"".join(parts)
 
     def drop(self) -> None:
-        """Take no more of it, wherever it is."""
+        """Stop the export, wherever the stream is."""
         with self._lock:
             if isinstance(self._left, Generator):
                 self._left.close()
@@ -104,11 +104,12 @@ class Export:
         self.close()
 
     def close(self) -> None:
-        """Make room for another one. A repeat does nothing."""
-        with suppress(Refusal):  # the place becomes free by itself
+        """Release the lease. A repeat does nothing."""
+        with suppress(Refusal):  # the lease expires by itself
             journal.run(Lease.objects.filter(holder=self.id).delete)
 
-    def _beat(self) -> None:
+    def _renew_lease(self) -> None:
+        """Renew the lease, at most every 20 seconds."""
         now = time.monotonic()
         if now - self._beaten >= BEAT_SECONDS:
             self._beaten = now
@@ -117,36 +118,38 @@ class Export:
             journal.run(partial(mine.update, beaten_at=at, expires_at=at + LEASE))
 
 
-def begin(subject: Subject, *, actor: str) -> Export:
-    """Take the cut and a place, and note it. An agent's counts as a read of it.
+def begin_export(subject: Subject, *, actor: str) -> BundleExport:
+    """Take a cut and a lease, and audit the export.
 
-    Raises SubjectErasedError, ProjectDeletedError; ExportBusyError while as many run as
-    may; RateError when it was exported often enough today. Nothing is noted of what is
-    refused.
+    An agent's export counts as a read of the subject. Raises SubjectErasedError,
+    ProjectDeletedError; ExportBusyError while as many exports run as may; RateError
+    when the subject was exported often enough today. A refused export leaves no audit
+    entry.
     """
-    export = prepare(subject)
-    journal.run(partial(_begin, export, actor))
+    export = prepare_export(subject)
+    journal.run(partial(_record_export, export, actor))
     return export
 
 
-def prepare(subject: Subject) -> Export:
-    """Prepare an export that is still to be begun.
+def prepare_export(subject: Subject) -> BundleExport:
+    """Prepare an export that `begin_export_async` begins.
 
     Only reads; raises SubjectErasedError.
     """
-    return Export(cut=bundle_cuts.take(subject))
+    return BundleExport(cut=bundle_cuts.take(subject))
 
 
-async def begin_async(export: Export, *, actor: str) -> None:
-    """Begin as `begin` does, for coroutines: no thread waits for the writer."""
-    await journal.run_async(partial(_begin, export, actor))
+async def begin_export_async(export: BundleExport, *, actor: str) -> None:
+    """Begin as `begin_export` does, for coroutines: no thread waits for the writer."""
+    await journal.run_async(partial(_record_export, export, actor))
 
 
-def _begin(export: Export, actor: str) -> None:
+def _record_export(export: BundleExport, actor: str) -> None:
+    """Audit the export and take its lease; runs in the writer."""
     subject, now = export.cut.subject, clock.now()
     with transaction.atomic():
         fence.require_active(subject.project_id)
-        # First of what could race: it locks the row that every other one waits for.
+        # Append first: the entry locks the row that every other export waits for.
         audit.append(
             actor=actor,
             action="subject.exported",
@@ -157,15 +160,15 @@ def _begin(export: Export, actor: str) -> None:
             count=export.cut.events,
             at=now,
         )
-        _require_few(subject, now)
-        _take_place(export, subject.project_id, now)
+        _require_daily_limit(subject, now)
+        _take_lease(export, subject.project_id, now)
     word, _, prefix = actor.partition(":")
     if word == "agent":
-        uses.read(prefix, subject.id)
+        uses.count_read(prefix, subject.id)
 
 
-def _require_few(subject: Subject, now: datetime) -> None:
-    """Raise RateError when this one is beyond the number of a day."""
+def _require_daily_limit(subject: Subject, now: datetime) -> None:
+    """Raise RateError when this export exceeds the daily limit."""
     noted = AuditEntry.objects.filter(
         project=subject.project_id,
         target_id=str(subject.id),
@@ -180,11 +183,14 @@ def _require_few(subject: Subject, now: datetime) -> None:
         raise RateError(retry_after_seconds=seconds, max_per_day=limit)
 
 
-def _take_place(export: Export, project: UUID, now: datetime) -> None:
+def _take_lease(export: BundleExport, project: UUID, now: datetime) -> None:
+    """Take a free lease. Raises ExportBusyError."""
     held = Lease.objects.filter(name__startswith=_PREFIX)
     held.filter(Q(expires_at__lte=now) | Q(expires_at__gt=now + 2 * LEASE)).delete()
     taken = set(held.values_list("name", flat=True))
-    places = (_place(project, n) for n in range(settings.EXPORTS_PER_PROJECT))
+    places = (
+        _build_lease_name(project, n) for n in range(settings.EXPORTS_PER_PROJECT)
+    )
     free = next((place for place in places if place not in taken), None)
     if free is None or len(taken) >= settings.EXPORTS_AT_ONCE:
         at_once = settings.EXPORTS_PER_PROJECT, settings.EXPORTS_AT_ONCE
@@ -194,10 +200,12 @@ def _take_place(export: Export, project: UUID, now: datetime) -> None:
     )
 
 
-def _place(project: UUID, number: int) -> str:
+def _build_lease_name(project: UUID, number: int) -> str:
+    """Build the name of a project's lease."""
     return f"{_PREFIX}{number}.{project.hex}"
 
 
-def _sign(data: bytes) -> tuple[str, bytes]:
-    signer = signing.current()
+def _sign_data(data: bytes) -> tuple[str, bytes]:
+    """Sign data with the current key; return the key's id and the signature."""
+    signer = signing.get_signer()
     return signer.key_id, signer.sign(data)

@@ -1,8 +1,7 @@
-"""Withholding: values of a bundle that were erased here before, and do not come back.
+"""Withholding: values of a bundle that this instance erased earlier stay erased.
 
-They enter as erased: the event is there without its content, and so is whatever was
-made of it. The thread ends with records.erased, by which the journal alone proves that
-each gap is lawful.
+Such an event enters without its content, and so do events derived from it. The thread
+ends with records.erased, by which the journal alone proves that each gap is lawful.
 """
 
 from __future__ import annotations
@@ -12,11 +11,11 @@ from typing import Any, Final
 from uuid import UUID
 
 from memoryhub.journal.rows import tombstones
-from memoryhub.journal.rows.projections import Rows
-from memoryhub.journal.writing.page_table import PageTable
+from memoryhub.journal.rows.projections import ProjectedRows
+from memoryhub.journal.writing.page_table import StoredPageTable
 from memoryhub.kernel.commands import EraseRecords
-from memoryhub.kernel.replay import Recorded, decide
-from memoryhub.kernel.state.bodies import Event
+from memoryhub.kernel.replay import RecordedEvent, decide
+from memoryhub.kernel.state.bodies import EventBody
 from memoryhub.kernel.state.erase_events import Range, RecordsErased
 from memoryhub.kernel.state.page_events import PlaceBody
 from memoryhub.kernel.state.state import ThreadState
@@ -26,60 +25,66 @@ from memoryhub.models.server.clock import clock
 from memoryhub.models.subjects import Subject
 from memoryhub.vault.keys import keys
 
-#: Ranges that one event names at most.
+#: Most ranges that one event names.
 MOST_RANGES: Final = 1_000
 
 
-class _Without(PageTable):
-    """A page table whose thread has something to let go of, though no content."""
+class _ErasingPageTable(StoredPageTable):
+    """Page table of a thread that has ranges to erase, though no content."""
 
-    def kept(self, ranges: Sequence[Range]) -> bool:
+    def has_payload(self, ranges: Sequence[Range]) -> bool:
+        """Return True: every range has something to erase."""
         return True
 
 
-class Withheld:
-    """What is kept out of one bundle. Asks nothing while the subject has no tombstone.
+class WithheldEvents:
+    """Events withheld from one bundle; no query while the subject has no tombstone.
 
     Threads come one after the other, parents before their forks.
     """
 
     def __init__(self, subject: Subject) -> None:
         self._subject = subject
-        #: By place, the erasure that keeps it out.
+        #: The erasure that withholds an event, by place.
         self._places: dict[tuple[UUID, int], UUID] = {}
-        #: Of the thread at hand: what its last events will name.
+        #: Ranges that the current thread's last events will name.
         self._orders: list[tuple[UUID, list[Range]]] = []
         self._head = 0
 
     @property
     def count(self) -> int:
+        """Number of events withheld so far."""
         return len(self._places)
 
     def begin(self, state: ThreadState, head_seq: int) -> None:
-        """Begin a thread of so many events, in the state before its first."""
+        """Begin a thread of `head_seq` events, in the state before its first."""
         self._orders, self._head = [], head_seq
         if not self._places:
             return
         inherited = {part.thread: part.up_to_seq for part in state.lineage}
         for (thread, seq), erasure in sorted(self._places.items()):
             if seq <= inherited.get(thread, 0):
-                self._order(erasure, thread, seq)
+                self._schedule_erasure(erasure, thread, seq)
 
-    def erased_by(self, state: ThreadState, event: Event, content: bytes) -> int | None:
-        """Return the seq of the event that will take this one's content, if any."""
+    def find_erasing_seq(
+        self, state: ThreadState, event: EventBody, content: bytes
+    ) -> int | None:
+        """Find the seq of the event that will erase this event's content, if any."""
         if not self._subject.tombstones:
             return None
-        erasure = self._source(state, event) or self._kept_out(event, content)
+        erasure = self._find_source_erasure(state, event) or self._find_tombstone(
+            event, content
+        )
         if erasure is None:
             return None
         seq = state.seq + 1
         self._places[state.id, seq] = erasure
-        return self._head + 1 + self._order(erasure, state.id, seq)
+        return self._head + 1 + self._schedule_erasure(erasure, state.id, seq)
 
-    def last(self, state: ThreadState) -> Iterator[Recorded]:
-        """Yield the thread's last event after its own; ask again until none is left.
+    def iter_erasures(self, state: ThreadState) -> Iterator[RecordedEvent]:
+        """Yield the thread's next erasing event; call again until none is left.
 
-        Its rows must have been written so far.
+        The rows of the thread must have been written so far.
         """
         done = state.seq - self._head
         if done >= len(self._orders):
@@ -91,29 +96,32 @@ class Withheld:
             ranges=tuple(ranges),
         )
         now = max(clock.now(), state.at or clock.now())
-        (draft,) = decide(state, command, _Without(state, Rows()), at=now)
+        (draft,) = decide(
+            state, command, _ErasingPageTable(state, ProjectedRows()), at=now
+        )
         assert isinstance(draft.event, RecordsErased)
-        yield Recorded(
+        yield RecordedEvent(
             seq=state.seq + 1, at=now, actor=f"eraser:{erasure}", event=draft.event
         )
 
-    def _kept_out(self, event: Event, content: bytes) -> UUID | None:
-        opened = keys.subject_keys(self._subject.id, epoch=self._subject.epoch)
-        plain: Any = strict_json.kept(content)
-        return tombstones.kept_out(opened, [(event, plain)]).get(0)
+    def _find_tombstone(self, event: EventBody, content: bytes) -> UUID | None:
+        """Find the erasure whose tombstone forbids this content, if any."""
+        opened = keys.get_subject_keys(self._subject.id, epoch=self._subject.epoch)
+        plain: Any = strict_json.parse_stored(content)
+        return tombstones.find_erased(opened, [(event, plain)]).get(0)
 
-    def _source(self, state: ThreadState, event: Event) -> UUID | None:
-        """The erasure that keeps out what this one was made of."""
+    def _find_source_erasure(self, state: ThreadState, event: EventBody) -> UUID | None:
+        """Find the erasure that withholds a source of this event, if any."""
         if not self._places:
             return None
-        for body in _sources(event):
+        for body in _list_sources(event):
             thread = UUID(body.thread) if body.thread else state.id
             if erasure := self._places.get((thread, body.seq)):
                 return erasure
         return None
 
-    def _order(self, erasure: UUID, thread: UUID, seq: int) -> int:
-        """Which of the last events names the place."""
+    def _schedule_erasure(self, erasure: UUID, thread: UUID, seq: int) -> int:
+        """Schedule the place for erasure; return which of the last events names it."""
         for number, (ordered_by, ranges) in enumerate(self._orders):
             if ordered_by == erasure and len(ranges) < MOST_RANGES:
                 ranges.append((thread, seq, seq))
@@ -122,6 +130,7 @@ class Withheld:
         return len(self._orders) - 1
 
 
-def _sources(event: Event) -> list[PlaceBody]:
+def _list_sources(event: EventBody) -> list[PlaceBody]:
+    """List the places that an event was derived from."""
     one, many = getattr(event, "source", None), getattr(event, "sources", None)
     return [*([one] if one else []), *(many or [])]

@@ -1,1 +1,1 @@
-"""Erasing, step by step, with its ledger and receipt."""
+"""Erasures: their plans, steps, ledger and receipts."""

@@ -1,7 +1,7 @@
-"""Ballast: room on the disk that is ours to give up when forgetting needs some.
+"""Ballast: a file of reserved disk space, deleted when an erasure needs room.
 
-A full disk must not keep anybody in memory: the file goes, the erasure goes on, and the
-file is made again. It is really allocated, so that the room is there.
+A full disk must not stop an erasure: the file is deleted, the erasure goes on, and the
+file is made again. The file's blocks are allocated, so the space is really reserved.
 """
 
 from __future__ import annotations
@@ -21,57 +21,58 @@ log = structlog.get_logger()
 _PIECE: Final = 1 << 20
 
 
-def make() -> bool:
-    """Have the ballast stand there in full; False if there is no room for it.
+def ensure_ballast() -> bool:
+    """Ensure that the ballast exists in full; False if there is no room for the file.
 
-    None is made where the setting is 0, and one of another size is made anew.
+    Deletes the file where the setting is 0, and replaces a file of another size.
     """
     path: Path = settings.BALLAST
     wanted: int = settings.BALLAST_BYTES
     if not wanted:
         path.unlink(missing_ok=True)
         return True
-    if standing():
+    if is_complete():
         return True
     path.unlink(missing_ok=True)
     try:
-        _allocate(path, wanted)
+        _allocate_file(path, wanted)
     except OSError as failure:
-        # Half of it would be in the way of others and of little help.
+        # Half a ballast would take others' room and be of little help.
         path.unlink(missing_ok=True)
         log.warning("ballast.failed", code=type(failure).__name__)
         return False
     return True
 
 
-def standing() -> bool:
-    """Tell whether it is there in full, or none is wanted."""
+def is_complete() -> bool:
+    """Return whether the ballast is allocated in full, or none is configured."""
     path: Path = settings.BALLAST
     wanted: int = settings.BALLAST_BYTES
     if not path.exists():
         return not wanted
-    return bool(_allocated(path) >= wanted == path.stat().st_size)
+    return bool(_measure_allocated(path) >= wanted == path.stat().st_size)
 
 
-def release() -> bool:
-    """Give its room back; False if there was none to give."""
+def release_ballast() -> bool:
+    """Delete the ballast; False if it held no space."""
     path: Path = settings.BALLAST
-    had = _allocated(path) > 0
+    had = _measure_allocated(path) > 0
     path.unlink(missing_ok=True)
     return had
 
 
-def _allocated(path: Path) -> int:
-    """Return what the file takes on the disk; a sparse one takes nothing."""
+def _measure_allocated(path: Path) -> int:
+    """Measure the bytes that the file takes on disk; a sparse file takes none."""
     with suppress(FileNotFoundError):
         found = path.stat()
         return found.st_blocks * 512 if hasattr(found, "st_blocks") else found.st_size
     return 0
 
 
-def _allocate(path: Path, size: int) -> None:
-    # A disk gives all that it has left before it says that this is not enough, and for
-    # that long nobody else can write.
+def _allocate_file(path: Path, size: int) -> None:
+    """Allocate a file of this size. Raises OSError."""
+    # The system allocates all free space before it reports too little, and until then
+    # no other process can write.
     if shutil.disk_usage(path.parent).free < size:
         raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
     path.touch(mode=0o600, exist_ok=False)

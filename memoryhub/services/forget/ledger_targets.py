@@ -1,7 +1,7 @@
-"""What the ledger's lines say of their erasures: what goes, in ids and digests alone.
+"""Targets in the ledger's lines: what each erasure removes, in ids and digests alone.
 
-In so few words that a restored database has it too; and of what it may not have, what
-nobody may ever use again.
+The words identify the same content in a restored database. For content that a backup
+may not have, they identify the names that no one may use again.
 """
 
 from __future__ import annotations
@@ -19,82 +19,82 @@ from memoryhub.models.erasures import Erasure, Tombstone
 from memoryhub.models.server.clock import clock
 from memoryhub.models.threads import Thread
 from memoryhub.vault.keys import blind_index, keys
-from memoryhub.vault.proof.ledger import Line
+from memoryhub.vault.proof.ledger import LedgerLine
 
 
-def targets(erasure: Erasure) -> list[Any]:
-    """List what of the subject goes, in words that a restored database has too.
+def build_targets(erasure: Erasure) -> list[Any]:
+    """Build the list of what is erased, in words valid in a restored database too.
 
-    And what it may not have: the digest of a thread's name; of a whole person those of
-    all threads that a backup might not know.
+    The list includes digests that a backup may lack: of a thread's name, and for a
+    whole subject of all threads that a backup might not know.
     """
     if erasure.scope == Erasure.Scope.THREAD:
-        return [_thread(erasure), _name_digest(erasure).hex()]
+        return [_get_thread_id(erasure), _get_name_digest(erasure).hex()]
     if erasure.scope == Erasure.Scope.RECORD:
         return [str(erasure.thread_id), erasure.seq]
     if erasure.scope == Erasure.Scope.BEFORE:
         assert erasure.before is not None
         return [erasure.before.isoformat(timespec="microseconds")]
-    return [digest.hex() for digest in _new_names(erasure)]
+    return [digest.hex() for digest in _iter_new_name_digests(erasure)]
 
 
-def _new_names(erasure: Erasure) -> Iterator[bytes]:
-    """Find digests of threads younger than the oldest backup that may be restored.
+def _iter_new_name_digests(erasure: Erasure) -> Iterator[bytes]:
+    """Iterate over digests of threads younger than the oldest restorable backup.
 
-    One query. The others come back with any backup, and are erased by what they hold.
+    One query. Older threads come back with any backup, and are erased by their content.
     """
-    # By their ids, which begin with the time: one that was imported is as old as it was
-    # elsewhere. A day more, for what was on its way in while the backup was taken.
+    # Compare ids, which begin with the time: an imported thread may have an old
+    # creation time. One more day covers imports under way during the backup.
     since = clock.now() - timedelta(days=settings.BACKUP_DAYS + 1)
     oldest = UUID(int=int(since.timestamp() * 1_000) << 80)
     threads = Thread.objects.filter(subject=erasure.subject_id, id__gte=oldest)
-    # What is on its way in has a name that nobody has been told.
+    # No one has been told the name of a thread that is being imported.
     threads = threads.exclude(status=Thread.Status.IMPORTING).order_by("id")
     try:
-        project = keys.project_key(erasure.project_id)
+        project = keys.get_project_key(erasure.project_id)
     except ProjectDeletedError:
-        # Nothing is ever named there again.
+        # No thread is ever named in a deleted project again.
         return
     for name in threads.values_list("name", flat=True).iterator():
         if name.startswith("~"):
             yield bytes.fromhex(name.split("~")[1])
         else:
-            yield blind_index.thread_name(project, name)
+            yield blind_index.digest_thread_name(project, name)
 
 
-def _thread(erasure: Erasure) -> str:
-    """Return its id, also where a restore has left no row of it."""
+def _get_thread_id(erasure: Erasure) -> str:
+    """Get the id of the erasure's thread, also after a restore removed the row."""
     if erasure.thread_id is not None:
         return str(erasure.thread_id)
     return str(orjson.loads(erasure.targets)["heads"][0][0])
 
 
-def _name_digest(erasure: Erasure) -> bytes:
-    """Find the digest of its thread's name, dead though no database knows it."""
+def _get_name_digest(erasure: Erasure) -> bytes:
+    """Get the digest of the thread's name, also if no database knows the name."""
     name = "" if erasure.thread is None else erasure.thread.name
     if name.startswith("~"):
         return bytes.fromhex(name.split("~")[1])
     if name:
-        project = keys.project_key(erasure.project_id)
-        return blind_index.thread_name(project, name)
+        project = keys.get_project_key(erasure.project_id)
+        return blind_index.digest_thread_name(project, name)
     stones = Tombstone.objects.filter(erasure=erasure, kind=Tombstone.Kind.THREAD)
     return bytes(stones.values_list("digest", flat=True).get())
 
 
-def name_digest(line: Line) -> bytes | None:
-    """Return the digest of its name; of the scope `thread` alone."""
+def parse_name_digest(line: LedgerLine) -> bytes | None:
+    """Parse the digest of a thread's name; None for other scopes than `thread`."""
     if line.scope != Erasure.Scope.THREAD or len(line.targets) < 2:
         return None
     return bytes.fromhex(line.targets[1])
 
 
-def names_digests(line: Line) -> list[bytes]:
-    """Return the digests of a subject's names that a backup might not know."""
+def parse_names_digests(line: LedgerLine) -> list[bytes]:
+    """Parse the digests of a subject's names that a backup might not know."""
     if line.scope != Erasure.Scope.SUBJECT:
         return []
     return [bytes.fromhex(digest) for digest in line.targets]
 
 
-def moment(line: Line) -> datetime:
-    """Return the time that the targets of the scope `before` say."""
+def parse_before(line: LedgerLine) -> datetime:
+    """Parse the instant in the targets of the scope `before`."""
     return datetime.fromisoformat(line.targets[0])

@@ -1,4 +1,4 @@
-"""The ledger beside the databases: what both have applied of it, and what they lack."""
+"""The ledger beside the databases: lines applied, and lines the databases lack."""
 
 from __future__ import annotations
 
@@ -22,12 +22,12 @@ from memoryhub.models.threads import Thread
 from memoryhub.services.forget import ledger_targets
 from memoryhub.vault.proof import ledger, receipts, signing
 from memoryhub.vault.proof.chains import BEHIND
-from memoryhub.vault.proof.ledger import LedgerKind, Line
+from memoryhub.vault.proof.ledger import LedgerKind, LedgerLine
 
 State = Erasure.State
-#: Before the fence: what the ledger says of it has not begun.
+#: States before the fence: what the ledger promises has not begun.
 UNFENCED: Final = (State.PLANNED, State.HELD, State.EXPIRED, State.CANCELLED)
-#: From here on the subject's key is gone.
+#: States in which the subject's key is destroyed.
 KEYLESS: Final = (
     State.KEY_DESTROYED,
     State.ROWS_ERASED,
@@ -36,89 +36,89 @@ KEYLESS: Final = (
     State.VERIFIED,
     State.COMPLETE,
 )
-#: The scope of lines about a whole project: its id stands for erasure and subject.
+#: Scope of lines about a whole project, whose id stands for erasure and subject.
 PROJECT: Final = "project"
 #: Scopes whose targets begin with a thread.
 _OF_THREAD: Final = (Erasure.Scope.THREAD, Erasure.Scope.RECORD)
 _AT_ONCE: Final = 500
-#: Who confirms and the worker may take the same step at once: it is said once.
-_SAYING: Final = Lock()
+#: Serialises the request that confirms and the worker, so that a line is written once.
+_APPEND_LOCK: Final = Lock()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Standing:
-    """What the databases lack of the ledger: intents, oldest first."""
+class LedgerGap:
+    """Intents of the ledger that the databases lack, oldest first."""
 
-    #: Their row is here but not fenced: to be fenced before anything is served.
-    resumed: tuple[Line, ...] = ()
-    #: A restore took them back: to be run through all states once more.
-    replayed: tuple[Line, ...] = ()
+    #: Erasures whose row exists but is not fenced: fence before serving requests.
+    resumed: tuple[LedgerLine, ...] = ()
+    #: Erasures undone by a restore: to be run through all states once more.
+    replayed: tuple[LedgerLine, ...] = ()
 
 
-def intend(erasure: Erasure) -> Line:
-    """Say in the ledger that this will be done; the same line if it says so already.
+def record_intent(erasure: Erasure) -> LedgerLine:
+    """Record the intent of an erasure in the ledger; a repeat returns the same line.
 
-    Before the fence, and never inside of a transaction: it waits for the disk. Raises
-    LedgerUnwritableError, after which nothing may be erased.
+    Call before the fence, and never inside a transaction: the call waits for the disk.
+    Raises LedgerUnwritableError, after which nothing may be erased.
     """
-    with _SAYING:
-        for line in ledger.lines():
+    with _APPEND_LOCK:
+        for line in ledger.iter_lines():
             if line.erasure == erasure.id and line.kind is LedgerKind.INTENT:
                 return line
-        return _append(erasure, LedgerKind.INTENT)
+        return _append_line(erasure, LedgerKind.INTENT)
 
 
-def close(erasure: Erasure, receipt: Receipt) -> Line:
-    """Say that it is complete; the same line if it says so of this receipt already.
+def record_completion(erasure: Erasure, receipt: Receipt) -> LedgerLine:
+    """Record in the ledger that an erasure is complete; a repeat returns that line.
 
-    Of what was complete before a restore it says `replayed`.
+    An erasure that was complete before a restore is recorded as `replayed`.
     """
     digest, kind = receipts.digest(receipt.text), LedgerKind.DONE
-    with _SAYING:
-        for line in ledger.lines():
+    with _APPEND_LOCK:
+        for line in ledger.iter_lines():
             if line.erasure == erasure.id and line.kind is not LedgerKind.INTENT:
                 if line.receipt_sha256 == digest:
                     return line
                 kind = LedgerKind.REPLAYED
-        return _closed(erasure, kind, digest)
+        return _append_applied(erasure, kind, digest)
 
 
-def repeat(erasure: Erasure) -> Line:
-    """Say that what has its receipt since before a restore was erased once more."""
+def record_replay(erasure: Erasure) -> LedgerLine:
+    """Record that an erasure with an earlier receipt was carried out again."""
     receipt = Receipt.objects.get(erasure=erasure, n=0)
-    return _closed(erasure, LedgerKind.REPLAYED, receipts.digest(receipt.text))
+    return _append_applied(erasure, LedgerKind.REPLAYED, receipts.digest(receipt.text))
 
 
-def intend_project(project: Project) -> Line:
-    """Say in the ledger that a project is deleted; the same line if it says so.
+def record_project_intent(project: Project) -> LedgerLine:
+    """Record the deletion of a project in the ledger; a repeat returns the same line.
 
-    Before the first of its people is erased, and never inside of a transaction. Raises
-    LedgerUnwritableError.
+    Call before the first of its subjects is erased, and never inside a transaction.
+    Raises LedgerUnwritableError.
     """
-    return _said_of_project(project, LedgerKind.INTENT)
+    return _record_project(project, LedgerKind.INTENT)
 
 
-def close_project(project: Project) -> Line:
-    """Say that all of it is gone; the same line if it says so already."""
-    return _said_of_project(project, LedgerKind.DONE)
+def record_project_completion(project: Project) -> LedgerLine:
+    """Record that the whole project is erased; a repeat returns the same line."""
+    return _record_project(project, LedgerKind.DONE)
 
 
-def newest(erasure: UUID) -> Line | None:
-    """Return the last thing the ledger says of an erasure."""
-    lines = [line for line in ledger.lines() if line.erasure == erasure]
+def find_newest_line(erasure: UUID) -> LedgerLine | None:
+    """Find the newest line of an erasure in the ledger."""
+    lines = [line for line in ledger.iter_lines() if line.erasure == erasure]
     return lines[-1] if lines else None
 
 
-def apply(line: Line) -> None:
-    """Note in the memory database that this line is applied; part of the fence."""
+def record_applied(line: LedgerLine) -> None:
+    """Record in the memory database that this line is applied; part of the fence."""
     with transaction.atomic():
         Instance.objects.filter(ledger_n__lt=line.n).update(
             ledger_n=line.n, ledger_hash=line.hash
         )
 
 
-def subject_ref(erasure: Erasure) -> bytes | None:
-    """Find the digest of the subject's user id, once erased in its tombstone."""
+def find_subject_ref(erasure: Erasure) -> bytes | None:
+    """Find the digest of the subject's user id; after the erasure in its tombstone."""
     if erasure.subject.subject_ref is not None:
         return bytes(erasure.subject.subject_ref)
     rows = Tombstone.objects.filter(
@@ -128,35 +128,36 @@ def subject_ref(erasure: Erasure) -> bytes | None:
     return None if found is None else bytes(found)
 
 
-def check(*, restored: bool = False) -> None:
-    """Walk the ledger; see that it goes as far as was noted, and applied.
+def verify_ledger(*, restored: bool = False) -> None:
+    """Walk the ledger and verify that it reaches the recorded and the applied line.
 
-    With `restored` the keys database may be behind it. Raises LedgerBrokenError.
+    With `restored` the keys database may be behind the ledger. Raises
+    LedgerBrokenError.
     """
     applied, digest = Instance.objects.values_list("ledger_n", "ledger_hash").get()
     newest = ledger.check(restored=restored)
     if applied > (newest.n if newest else 0):
         raise LedgerBrokenError(n=newest.n + 1 if newest else 1, what=BEHIND)
-    if applied and next(ledger.lines(after=applied - 1)).hash != bytes(digest):
+    if applied and next(ledger.iter_lines(after=applied - 1)).hash != bytes(digest):
         raise LedgerBrokenError(n=applied)
 
 
-def compare() -> Standing:
-    """Walk the ledger and look up what it says in both databases.
+def compare_ledger() -> LedgerGap:
+    """Walk the ledger and look up its intents in both databases.
 
     Eight queries for every five hundred erasures, and two for projects. Raises
-    StartRefusedError when the ledger can't be written, is not ours, or lacks what the
-    databases have applied.
+    StartRefusedError when the ledger can't be written, is another instance's, or lacks
+    what the databases have applied.
     """
     try:
         ledger.refuse_unwritable()
         ledger.recover()
         signing.prepare()
-        check(restored=True)
+        verify_ledger(restored=True)
         ledger.catch_up()
         intents = {
             line.erasure: line
-            for line in ledger.lines()
+            for line in ledger.iter_lines()
             if line.kind is LedgerKind.INTENT
         }
     except LedgerUnwritableError as failure:
@@ -166,20 +167,24 @@ def compare() -> Standing:
             "its disk"
         ) from None
     except LedgerBrokenError as broken:
-        raise StartRefusedError(_refusal(broken)) from None
-    resumed: list[Line] = []
-    replayed: list[Line] = []
-    for batch in _in_batches(_needed(list(intents.values()))):
-        _sort(batch, resumed, replayed)
-    for batch in _in_batches(list(intents.values())):
-        replayed.extend(unheard(batch))
-    replayed.extend(_back([line for line in intents.values() if line.scope == PROJECT]))
+        raise StartRefusedError(_render_refusal(broken)) from None
+    resumed: list[LedgerLine] = []
+    replayed: list[LedgerLine] = []
+    for batch in _iter_batches(_drop_covered(list(intents.values()))):
+        _sort_lines(batch, resumed, replayed)
+    for batch in _iter_batches(list(intents.values())):
+        replayed.extend(filter_unknown_threads(batch))
+    replayed.extend(
+        _filter_restored_projects(
+            [line for line in intents.values() if line.scope == PROJECT]
+        )
+    )
     replayed.sort(key=lambda line: line.n)
-    return Standing(resumed=tuple(resumed), replayed=tuple(replayed))
+    return LedgerGap(resumed=tuple(resumed), replayed=tuple(replayed))
 
 
-def _needed(lines: Sequence[Line]) -> list[Line]:
-    """Return those that are not part of a later one: who goes whole takes all along."""
+def _drop_covered(lines: Sequence[LedgerLine]) -> list[LedgerLine]:
+    """Drop lines about projects, and lines covered by a whole subject's erasure."""
     gone = {line.subject for line in lines if line.scope == Erasure.Scope.SUBJECT}
     return [
         line
@@ -189,10 +194,10 @@ def _needed(lines: Sequence[Line]) -> list[Line]:
     ]
 
 
-def _back(lines: Sequence[Line]) -> list[Line]:
-    """Return those of projects that a restore has made whole again, or their keys.
+def _filter_restored_projects(lines: Sequence[LedgerLine]) -> list[LedgerLine]:
+    """Filter the lines of projects that a restore has undeleted, or whose key is back.
 
-    The database knows that a project is deleted before the ledger does.
+    The database records a project's deletion before the ledger does.
     """
     projects = [line.project for line in lines]
     rows = Project.objects.filter(id__in=projects)
@@ -207,13 +212,16 @@ def _back(lines: Sequence[Line]) -> list[Line]:
     ]
 
 
-def _sort(lines: Sequence[Line], resumed: list[Line], replayed: list[Line]) -> None:
+def _sort_lines(
+    lines: Sequence[LedgerLine], resumed: list[LedgerLine], replayed: list[LedgerLine]
+) -> None:
+    """Sort lines into those to resume and those to replay."""
     rows = Erasure.objects.filter(id__in=[line.erasure for line in lines])
     states: Mapping[UUID, str] = dict(rows.values_list("id", "state"))
     gone = DestroyedKey.objects.using("keys")
     subjects = [line.subject for line in lines]
     destroyed = set(gone.filter(subject__in=subjects).values_list("subject", flat=True))
-    unknown: list[Line] = []
+    unknown: list[LedgerLine] = []
     for line in lines:
         state = states.get(line.erasure)
         whole = line.scope == Erasure.Scope.SUBJECT
@@ -222,22 +230,24 @@ def _sort(lines: Sequence[Line], resumed: list[Line], replayed: list[Line]) -> N
         elif state in UNFENCED:
             resumed.append(line)
         elif whole and state in KEYLESS and line.subject not in destroyed:
-            # The keys database alone was restored: its key has come back.
+            # The keys database alone was restored: the subject's key has come back.
             replayed.append(line)
-    replayed.extend(_reachable(unknown))
+    replayed.extend(_iter_repeatable(unknown))
     replayed.sort(key=lambda line: line.n)
 
 
-def _reachable(lines: Sequence[Line]) -> Iterator[Line]:
-    """Find those with something to do: what they are about may be unknown too.
+def _iter_repeatable(lines: Sequence[LedgerLine]) -> Iterator[LedgerLine]:
+    """Iterate over the lines that have something to erase in these databases.
 
-    A subject who is unknown still needs its tombstone; a record or a thread does not.
+    An unknown subject still needs a tombstone; an unknown record or thread does not.
     """
     owners = Subject.objects.filter(id__in=[line.subject for line in lines])
     states: Mapping[UUID, str] = dict(owners.values_list("id", "state"))
     tenants = Project.objects.filter(id__in=[line.project for line in lines])
     projects = set(tenants.values_list("id", flat=True))
-    threads = _live([line.targets[0] for line in lines if line.scope in _OF_THREAD])
+    threads = _filter_live_threads(
+        [line.targets[0] for line in lines if line.scope in _OF_THREAD]
+    )
     for line in lines:
         state = states.get(line.subject)
         if line.project not in projects or state == Subject.State.ERASED:
@@ -248,12 +258,13 @@ def _reachable(lines: Sequence[Line]) -> Iterator[Line]:
             yield line
 
 
-def unheard(lines: Sequence[Line]) -> list[Line]:
-    """Return those of threads that are unknown here, whose names are not dead yet.
+def filter_unknown_threads(lines: Sequence[LedgerLine]) -> list[LedgerLine]:
+    """Filter the lines of threads unknown here whose names are not dead yet.
 
-    Made and erased since the backup: nothing of them is left but that. Four queries.
+    The threads were made and erased after the backup, so only their names matter. Four
+    queries.
     """
-    digests = {line.erasure: ledger_targets.name_digest(line) for line in lines}
+    digests = {line.erasure: ledger_targets.parse_name_digest(line) for line in lines}
     named = [line for line in lines if digests[line.erasure]]
     stones = Tombstone.objects.filter(digest__in=[*filter(None, digests.values())])
     stones = stones.filter(kind=Tombstone.Kind.THREAD)
@@ -263,7 +274,7 @@ def unheard(lines: Sequence[Line]) -> list[Line]:
     found_ids = {str(thread) for thread in threads.values_list("id", flat=True)}
     rows = Erasure.objects.filter(id__in=[line.erasure for line in named])
     found_ids |= {str(row) for row in rows.values_list("id", flat=True)}
-    # In one that is deleted nothing is ever named again.
+    # In a deleted project no thread is ever named again.
     tenants = Project.objects.filter(id__in=[line.project for line in named])
     tenants = tenants.filter(state=Project.State.ACTIVE)
     projects = set(tenants.values_list("id", flat=True))
@@ -276,13 +287,14 @@ def unheard(lines: Sequence[Line]) -> list[Line]:
     ]
 
 
-def _live(threads: Sequence[str]) -> set[str]:
-    """Return those that are here and not erased."""
+def _filter_live_threads(threads: Sequence[str]) -> set[str]:
+    """Filter the ids of threads that exist and are not erased."""
     rows = Thread.objects.filter(id__in=threads).exclude(status=Thread.Status.ERASED)
     return {str(thread) for thread in rows.values_list("id", flat=True)}
 
 
-def _refusal(broken: LedgerBrokenError) -> str:
+def _render_refusal(broken: LedgerBrokenError) -> str:
+    """Render why the server does not start, with what the operator should do."""
     detail = broken.detail
     if detail.get("what") == BEHIND:
         return (
@@ -298,20 +310,23 @@ def _refusal(broken: LedgerBrokenError) -> str:
     )
 
 
-def _in_batches(lines: Sequence[Line]) -> Iterator[Sequence[Line]]:
+def _iter_batches(lines: Sequence[LedgerLine]) -> Iterator[Sequence[LedgerLine]]:
+    """Iterate over batches of at most `_AT_ONCE` lines."""
     for start in range(0, len(lines), _AT_ONCE):
         yield lines[start : start + _AT_ONCE]
 
 
-def _closed(erasure: Erasure, kind: LedgerKind, digest: bytes) -> Line:
-    line = _append(erasure, kind, receipt_sha256=digest)
-    journal.run(partial(apply, line))
+def _append_applied(erasure: Erasure, kind: LedgerKind, digest: bytes) -> LedgerLine:
+    """Append a line with a receipt's digest, and record the line as applied."""
+    line = _append_line(erasure, kind, receipt_sha256=digest)
+    journal.run(partial(record_applied, line))
     return line
 
 
-def _said_of_project(project: Project, kind: LedgerKind) -> Line:
-    with _SAYING:
-        lines = (line for line in ledger.lines() if line.erasure == project.id)
+def _record_project(project: Project, kind: LedgerKind) -> LedgerLine:
+    """Return the project's line of this kind, appended if absent, and apply it."""
+    with _APPEND_LOCK:
+        lines = (line for line in ledger.iter_lines() if line.erasure == project.id)
         line = next((line for line in lines if line.kind is kind), None)
         line = line or ledger.append(
             kind=kind,
@@ -325,24 +340,25 @@ def _said_of_project(project: Project, kind: LedgerKind) -> Line:
             targets=[],
             at=clock.now(),
         )
-    journal.run(partial(apply, line))
+    journal.run(partial(record_applied, line))
     return line
 
 
-def _append(erasure: Erasure, kind: LedgerKind, **more: Any) -> Line:
-    # The names of a person's threads stand in the first line, and need no second.
+def _append_line(erasure: Erasure, kind: LedgerKind, **more: Any) -> LedgerLine:
+    """Append a line about an erasure."""
+    # The first line holds the names of a subject's threads; later lines need none.
     whole = erasure.scope == Erasure.Scope.SUBJECT
     targets = (
         []
         if whole and kind is not LedgerKind.INTENT
-        else ledger_targets.targets(erasure)
+        else ledger_targets.build_targets(erasure)
     )
     return ledger.append(
         kind=kind,
         erasure=erasure.id,
         project=erasure.project_id,
         subject=erasure.subject_id,
-        subject_ref=subject_ref(erasure),
+        subject_ref=find_subject_ref(erasure),
         scope=erasure.scope,
         reason=erasure.reason,
         ticket=erasure.ticket,

@@ -1,6 +1,6 @@
-"""Maintenance: while erasures are to be replayed, this process serves nothing.
+"""Maintenance: while erasures are to be replayed, this process serves no requests.
 
-A flag of the process, looked at before every request; `replays` sets it.
+A flag of the process, checked before every request; `replays` sets the flag.
 """
 
 from __future__ import annotations
@@ -11,22 +11,22 @@ from memoryhub.errors import ErasuresToReplayError
 
 
 class Maintenance:
-    """How many erasures a restored backup has brought back."""
+    """Number of erasures that a restored backup undid and that wait for a replay."""
 
     def __init__(self) -> None:
         self.waiting = 0
 
     def require_none(self) -> None:
-        """Raise ErasuresToReplayError while something is to be replayed."""
+        """Raise ErasuresToReplayError while erasures are to be replayed."""
         if self.waiting:
             raise ErasuresToReplayError(erasures=self.waiting)
 
     @property
     def refusal_text(self) -> bytes:
-        """Return what whoever asks is told, as a line of text."""
+        """Text of the refusal that requests are answered, one line."""
         refusal = ErasuresToReplayError()
         return f"{refusal.code}: {refusal.message}\n".encode()
 
 
-#: The process's own.
+#: Maintenance flag of this process.
 maintenance: Final = Maintenance()

@@ -1,7 +1,7 @@
-"""The nightly scan: passes over everything that we own, each for many erasures at once.
+"""The nightly scan: passes over all surfaces, each for many erasures at once.
 
-What was too large to be looked through by day is verified by it, and each receipt gets
-a signed addendum that says what was found the night after.
+The nightly scan verifies erasures that are too large to scan by day. Each receipt gets
+a signed addendum with the result of the night after.
 """
 
 from __future__ import annotations
@@ -24,20 +24,21 @@ from memoryhub.services.scan.scans import ScanResult
 from memoryhub.vault.scan.targets import ScanTarget
 
 ACTOR: Final = "worker:scan"
-#: Hours, by UTC, in which few are in the way.
+#: Hours by UTC with little traffic.
 NIGHT: Final = range(1, 5)
-#: A machine that sleeps at night is caught up with by day.
-SLEPT_AFTER: Final = timedelta(hours=28)
-#: A scan that proved nothing is tried again, though not at once.
-AGAIN_AFTER: Final = timedelta(hours=1)
-#: Of an erasure that has its receipt; by day all were looked for.
-AFTERWARDS: Final = 20
+#: Time without a scan after which one runs by day, as on a machine that sleeps at
+#: night.
+CATCH_UP_AFTER: Final = timedelta(hours=28)
+#: Pause before an inconclusive scan is tried again.
+RETRY_AFTER: Final = timedelta(hours=1)
+#: Targets looked for after the receipt; the scan by day looked for all.
+TARGETS_AFTERWARDS: Final = 20
 
 State = Erasure.State
 
 
-def due(now: datetime) -> bool:
-    """Tell whether tonight's scan is still to be made. At most three small queries."""
+def is_due(now: datetime) -> bool:
+    """Return whether tonight's scan is still due. At most three small queries."""
     began = Erasure.objects.filter(state__in=(State.SCRUBBED, State.COMPLETE))
     first = began.aggregate(first=Min("confirmed_at"))["first"]
     if first is None:
@@ -48,56 +49,62 @@ def due(now: datetime) -> bool:
     conclusive = Q(outcome="done") | Q(count__gt=0)
     ats = rows.order_by("-seq").values_list("at", flat=True)
     last, tried = ats.filter(conclusive).first(), ats.first()
-    if tried is not None and now - tried < AGAIN_AFTER:
+    if tried is not None and now - tried < RETRY_AFTER:
         return False
     if now.hour in NIGHT:
         tonight = now.replace(hour=NIGHT.start, minute=0, second=0, microsecond=0)
         return last is None or last < tonight
-    return now - (last or first) > SLEPT_AFTER
+    return now - (last or first) > CATCH_UP_AFTER
 
 
-def run(progress: Callable[[int], object] = lambda amount: None) -> list[ScanResult]:
-    """Scan for all that waits, in as few passes as memory allows; their results.
+def run_scans(
+    progress: Callable[[int], object] = lambda amount: None,
+) -> list[ScanResult]:
+    """Scan for all waiting erasures, in as few passes as memory allows; their results.
 
-    With nothing to look for it is one pass all the same, which finds its own probes.
-    Each is noted in the audit log last: whoever dies before does it again.
+    Without targets one pass runs all the same, which finds its own probes. Each pass is
+    audited last: after a crash the pass is repeated.
     """
-    results, waiting = [], scan_targets.nightly()
-    for rows in scan_targets.in_passes(waiting, _targets, at_once=scan_targets.AT_ONCE):
-        whole, each = scans.scan(
-            scan_targets.gather(rows, _targets),
+    results, waiting = [], scan_targets.list_nightly()
+    for rows in scan_targets.iter_passes(
+        waiting, _list_targets, at_once=scan_targets.AT_ONCE
+    ):
+        whole, each = scans.scan_surfaces(
+            scan_targets.gather_targets(rows, _list_targets),
             progress=progress,
             budget_bytes=None if rows else scans.BUDGET_BYTES,
         )
         for row in rows:
             _record_result(row, each[row.id])
-        scans.note(whole, actor=ACTOR)
+        scans.audit_scan(whole, actor=ACTOR)
         results.append(whole)
     return results
 
 
-def _targets(row: Erasure) -> list[ScanTarget]:
+def _list_targets(row: Erasure) -> list[ScanTarget]:
+    """List the scan targets of an erasure; only a sample after its receipt."""
     found = collecting.list_targets(row)
-    return found[:AFTERWARDS] if row.state == State.COMPLETE else found
+    return found[:TARGETS_AFTERWARDS] if row.state == State.COMPLETE else found
 
 
 def _record_result(row: Erasure, result: ScanResult) -> None:
-    if result.void or result.unreachable:
-        # It has proved nothing.
+    """Record a scan's result: as verification, or as an addendum to the receipt."""
+    if result.is_void or result.unreachable:
+        # An inconclusive scan proves nothing.
         return
     if row.state != State.COMPLETE:
-        # What somebody wrote beside the fence is for the eraser to find.
+        # Rows written after the fence are for the worker to purge.
         if not any(erasure_targets.count_left(row).values()):
             erasure_steps.pass_scan(row, result)
         return
-    _add(row, result)
-    if result.clean:
+    _add_addendum(row, result)
+    if result.is_clean:
         rows = Erasure.objects.filter(id=row.id)
         journal.run(partial(rows.update, needles=b""))
 
 
-def _add(row: Erasure, result: ScanResult) -> None:
-    """Sign an addendum to the receipt; not a second one that says the same."""
+def _add_addendum(row: Erasure, result: ScanResult) -> None:
+    """Sign an addendum to the receipt, unless the last addendum says the same."""
     rows = Receipt.objects.filter(erasure=row, n__gt=0, text__contains='"scanned"')
     last = rows.order_by("-n").values_list("text", flat=True).first()
     if last is not None:
@@ -110,4 +117,4 @@ def _add(row: Erasure, result: ScanResult) -> None:
         "needles": sum(result.targets.values()),
         "undeclared": result.undeclared,
     }
-    receipts.add(row, "scanned", numbers)
+    receipts.add_addendum(row, "scanned", numbers)

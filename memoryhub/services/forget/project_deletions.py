@@ -1,8 +1,8 @@
-"""Deleting a project: each of its people is erased, then its key is destroyed.
+"""Project deletion: each subject is erased, then the project's key is destroyed.
 
-Begun once, for good. Nothing begins in the project from then on, and whoever goes on
-with it finds in the rows how far it is: kill -9 anywhere loses nothing. The project's
-row, its audit log and all receipts stay, or nobody could prove what became of it.
+A deletion is begun once, for good. Nothing new begins in the project from then on, and
+the rows show how far the deletion is: a crash loses nothing. The project's row, its
+audit log and all receipts stay, as proof of the deletion.
 """
 
 from __future__ import annotations
@@ -24,90 +24,93 @@ from memoryhub.models.subjects import Subject
 from memoryhub.queries.forget import project_deletions
 from memoryhub.queries.forget.erasures import ErasureLine
 from memoryhub.queries.forget.project_deletions import ACTOR
-from memoryhub.services.access.audit import COMMAND
+from memoryhub.services.access.audit import COMMAND_ACTOR
 from memoryhub.services.forget import erasures, ledgers
 from memoryhub.vault.keys import keys
 
 State = Project.State
-#: People whose erasures run at once: others of the hub are erased between them.
+#: Erasures run at once, so that other projects' erasures run in between.
 AT_ONCE: Final = 100
 
 
-def begin(
+def begin_deletion(
     project: Project,
     *,
     confirmed: str,
     reason: str,
     ticket: str | None = None,
-    actor: str = COMMAND,
+    actor: str = COMMAND_ACTOR,
 ) -> Project:
-    """Begin to delete a project, of which `confirmed` repeats the slug; for good.
+    """Begin to delete a project for good; `confirmed` must repeat its slug.
 
-    Its API keys end with this, and nobody and nothing new comes in. Said twice it is
-    the same. Raises InvalidError; SubjectHeldError with the number of `holds` while any
+    The project's API keys end, and nothing new can enter. A repeat returns the same
+    row. Raises InvalidError; SubjectHeldError with the number of `holds` while any hold
     is in force, and then nothing has changed.
     """
     if confirmed != project.slug:
         raise InvalidError(loc="confirmed")
     erasures.require_reason(reason, ticket)
-    row: Project = journal.run(partial(_begin, project, reason, ticket, actor))
+    row: Project = journal.run(partial(_begin_locked, project, reason, ticket, actor))
     return row
 
 
-def take_back(
+def redo_deletion(
     project: Project, *, reason: str, ticket: str | None, actor: str
 ) -> Project:
-    """Delete what a restored backup has made whole again, whatever it says of holds."""
+    """Delete a project that a restored backup brought back, despite its holds."""
 
     def change() -> Project:
         with transaction.atomic():
-            row = _locked(project)
+            row = _lock_project(project)
             if row.state == State.DELETED:
-                # The key alone is back: it goes again with the last step.
+                # Only the key is back: the last step destroys it again.
                 row.state = State.DELETING
                 row.save(update_fields=["state"])
             elif row.state == State.ACTIVE:
-                _enter(row, reason, ticket, actor)
+                _close_project(row, reason, ticket, actor)
         return row
 
     row: Project = journal.run(change)
     return row
 
 
-def advance(project: Project) -> int:
-    """Go on with what was begun: hand people in, or end it; how many steps it was.
+def advance_deletion(project: Project) -> int:
+    """Advance a deletion: begin erasures, or end it; returns the number of steps.
 
-    Said in the ledger before the first of them, so that a restored backup can't bring
-    the project back. Raises LedgerUnwritableError.
+    The ledger records the deletion before the first erasure, so that a restored backup
+    can't bring the project back. Raises LedgerUnwritableError.
     """
     row = Project.objects.get(id=project.id)
     if row.state != State.DELETING:
         return 0
-    ledgers.intend_project(row)
-    if project_deletions.unfinished(row).exists():
-        return _hand_in(row)
-    # Last of all that could be: whoever is erased needs it for its threads' names.
+    ledgers.record_project_intent(row)
+    if project_deletions.select_unfinished(row).exists():
+        return _begin_erasures(row)
+    # Destroy the key last: erasures need the key for the digests of thread names.
     keys.destroy_project_key(row.id, at=clock.now())
-    ledgers.close_project(row)
-    journal.run(partial(_end, row))
+    ledgers.record_project_completion(row)
+    journal.run(partial(_mark_deleted, row))
     return 1
 
 
-def _begin(project: Project, reason: str, ticket: str | None, actor: str) -> Project:
+def _begin_locked(
+    project: Project, reason: str, ticket: str | None, actor: str
+) -> Project:
+    """Begin the deletion under lock. Raises SubjectHeldError."""
     with transaction.atomic():
-        row = _locked(project)
+        row = _lock_project(project)
         if row.state != State.ACTIVE:
             return row
-        # Whoever opens one reads the project's state under a lock of its own.
-        held = project_deletions.holds(row, now=clock.now()).count()
+        # A hold that is being opened reads the project's state under its own lock.
+        held = project_deletions.select_holds(row, now=clock.now()).count()
         if held:
             raise SubjectHeldError(holds=held)
-        _enter(row, reason, ticket, actor)
+        _close_project(row, reason, ticket, actor)
     return row
 
 
-def _enter(row: Project, reason: str, ticket: str | None, actor: str) -> None:
-    """Close the project, its API keys with it; call it in a transaction."""
+def _close_project(row: Project, reason: str, ticket: str | None, actor: str) -> None:
+    """Close the project and revoke its API keys; call in a transaction."""
     now = clock.now()
     row.state, row.deletion_at = State.DELETING, now
     row.deletion_reason, row.deletion_ticket = reason, ticket
@@ -121,8 +124,8 @@ def _enter(row: Project, reason: str, ticket: str | None, actor: str) -> None:
     live = ApiKey.objects.filter(project=row, revoked_at=None)
     prefixes = [*live.order_by("id").values_list("prefix", flat=True)]
     live.update(revoked_at=now)
-    entry = partial(audit.Entry, actor=actor, project=row.id)
-    people = project_deletions.unfinished(row).count()
+    entry = partial(audit.AuditNote, actor=actor, project=row.id)
+    people = project_deletions.select_unfinished(row).count()
     begun = entry(
         action="project.deletion_begun",
         target_kind="project",
@@ -133,21 +136,21 @@ def _enter(row: Project, reason: str, ticket: str | None, actor: str) -> None:
     audit.append_all([*(revoked(target_id=each) for each in prefixes), begun])
 
 
-def _hand_in(row: Project) -> int:
-    """Have the next people erased, so that no more than AT_ONCE are under way."""
-    under_way = project_deletions.open_erasures(row).exclude(confirmed_at=None)
+def _begin_erasures(row: Project) -> int:
+    """Begin the next erasures, so that at most AT_ONCE are under way."""
+    under_way = project_deletions.select_open_erasures(row).exclude(confirmed_at=None)
     room, begun = max(0, AT_ONCE - under_way.count()), 0
-    for subject in project_deletions.waiting(row)[:room]:
-        # Whatever is refused here is looked at again in a moment.
+    for subject in project_deletions.select_waiting(row)[:room]:
+        # A refused erasure is tried again in the next round.
         with suppress(Refusal):
-            _erase(subject, row)
+            _erase_subject(subject, row)
             begun += 1
     return begun
 
 
-def _erase(subject: Subject, project: Project) -> None:
-    """Plan and confirm; a plan of ours that nobody lived to confirm is confirmed."""
-    planned = project_deletions.open_erasures(project).filter(subject=subject)
+def _erase_subject(subject: Subject, project: Project) -> None:
+    """Plan and confirm an erasure; an open plan of this deletion is confirmed."""
+    planned = project_deletions.select_open_erasures(project).filter(subject=subject)
     row = planned.first() or erasures.plan(
         subject,
         scope=Erasure.Scope.SUBJECT,
@@ -155,13 +158,14 @@ def _erase(subject: Subject, project: Project) -> None:
         ticket=project.deletion_ticket,
         actor=ACTOR,
     )
-    count = ErasureLine.of(row).count
-    erasures.confirm(row, token=erasures.token(row), count=count, actor=ACTOR)
+    count = ErasureLine.from_row(row).count
+    erasures.confirm(row, token=erasures.build_token(row), count=count, actor=ACTOR)
 
 
-def _end(project: Project) -> None:
+def _mark_deleted(project: Project) -> None:
+    """Mark the project as deleted and audit that."""
     with transaction.atomic():
-        row = _locked(project)
+        row = _lock_project(project)
         if row.state == State.DELETED:
             return
         row.state, row.deleted_at = State.DELETED, clock.now()
@@ -175,6 +179,6 @@ def _end(project: Project) -> None:
         )
 
 
-def _locked(project: Project) -> Project:
-    """Its row: nobody and no thread comes in, and no role changes, until we commit."""
+def _lock_project(project: Project) -> Project:
+    """Lock the project's row: no subject, thread or role changes until the commit."""
     return Project.objects.select_for_update(no_key=True).get(id=project.id)

@@ -1,4 +1,4 @@
-"""Receipts: what an erasure did, said once, signed, and never changed."""
+"""Receipts: the effect of an erasure, stated once, signed, and never changed."""
 
 from __future__ import annotations
 
@@ -22,12 +22,12 @@ from memoryhub.models.projects import Instance
 from memoryhub.models.server.clock import clock
 from memoryhub.models.server.ids import uuid7
 from memoryhub.models.threads import Thread
-from memoryhub.queries.forget.erasure_views import Remains
+from memoryhub.queries.forget.erasure_views import ErasureRemains
 from memoryhub.services.forget import ledgers
 from memoryhub.vault.proof import receipts, signing
 
-#: What an erasure leaves where we do not reach, by the word of its plan: what guards
-#: it meanwhile, and until when: with the backups, or what ends it.
+#: Residue beyond this server's reach, by the word of the plan: its protection, and
+#: until when it remains: with the backups, or until an event.
 RESIDUE: Final[Mapping[str, tuple[str, str]]] = MappingProxyType(
     {
         "backups": ("contents_sealed", "backup"),
@@ -42,8 +42,8 @@ RESIDUE: Final[Mapping[str, tuple[str, str]]] = MappingProxyType(
         "names_in_forks": ("in_the_clear", "last_fork"),
     }
 )
-#: What clients call by a name. It stands in the clear wherever sealed contents lie, for
-#: bodies of events and their rows hold both.
+#: Things that clients name. Names stand in the clear wherever sealed contents do, as
+#: event bodies and their rows hold both.
 NAMES: Final = (
     "threads",
     "agents",
@@ -58,8 +58,7 @@ NAMES: Final = (
 _WITH_NAMES: Final = frozenset({"contents_sealed", "in_the_clear"})
 
 
-#: What stays on purpose, in the journal and beside it, so that its chains can still be
-#: walked: what it is, and why.
+#: What is retained on purpose, so that chains can be verified: what it is, and why.
 RETAINED: Final[Mapping[str, str]] = MappingProxyType(
     {
         "envelopes": "chain",
@@ -68,26 +67,26 @@ RETAINED: Final[Mapping[str, str]] = MappingProxyType(
         "ledger": "restores",
     }
 )
-#: As well, of scopes that leave threads standing.
+#: Retained as well by scopes that keep threads.
 RETAINED_NAMES: Final[Mapping[str, str]] = MappingProxyType({"names": "names"})
 
 
-def issue(erasure: Erasure) -> Receipt:
-    """Sign what was done and keep it; the one there is if that was done before.
+def issue_receipt(erasure: Erasure) -> Receipt:
+    """Sign and store the receipt of an erasure; a repeat returns the stored receipt.
 
     Raises NotCompleteError unless all that was fenced is erased and the scan found
-    nothing undeclared: there is no receipt for less, and none with a softer word.
+    nothing undeclared: no receipt states less.
     """
-    if stored := _stored(erasure.id, 0):
+    if stored := _find_receipt(erasure.id, 0):
         return stored
-    facts = _facts(erasure)
+    facts = _build_facts(erasure)
     gone = {place: part["count"] for place, part in facts["erased"].items()}
-    if gone != facts["fenced"] or not _clean(facts["verification"]):
+    if gone != facts["fenced"] or not _is_clean(facts["verification"]):
         raise NotCompleteError
-    return _keep(erasure, 0, _statement(erasure, facts))
+    return _sign_receipt(erasure, 0, _build_statement(erasure, facts))
 
 
-def add(
+def add_addendum(
     erasure: Erasure,
     what: str,
     numbers: Mapping[str, int],
@@ -96,11 +95,10 @@ def add(
 ) -> Receipt:
     """Sign a later fact about an erasure that has its receipt: an addendum.
 
-    `what` is a closed word: `rewritten`, `scanned`, `recipients`. `ended` is the
-    residue that is over, of which a look has found nothing left. Raises
-    NotCompleteError.
+    `what` is a closed word: `rewritten`, `scanned`, `recipients`. `ended` lists the
+    residue of which a later check found nothing left. Raises NotCompleteError.
     """
-    first = _stored(erasure.id, 0)
+    first = _find_receipt(erasure.id, 0)
     if first is None:
         raise NotCompleteError
     newest = Receipt.objects.filter(erasure=erasure).order_by("-n")[0]
@@ -113,18 +111,18 @@ def add(
         "numbers": dict(numbers),
         "ended": list(ended),
     }
-    return _keep(erasure, newest.n + 1, shape)
+    return _sign_receipt(erasure, newest.n + 1, shape)
 
 
 def rotate_key(*, actor: str) -> str:
-    """Sign with a new key from now on; its id. What the old one signed stays good."""
+    """Sign with a new key from now on; returns its id. Old signatures stay valid."""
     signer = signing.rotate(at=clock.now())
     journal.run(partial(_note_rotated, signer.key_id, actor))
     return signer.key_id
 
 
-def _facts(erasure: Erasure) -> dict[str, Any]:
-    """Return what the eraser noted, as a receipt says it: counts by place.
+def _build_facts(erasure: Erasure) -> dict[str, Any]:
+    """Build the receipt's facts from the erasure's row: counts by place.
 
     Residue is dated from now on.
     """
@@ -136,46 +134,49 @@ def _facts(erasure: Erasure) -> dict[str, Any]:
         if line.get("keep")
     }
     return {
-        "planned": _counts(places, "erase"),
-        "fenced": _counts(done, "fenced"),
+        "planned": _filter_counts(places, "erase"),
+        "fenced": _filter_counts(done, "fenced"),
         "erased": {
             place: {"count": count, "method": places[place]["method"]}
-            for place, count in _counts(done, "erased").items()
+            for place, count in _filter_counts(done, "erased").items()
         },
-        "rebuilt": _counts(done, "rebuilt"),
-        "retained": [*retained(erasure.scope), *_reasons(kept)],
+        "rebuilt": _filter_counts(done, "rebuilt"),
+        "retained": [*list_retained(erasure.scope), *_build_reasons(kept)],
         "recipients": planned.get("recipients", ()),
-        "residue": [*map(_declared, planned.get("residue", ()))],
-        # What the scan says of itself: surfaces, targets by kind, hits, undeclared.
+        "residue": [*map(_build_residue, planned.get("residue", ()))],
+        # The scan's facts: surfaces, targets by kind, hits, undeclared.
         "verification": orjson.loads(erasure.verification),
     }
 
 
-def retained(scope: str) -> list[dict[str, str]]:
-    """Return what stays on purpose whatever an erasure of that scope takes."""
+def list_retained(scope: str) -> list[dict[str, str]]:
+    """List what is retained on purpose by an erasure of that scope."""
     whole = scope in (Erasure.Scope.SUBJECT, Erasure.Scope.THREAD)
-    return _reasons(RETAINED if whole else {**RETAINED, **RETAINED_NAMES})
+    return _build_reasons(RETAINED if whole else {**RETAINED, **RETAINED_NAMES})
 
 
-def expect(scope: str, residue: Iterable[str]) -> Remains:
-    """Tell what a receipt of today would say remains of a plan."""
-    return Remains(retained=retained(scope), residue=[*map(_declared, residue)])
+def build_expected_remains(scope: str, residue: Iterable[str]) -> ErasureRemains:
+    """Build what a receipt of today would state as remaining after a plan."""
+    return ErasureRemains(
+        retained=list_retained(scope), residue=[*map(_build_residue, residue)]
+    )
 
 
-def _reasons(kept: Mapping[str, str]) -> list[dict[str, str]]:
+def _build_reasons(kept: Mapping[str, str]) -> list[dict[str, str]]:
+    """Build the list of retained things and reasons."""
     return [{"what": what, "reason": reason} for what, reason in kept.items()]
 
 
-def _clean(scanned: Mapping[str, Any]) -> bool:
-    """Tell whether a scan that found its probes found nothing undeclared."""
+def _is_clean(scanned: Mapping[str, Any]) -> bool:
+    """Return whether a scan that found its probes found nothing undeclared."""
     believed = scanned.get("self_test") == "passed" and not scanned.get("unreachable")
     return believed and scanned.get("undeclared") == 0
 
 
-def threads_root(subject: UUID) -> bytes:
-    """Hash (thread, head, its hash) of all its threads, by id. One query.
+def compute_threads_root(subject: UUID) -> bytes:
+    """Hash (thread, head, head hash) of all the subject's threads, by id. One query.
 
-    Who walks their chains later finds whether they still end where they ended then.
+    A later walk of the chains shows whether each still ends where the receipt says.
     """
     root = hashlib.sha256()
     rows = Thread.objects.filter(subject=subject).order_by("id")
@@ -184,24 +185,26 @@ def threads_root(subject: UUID) -> bytes:
     return root.digest()
 
 
-def _counts(lines: Mapping[str, Mapping[str, Any]], name: str) -> dict[str, int]:
+def _filter_counts(lines: Mapping[str, Mapping[str, Any]], name: str) -> dict[str, int]:
+    """Filter the nonzero counts of this name, by place."""
     return {place: line[name] for place, line in lines.items() if line.get(name)}
 
 
-def _declared(word: str) -> dict[str, Any]:
-    """Say of what lies out of our reach until when, and what guards it meanwhile."""
+def _build_residue(word: str) -> dict[str, Any]:
+    """Build the statement of a residue: until when it remains, and its protection."""
     control, days = RESIDUE[word]
     limit = {"backup": settings.BACKUP_DAYS, "keys": settings.KEYS_BACKUP_DAYS}
     until = days
     if days in limit:
         until = (clock.now() + timedelta(days=limit[days])).date().isoformat()
-    # What names stand there in the clear until then.
+    # The names that stand there in the clear until then.
     names = NAMES if control in _WITH_NAMES else ()
     return {"what": word, "until": until, "control": control, "names": names}
 
 
-def _statement(erasure: Erasure, facts: Mapping[str, Any]) -> dict[str, Any]:
-    ref = ledgers.subject_ref(erasure)
+def _build_statement(erasure: Erasure, facts: Mapping[str, Any]) -> dict[str, Any]:
+    """Build the content of a receipt."""
+    ref = ledgers.find_subject_ref(erasure)
     return {
         "v": receipts.RECEIPT,
         "erasure": str(erasure.id),
@@ -215,15 +218,16 @@ def _statement(erasure: Erasure, facts: Mapping[str, Any]) -> dict[str, Any]:
         "times": orjson.loads(erasure.times),
         **facts,
         "status": "verified_with_residue" if facts["residue"] else "verified",
-        "threads_root": threads_root(erasure.subject_id).hex(),
+        "threads_root": compute_threads_root(erasure.subject_id).hex(),
         "ledger_n": erasure.ledger_n,
     }
 
 
-def _keep(erasure: Erasure, n: int, shape: Mapping[str, Any]) -> Receipt:
+def _sign_receipt(erasure: Erasure, n: int, shape: Mapping[str, Any]) -> Receipt:
+    """Sign a receipt or addendum and store it; returns the stored one."""
     row, at = uuid7(), clock.now()
     issued = {"receipt": str(row), "issued_at": at.isoformat(timespec="microseconds")}
-    text = receipts.signed({**shape, **issued}, signing.current())
+    text = receipts.sign_statement({**shape, **issued}, signing.get_signer())
     made = Receipt(
         id=row,
         project_id=erasure.project_id,
@@ -232,21 +236,23 @@ def _keep(erasure: Erasure, n: int, shape: Mapping[str, Any]) -> Receipt:
         text=text,
         issued_at=at,
     )
-    journal.run(partial(_insert, made))
-    # If another process was first, its receipt is the one.
-    kept = _stored(erasure.id, n)
+    journal.run(partial(_insert_receipt, made))
+    # If another process was first, its receipt is the valid one.
+    kept = _find_receipt(erasure.id, n)
     assert kept is not None
     return kept
 
 
-def _insert(receipt: Receipt) -> None:
+def _insert_receipt(receipt: Receipt) -> None:
+    """Insert a receipt unless one of this number exists; runs in the writer."""
     with transaction.atomic():
         Erasure.objects.select_for_update().get(id=receipt.erasure_id)
-        if _stored(receipt.erasure_id, receipt.n) is None:
+        if _find_receipt(receipt.erasure_id, receipt.n) is None:
             receipt.save(force_insert=True)
 
 
 def _note_rotated(key_id: str, actor: str) -> None:
+    """Audit the rotation of the signing key."""
     with transaction.atomic():
         audit.append(
             actor=actor,
@@ -257,5 +263,6 @@ def _note_rotated(key_id: str, actor: str) -> None:
         )
 
 
-def _stored(erasure: UUID, n: int) -> Receipt | None:
+def _find_receipt(erasure: UUID, n: int) -> Receipt | None:
+    """Find the receipt, or addendum `n`, of an erasure."""
     return Receipt.objects.filter(erasure=erasure, n=n).first()

@@ -1,4 +1,4 @@
-"""Tombstones of values, lifted: what was erased may be written again."""
+"""Lifting of a value's tombstone: the erased value may be written again."""
 
 from __future__ import annotations
 
@@ -16,21 +16,23 @@ from memoryhub.models.subjects import Subject
 from memoryhub.services.people import restrictions
 
 
-def lift(tombstone: UUID, *, actor: str) -> None:
-    """Let a value be written again. It does not come back by itself: it is erased.
+def lift_tombstone(tombstone: UUID, *, actor: str) -> None:
+    """Let a value be written again; the erased value itself does not come back.
 
-    Names of threads stay dead, and a person is readmitted instead: NotFoundError.
+    Raises NotFoundError for thread names, which stay dead, and for subjects, which are
+    readmitted instead.
     """
-    journal.run(partial(_lift, tombstone, actor))
+    journal.run(partial(_delete_tombstone, tombstone, actor))
 
 
-def _lift(tombstone: UUID, actor: str) -> None:
+def _delete_tombstone(tombstone: UUID, actor: str) -> None:
+    """Delete the tombstone and audit that; runs in the writer."""
     with transaction.atomic():
         rows = Tombstone.objects.filter(id=tombstone, kind=Tombstone.Kind.VALUE)
         row = rows.first()
         if row is None:
             raise NotFoundError
-        restrictions.locked(row.subject_id)
+        restrictions.lock_subject(row.subject_id)
         if not rows.delete()[0]:
             raise NotFoundError
         Subject.objects.filter(id=row.subject_id).update(tombstones=F("tombstones") - 1)

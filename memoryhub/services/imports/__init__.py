@@ -1,1 +1,1 @@
-"""Taking in threads from files."""
+"""Imports of threads from files."""

@@ -1,7 +1,7 @@
 """Imports: recorded runs enter threads through the ordinary writer, each once.
 
-An import may be killed anywhere and repeated: what is there stays, what is missing
-follows. Memory does not grow with the file.
+An import may be killed anywhere and repeated: present messages stay, and missing
+messages follow. Memory does not grow with the file.
 """
 
 from __future__ import annotations
@@ -23,23 +23,29 @@ from memoryhub.errors import (
     UnavailableError,
     ValueErasedError,
 )
-from memoryhub.kernel.formats.records import Bad, TextPosition
-from memoryhub.kernel.formats.transcripts import Item, Line, Message, Run, Thread
+from memoryhub.kernel.formats.records import BadRecord, TextPosition
+from memoryhub.kernel.formats.transcripts import (
+    ImportedLine,
+    ImportedMessage,
+    ImportedRun,
+    ImportedThread,
+    Item,
+)
 from memoryhub.models.projects import Project
 from memoryhub.services.imports.intakes import Intake
 from memoryhub.services.turns.simulations import Simulation
 
 BATCH_MESSAGES = 200
-#: Of content in one transaction, so that other writers never wait long for theirs.
+#: Content bytes in one transaction, so that other writers do not wait long.
 BATCH_BYTES = 4 * 1_048_576
-#: Lines of all threads together that wait for a batch of their thread to fill.
+#: Lines of all threads together that wait until a batch is full.
 WAITING_LINES = 2_000
 
-#: The thread moved on or turned out to be another's: not what the file would make.
-_DIFFERS = (StaleError, NotFoundError)
+#: Refusals that mean: the thread differs from what the file would make.
+_DIFFERENCES = (StaleError, NotFoundError)
 _ERASED = (SubjectErasedError, ThreadErasedError, ValueErasedError)
-#: Trouble that the next record would meet too.
-_FINAL = (
+#: Errors that every later record would meet too.
+_FATAL = (
     UnavailableError,
     CorruptError,
     ProjectDeletedError,
@@ -48,50 +54,50 @@ _FINAL = (
 
 
 @dataclass(slots=True)
-class Counts:
-    """What an import has done so far."""
+class ImportCounts:
+    """Counts of an import so far."""
 
-    #: Threads that were made or grew, that held it all, that were erased, or whose
-    #: subject or run's info was.
+    #: Threads that were created or grew, that were complete before, or that were erased
+    #: (also if the subject or the run's info was).
     runs: int = 0
     present: int = 0
     erased: int = 0
     slots: int = 0
     turns: int = 0
-    #: Runs or lines left out because they are bad.
+    #: Bad runs or lines that were left out.
     skipped: int = 0
-    #: By code: oddities that did not stop anything.
+    #: Oddities that did not stop the import, by code.
     warnings: Counter[str] = field(default_factory=Counter)
-    #: What paging did, where it is simulated; by word.
+    #: Acts of simulated paging, by word.
     paging: Counter[str] = field(default_factory=Counter)
 
 
 @dataclass(slots=True, kw_only=True)
-class _Chat:
-    """A thread whose lines come now and then."""
+class _LineThread:
+    """Thread whose lines are scattered over the file."""
 
     place: TextPosition
     index: int
     intake: Intake | None = None
     written: int = 0
-    #: It takes no more lines: it is bad, or it was erased.
+    #: The thread takes no more lines: it is bad, or it was erased.
     over: bool = False
     erased: bool = False
 
 
-class _Waiting:
-    """Lines that wait until there is a batch of their thread.
+class _PendingLines:
+    """Lines that wait until a batch of their thread is full.
 
-    What makes a batch depends on the file alone, so that an import that was killed and
-    repeated makes the same ones as one that was not.
+    The batches depend on the file alone, so that a killed and repeated import makes the
+    same batches as an uninterrupted one.
     """
 
     def __init__(self) -> None:
-        self._lines: dict[str, list[Line]] = {}
+        self._lines: dict[str, list[ImportedLine]] = {}
         self._count = self._bytes = 0
 
-    def add(self, line: Line) -> list[list[Line]]:
-        """Add a line, and return the batches that are due with it."""
+    def add_line(self, line: ImportedLine) -> list[list[ImportedLine]]:
+        """Add a line, and return the batches that are complete with the line."""
         lines = self._lines.setdefault(line.thread.name, [])
         lines.append(line)
         self._count += 1
@@ -105,15 +111,15 @@ class _Waiting:
         self._bytes -= sum(len(each.message.text) for each in lines)
         return [lines]
 
-    def drain(self) -> list[list[Line]]:
-        """Return all that waits, a batch a thread."""
+    def drain(self) -> list[list[ImportedLine]]:
+        """Return all waiting lines, one batch for each thread."""
         batches = list(self._lines.values())
         self._lines, self._count, self._bytes = {}, 0, 0
         return batches
 
 
 class Import:
-    """One pass over a file: `take` its items, then look at `counts`, `complete`."""
+    """One pass over a file: `import_items`, then look at `counts` and `complete`."""
 
     def __init__(
         self,
@@ -126,105 +132,117 @@ class Import:
         self.project = project
         self.skip_bad = skip_bad
         self.dry_run = dry_run
-        #: Tokens of the context that paging is simulated with; None: it is not.
+        #: Budget in tokens for simulated paging; None: no simulation.
         self.budget = budget
-        self.counts = Counts()
+        self.counts = ImportCounts()
         #: Whether the end of the file was reached.
         self.complete = False
-        self._waiting = _Waiting()
-        self._chats: dict[str, _Chat] = {}
+        self._waiting = _PendingLines()
+        self._chats: dict[str, _LineThread] = {}
 
-    def take(self, items: Iterable[Item]) -> Iterator[Bad | Counts]:
-        """Import the items in their order. Yields what is bad, and the counts.
+    def import_items(self, items: Iterable[Item]) -> Iterator[BadRecord | ImportCounts]:
+        """Import the items in order. Yields bad items, and the counts after each batch.
 
-        Ends with the first Bad unless `skip_bad`, and always with a final one; what
-        came before it is on disk then. The counts come after each batch.
+        Ends with the first Bad unless `skip_bad`, and always with a final Bad; earlier
+        items are on disk then.
         """
-        for step in self._steps(items):
+        for step in self._iter_steps(items):
             yield step
-            if isinstance(step, Bad) and self._stops(step):
-                self._settle_what_was_written()
+            if isinstance(step, BadRecord) and self._should_stop(step):
+                self._count_grown_threads()
                 return
         self.complete = True
 
-    def _stops(self, bad: Bad) -> bool:
+    def _should_stop(self, bad: BadRecord) -> bool:
+        """Return whether a bad item ends the import."""
         return bad.final or not self.skip_bad
 
-    def _steps(self, items: Iterable[Item]) -> Iterator[Bad | Counts]:
+    def _iter_steps(self, items: Iterable[Item]) -> Iterator[BadRecord | ImportCounts]:
+        """Iterate over the steps of the import."""
         for item in items:
-            if isinstance(item, Bad):
-                if self._stops(item):
-                    yield from self._flush(self._waiting.drain())
+            if isinstance(item, BadRecord):
+                if self._should_stop(item):
+                    yield from self._write_batches(self._waiting.drain())
                 self.counts.skipped += 1
                 yield item
-            elif isinstance(item, Run):
-                yield from self._run(item)
+            elif isinstance(item, ImportedRun):
+                yield from self._write_run(item)
             else:
-                yield from self._flush(self._waiting.add(item))
-        yield from self._flush(self._waiting.drain())
+                yield from self._write_batches(self._waiting.add_line(item))
+        yield from self._write_batches(self._waiting.drain())
         for chat in self._chats.values():
-            yield from self._end(chat)
+            yield from self._finish_thread(chat)
 
-    def _run(self, run: Run) -> Iterator[Bad | Counts]:
+    def _write_run(self, run: ImportedRun) -> Iterator[BadRecord | ImportCounts]:
         """Write a whole run, batch by batch."""
-        self._warn("extra_field", run.unknown_fields)
+        self._count_warnings("extra_field", run.unknown_fields)
         written = 0
         try:
-            intake = self._begin(run.thread)
-            for batch in _batches(run.messages):
-                written += self._take(intake, run.thread, batch, len(run.messages))
+            intake = self._begin_intake(run.thread)
+            for batch in _split_batches(run.messages):
+                written += self._write_batch(
+                    intake, run.thread, batch, len(run.messages)
+                )
                 yield self.counts
             intake.finish()
         except _ERASED:
             self.counts.erased += 1
         except Refusal as refusal:
             self.counts.skipped += 1
-            yield _bad(refusal, run.place, run=run.index)
+            yield _build_bad(refusal, run.place, run=run.index)
         else:
-            self._settle(written)
+            self._count_thread(written)
             yield self.counts
 
-    def _flush(self, batches: Iterable[list[Line]]) -> Iterator[Bad | Counts]:
-        """Write lines, each batch those of one thread."""
+    def _write_batches(
+        self, batches: Iterable[list[ImportedLine]]
+    ) -> Iterator[BadRecord | ImportCounts]:
+        """Write batches of lines, each of one thread."""
         for lines in batches:
             first = lines[0]
             chat = self._chats.get(first.thread.name)
             if chat is None:
-                chat = _Chat(place=first.place, index=first.index)
+                chat = _LineThread(place=first.place, index=first.index)
                 self._chats[first.thread.name] = chat
             if not chat.over:
-                yield from self._extend(chat, lines)
+                yield from self._write_lines(chat, lines)
             elif not chat.erased:
                 self.counts.skipped += len(lines)
 
-    def _extend(self, chat: _Chat, lines: list[Line]) -> Iterator[Bad | Counts]:
+    def _write_lines(
+        self, chat: _LineThread, lines: list[ImportedLine]
+    ) -> Iterator[BadRecord | ImportCounts]:
+        """Write lines of one thread."""
         thread, messages = lines[0].thread, [line.message for line in lines]
         try:
-            chat.intake = chat.intake or self._begin(thread)
-            chat.written += self._take(chat.intake, thread, messages, len(messages))
+            chat.intake = chat.intake or self._begin_intake(thread)
+            chat.written += self._write_batch(
+                chat.intake, thread, messages, len(messages)
+            )
         except _ERASED:
             chat.over = chat.erased = True
             self.counts.erased += 1
         except Refusal as refusal:
             chat.over = True
             self.counts.skipped += len(lines)
-            yield _bad(refusal, lines[0].place, message=lines[0].index)
+            yield _build_bad(refusal, lines[0].place, message=lines[0].index)
         else:
             yield self.counts
 
-    def _end(self, chat: _Chat) -> Iterator[Bad | Counts]:
-        """The file has no more lines for this thread."""
+    def _finish_thread(self, chat: _LineThread) -> Iterator[BadRecord | ImportCounts]:
+        """Finish a thread when the file has no more lines for it."""
         if chat.over or chat.intake is None:
             return
         try:
             chat.intake.finish()
         except Refusal as refusal:
             self.counts.skipped += 1
-            yield _bad(refusal, chat.place, message=chat.index)
+            yield _build_bad(refusal, chat.place, message=chat.index)
         else:
-            self._settle(chat.written)
+            self._count_thread(chat.written)
 
-    def _begin(self, thread: Thread) -> Intake:
+    def _begin_intake(self, thread: ImportedThread) -> Intake:
+        """Begin the intake of a thread."""
         simulation = None
         if self.budget is not None:
             simulation = Simulation(budget=self.budget, counts=self.counts.paging)
@@ -232,38 +250,48 @@ class Import:
             self.project, thread, dry_run=self.dry_run, simulation=simulation
         )
 
-    def _take(
-        self, intake: Intake, thread: Thread, batch: Sequence[Message], total: int
+    def _write_batch(
+        self,
+        intake: Intake,
+        thread: ImportedThread,
+        batch: Sequence[ImportedMessage],
+        total: int,
     ) -> int:
-        """How many of the batch were written."""
+        """Write a batch; return how many of its messages were new."""
         written = 0
-        for part in [batch] if self.budget is None else _answers(batch):
-            fresh = intake.take(thread, part, total=total)
+        for part in [batch] if self.budget is None else _split_answers(batch):
+            fresh = intake.append_messages(thread, part, total=total)
             self.counts.slots += len(fresh)
             self.counts.turns += sum(message.turn_begins for message in fresh)
             written += len(fresh)
-        self._warn("unknown_call", sum(message.unknown_call for message in batch))
+        self._count_warnings(
+            "unknown_call", sum(message.unknown_call for message in batch)
+        )
         return written
 
-    def _settle(self, written: int) -> None:
+    def _count_thread(self, written: int) -> None:
+        """Count a thread as grown or as already present."""
         if written:
             self.counts.runs += 1
         else:
             self.counts.present += 1
 
-    def _settle_what_was_written(self) -> None:
-        """Count the threads of lines that have grown, though the file goes on."""
+    def _count_grown_threads(self) -> None:
+        """Count the threads that grew from lines before the import stopped."""
         grown = [chat for chat in self._chats.values() if chat.written]
         self.counts.runs += sum(not chat.over for chat in grown)
 
-    def _warn(self, code: str, times: int) -> None:
+    def _count_warnings(self, code: str, times: int) -> None:
+        """Count warnings of a code."""
         if times:
             self.counts.warnings[code] += times
 
 
-def _batches(messages: Sequence[Message]) -> Iterator[list[Message]]:
-    """The messages in batches that one transaction takes."""
-    batch: list[Message] = []
+def _split_batches(
+    messages: Sequence[ImportedMessage],
+) -> Iterator[list[ImportedMessage]]:
+    """Split the messages into batches, each for one transaction."""
+    batch: list[ImportedMessage] = []
     size = 0
     for message in messages:
         batch.append(message)
@@ -275,26 +303,29 @@ def _batches(messages: Sequence[Message]) -> Iterator[list[Message]]:
         yield batch
 
 
-def _answers(batch: Sequence[Message]) -> Iterator[Sequence[Message]]:
-    """The messages in parts, each of which but the first begins with a model's."""
+def _split_answers(
+    batch: Sequence[ImportedMessage],
+) -> Iterator[Sequence[ImportedMessage]]:
+    """Split the messages so that each later part begins with a model's message."""
     starts = [n for n, message in enumerate(batch) if n and message.turn_begins]
     for start, end in pairwise([0, *starts, len(batch)]):
         yield batch[start:end]
 
 
-def _bad(
+def _build_bad(
     refusal: Refusal,
     place: TextPosition,
     *,
     run: int | None = None,
     message: int | None = None,
-) -> Bad:
-    differs = isinstance(refusal, _DIFFERS)
-    return Bad(
+) -> BadRecord:
+    """Build the bad item that reports a refusal."""
+    differs = isinstance(refusal, _DIFFERENCES)
+    return BadRecord(
         code="differs" if differs else getattr(refusal, "invalid_code", refusal.code),
         place=place,
         run=run,
         message=message,
-        final=isinstance(refusal, _FINAL),
+        final=isinstance(refusal, _FATAL),
         detail=refusal.sentence if isinstance(refusal, BudgetDiffersError) else "",
     )

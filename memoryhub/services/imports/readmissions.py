@@ -1,4 +1,4 @@
-"""Readmissions: an erased person comes back as somebody new, with nothing of before."""
+"""Readmissions: an erased person returns as a new subject, without earlier memory."""
 
 from __future__ import annotations
 
@@ -17,68 +17,73 @@ from memoryhub.journal.rows import tombstones
 from memoryhub.journal.rows.tombstones import DeadUserId
 from memoryhub.models.subjects import Subject
 from memoryhub.services.people import subjects
-from memoryhub.services.people.subjects import Prepared
+from memoryhub.services.people.subjects import PreparedSubject
 
 
-def readmit(
+def readmit_subject(
     project: UUID, user_id: str, *, actor: str, bound: UUID | None = None
 ) -> Subject:
-    """Let a `user_id` in again: a new subject of the next generation, with a new key.
+    """Readmit a `user_id`: a new subject of the next generation, with a new key.
 
     Nothing old attaches: no thread, no key, no value's tombstone; and names of erased
     threads stay dead. Raises NotErasedError unless the last subject of that id is
-    erased to the end, and NotFoundError to who knows another subject alone.
+    completely erased, and NotFoundError to a caller bound to another subject.
     """
-    prepared = prepare(project, user_id, bound=bound)
-    made: Subject = journal.run(partial(insert, prepared, actor))
+    prepared = prepare_readmission(project, user_id, bound=bound)
+    made: Subject = journal.run(partial(insert_readmission, prepared, actor))
     return made
 
 
-async def create(
-    prepared: Prepared, *, actor: str, request: PersonRequest | None = None
+async def insert_readmission_async(
+    prepared: PreparedSubject, *, actor: str, request: PersonRequest | None = None
 ) -> Subject:
-    """Insert what was prepared; for coroutines. Raises NotErasedError, InProgressError.
+    """Insert a prepared subject, for coroutines.
 
-    `request` is noted beside it; whoever repeats it looks there first.
+    Raises NotErasedError, InProgressError. `request` is recorded with the subject;
+    whoever repeats the request looks there first.
     """
-    made: Subject = await journal.run_async(partial(insert, prepared, actor, request))
+    made: Subject = await journal.run_async(
+        partial(insert_readmission, prepared, actor, request)
+    )
     return made
 
 
-def prepare(project: UUID, user_id: str, *, bound: UUID | None = None) -> Prepared:
+def prepare_readmission(
+    project: UUID, user_id: str, *, bound: UUID | None = None
+) -> PreparedSubject:
     """Prepare all of the new subject but its row.
 
-    Raises NotErasedError, NotFoundError, and InvalidError (`user_id`) for what can be
-    nobody's and was not.
+    Raises NotErasedError, NotFoundError, and InvalidError (`user_id`) for an invalid id
+    that no subject ever had.
 
     A refusal makes no key.
     """
-    ref = subjects.ref_of(project, user_id)
+    ref = subjects.compute_ref(project, user_id)
     gone = tombstones.find_subject(project, ref)
     if gone is None or bound not in (None, gone.subject):
-        # Refuses what can be nobody's.
+        # Refuses an invalid id.
         subjects.find(project, user_id, bound=bound)
         if bound is not None:
             raise NotFoundError
-    if gone is None or _same_person(gone, ref).exists():
+    if gone is None or _filter_living_predecessors(gone, ref).exists():
         raise NotErasedError
-    return subjects.prepare(project, user_id, generation=gone.generation + 1)
+    return subjects.prepare_subject(project, user_id, generation=gone.generation + 1)
 
 
-def _same_person(gone: DeadUserId, ref: bytes) -> QuerySet[Subject]:
-    """Whoever has that ref, and the last who had it if it is not gone for good."""
+def _filter_living_predecessors(gone: DeadUserId, ref: bytes) -> QuerySet[Subject]:
+    """Filter the subjects of that ref, and the last one if not completely erased."""
     going = Q(id=gone.subject) & ~Q(state=Subject.State.ERASED)
     return Subject.objects.filter(Q(project=gone.project, subject_ref=ref) | going)
 
 
-def insert(
-    prepared: Prepared, actor: str, request: PersonRequest | None = None
+def insert_readmission(
+    prepared: PreparedSubject, actor: str, request: PersonRequest | None = None
 ) -> Subject:
-    """Insert the row of a prepared subject; in the writer. Raises NotErasedError."""
+    """Insert a prepared subject's row; runs in the writer. Raises NotErasedError."""
     with transaction.atomic():
-        made = subjects.insert(prepared)
+        made = subjects.insert_subject(prepared)
         if made.id != prepared.id:
-            # Somebody else has readmitted it meanwhile.
+            # Another process has readmitted the person meanwhile.
             raise NotErasedError
         requests.claim(request, subject=made.id)
         audit.append(

@@ -1,1 +1,1 @@
-"""What is known of subjects beyond one thread, written to their home threads."""
+"""Knowledge of subjects beyond one thread, written to their home threads."""

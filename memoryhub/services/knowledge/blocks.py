@@ -1,4 +1,4 @@
-"""Blocks: texts about a subject that its agents and their models keep up to date."""
+"""Blocks: texts about a subject, kept up to date by agents and their models."""
 
 from __future__ import annotations
 
@@ -18,9 +18,9 @@ from memoryhub.errors import (
     StaleError,
     ValueTooLargeError,
 )
-from memoryhub.journal import Receipt, Request
+from memoryhub.journal import KeyedRequest, OrderReceipt
 from memoryhub.kernel.knowledge.blocks import DeleteBlock, WriteBlock
-from memoryhub.kernel.levels.opened import Opened
+from memoryhub.kernel.levels.opened import OpenedPage
 from memoryhub.kernel.levels.tokens import EST
 from memoryhub.kernel.paging.page_commands import NewPage
 from memoryhub.kernel.state.page_events import By
@@ -30,79 +30,85 @@ from memoryhub.kernel.threads import measuring
 from memoryhub.models.subjects import Subject
 from memoryhub.models.threads import Thread
 from memoryhub.queries.knowledge import blocks
-from memoryhub.queries.knowledge.blocks import BlockView, Version
+from memoryhub.queries.knowledge.blocks import BlockVersion, BlockView
 from memoryhub.queries.knowledge.homes import find_home
 from memoryhub.queries.threads.readers import read
 from memoryhub.services.access.api_keys import Agent
 from memoryhub.services.knowledge import homes
 
 MAX_DESCRIPTION_BYTES = 1_024
-#: How often a change is made anew because another process was faster: of those who try
-#: at the same time one succeeds each time.
+#: Attempts of a change that loses to other processes: of concurrent writers one
+#: succeeds in each round.
 _ATTEMPTS = 100
-#: Who changes a block in this process waits for who does already.
+#: Lock of each block, so that writers of this process wait for each other.
 _changing: WeakValueDictionary[tuple[UUID, str], asyncio.Lock] = WeakValueDictionary()
 Change = Callable[[str], str]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class BlockDraft:
-    """A block as its agent writes it."""
+    """Block as an agent writes it."""
 
     block: str
     text: str
-    #: None: as it was, or nothing.
+    #: None: unchanged, or empty for a new block.
     description: str | None = None
     read_only: bool | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Conditions:
-    """On whose account a block is written, and under which conditions."""
+class BlockConditions:
+    """Author of a write to a block, and the write's conditions."""
 
     by: By = "tool"
-    #: Of the block, 0 for none at all; None: whatever is there.
+    #: Version of the block, 0 for a block that does not exist; None: any version.
     version: int | None = None
-    request: Request | None = None
+    request: KeyedRequest | None = None
 
 
-ANY = Conditions()
+ANY = BlockConditions()
 
 
-async def put(
-    *, agent: Agent, subject: Subject, draft: BlockDraft, conditions: Conditions = ANY
-) -> Receipt:
-    """Make a block, or write its next version. Emits page.created or page.updated.
+async def put_block(
+    *,
+    agent: Agent,
+    subject: Subject,
+    draft: BlockDraft,
+    conditions: BlockConditions = ANY,
+) -> OrderReceipt:
+    """Create a block, or write its next version. Emits page.created or page.updated.
 
     Raises BlocksFullError, PageErasedError for an id that was deleted,
     ValueTooLargeError, ValueErasedError, StaleError, BlockReadOnlyError for a model.
     """
-    make = partial(_as_command, subject, draft, conditions)
-    return await _write(agent, subject, draft.block, make, conditions)
+    make = partial(_build_write, subject, draft, conditions)
+    return await _write_block(agent, subject, draft.block, make, conditions)
 
 
-def put_by_hand(
+def put_for_operator(
     subject: Subject, draft: BlockDraft, *, version: int, actor: str
-) -> Receipt:
-    """Write an operator's block, as `put`, if it is at that version; blocks.
+) -> OrderReceipt:
+    """Write a block for an operator if the block is at that version; blocks.
 
-    Version 0 is of one that is not there. Raises InvalidError for a name that is none,
-    or a description that is too long; else as `put`.
+    Version 0 requires that the block does not exist. Raises InvalidError for an invalid
+    name or a description that is too long; else as `put_block`.
     """
-    reserved = names.reserved(draft.block) or is_reserved_id(draft.block)
-    if reserved or not names.valid(draft.block):
+    reserved = names.is_reserved(draft.block) or is_reserved_id(draft.block)
+    if reserved or not names.is_valid(draft.block):
         raise InvalidError(loc="block")
     if len((draft.description or "").encode()) > MAX_DESCRIPTION_BYTES:
         raise InvalidError(loc="description")
-    command = _as_command(subject, draft, Conditions(version=version))
+    command = _build_write(subject, draft, BlockConditions(version=version))
     return homes.perform(subject, command, actor=actor, epoch=subject.epoch)
 
 
-def undo_by_hand(home: Thread, block: str, *, seq: int, actor: str) -> Receipt:
-    """Write a block as it was before an event, if what that wrote is there; blocks.
+def undo_for_operator(
+    home: Thread, block: str, *, seq: int, actor: str
+) -> OrderReceipt:
+    """Write a block as it was before an event, if unchanged since; blocks.
 
-    Raises InvalidError of `seq` for an event that made the block, ContentErasedError if
-    what was there is gone, StaleError if anything wrote it since.
+    Raises InvalidError of `seq` for an event that created the block, ContentErasedError
+    if the earlier text is erased, StaleError if a later write changed the block.
     """
     version, *before = blocks.list_versions(home, block, seq=seq, limit=2)
     if not before:
@@ -112,107 +118,111 @@ def undo_by_hand(home: Thread, block: str, *, seq: int, actor: str) -> Receipt:
         raise ContentErasedError
     return homes.perform(
         home.subject,
-        WriteBlock(page=_page_of(block, was), version=version.version),
+        WriteBlock(page=_build_version_page(block, was), version=version.version),
         actor=actor,
-        # Erased meanwhile, what was read here may not be written again.
+        # The epoch stops a write of content that was erased since the read.
         epoch=home.subject.epoch,
     )
 
 
-async def append(
+async def append_text(
     *,
     agent: Agent,
     subject: Subject,
     block: str,
     text: str,
-    conditions: Conditions = ANY,
-) -> Receipt:
-    """Add text to the end of a block; of those who append at once all are kept.
+    conditions: BlockConditions = ANY,
+) -> OrderReceipt:
+    """Append text to a block; concurrent appends are all kept.
 
     Raises PageUnknownError, PageErasedError, BlockReadOnlyError for a model,
     ValueTooLargeError.
     """
-    change: Change = partial(_appended, text)
-    return await _edit(agent, subject, block, change, conditions)
+    change: Change = partial(_append_text, text)
+    return await _edit_block(agent, subject, block, change, conditions)
 
 
-async def replace(
+async def replace_text(
     *,
     agent: Agent,
     subject: Subject,
     block: str,
     old: str,
     new: str,
-    conditions: Conditions = ANY,
-) -> Receipt:
-    """Put `new` in the place of the one occurrence of `old`.
+    conditions: BlockConditions = ANY,
+) -> OrderReceipt:
+    """Replace the only occurrence of `old` by `new`.
 
-    Raises NotInBlockError and NotUniqueError, and as `append`.
+    Raises NotInBlockError and NotUniqueError, and as `append_text`.
     """
-    change: Change = partial(_replaced, old, new)
-    return await _edit(agent, subject, block, change, conditions)
+    change: Change = partial(_replace_text, old, new)
+    return await _edit_block(agent, subject, block, change, conditions)
 
 
-async def revert(
+async def revert_block(
     *,
     agent: Agent,
     subject: Subject,
     block: str,
     version: int,
-    conditions: Conditions = ANY,
-) -> Receipt:
-    """Write an older version of a block, text and meta, as its next one.
+    conditions: BlockConditions = ANY,
+) -> OrderReceipt:
+    """Write an older version of a block, text and meta, as its next version.
 
-    Raises InvalidError for a version that it never had, PageUnknownError,
-    PageErasedError for one whose text is gone, BlockReadOnlyError for a model,
-    StaleError if anything of the subject's was erased meanwhile.
+    Raises InvalidError for an unknown version, PageUnknownError, PageErasedError for a
+    version whose text is erased, BlockReadOnlyError for a model, StaleError if anything
+    of the subject's was erased meanwhile.
     """
-    make = partial(_as_it_was, subject, block, version, conditions)
-    # Erased meanwhile, what was read here may not be written again.
-    return await _write(agent, subject, block, make, conditions, epoch=subject.epoch)
+    make = partial(_build_revert, subject, block, version, conditions)
+    # The epoch stops a write of content that was erased since the read.
+    return await _write_block(
+        agent, subject, block, make, conditions, epoch=subject.epoch
+    )
 
 
-async def delete(
-    *, agent: Agent, subject: Subject, block: str, conditions: Conditions = ANY
-) -> Receipt:
-    """Take a block out for good; its id is never used again. Emits page.deleted.
+async def delete_block(
+    *, agent: Agent, subject: Subject, block: str, conditions: BlockConditions = ANY
+) -> OrderReceipt:
+    """Delete a block for good; its id is never used again. Emits page.deleted.
 
     Raises PageUnknownError, PageErasedError, SubjectHeldError, StaleError.
     """
-    await read(_current, subject, block)
+    await read(_get_block, subject, block)
     command = DeleteBlock(page_id=block, version=conditions.version, by=conditions.by)
     return await homes.submit(
         agent=agent, subject=subject, command=command, request=conditions.request
     )
 
 
-async def _edit(
+async def _edit_block(
     agent: Agent,
     subject: Subject,
     block: str,
     change: Change,
-    conditions: Conditions,
-) -> Receipt:
-    make = partial(_changed, subject, block, change, conditions)
-    return await _write(agent, subject, block, make, conditions)
+    conditions: BlockConditions,
+) -> OrderReceipt:
+    """Write the block's text as `change` returns it."""
+    make = partial(_build_edit, subject, block, change, conditions)
+    return await _write_block(agent, subject, block, make, conditions)
 
 
-async def _write(
+async def _write_block(
     agent: Agent,
     subject: Subject,
     block: str,
     make: Callable[[], WriteBlock],
-    conditions: Conditions,
+    conditions: BlockConditions,
     *,
     epoch: int | None = None,
-) -> Receipt:
-    """Write what `make` makes of what is there: the command names that version.
+) -> OrderReceipt:
+    """Write the command that `make` builds from the present block.
 
-    Whoever was slower makes it again, of what is there by then.
+    The command names the version it was built from. A writer that was slower builds the
+    command again from the then present block.
     """
     async with _changing.setdefault((subject.id, block), asyncio.Lock()):
         for attempt in range(_ATTEMPTS):
-            command = await read(homes.prepared, make, conditions.request)
+            command = await read(homes.build_or_refuse, make, conditions.request)
             made = isinstance(command, WriteBlock) and command.version is not None
             try:
                 return await homes.submit(
@@ -232,53 +242,61 @@ async def _write(
     raise AssertionError("no attempt was left")
 
 
-def _current(subject: Subject, block: str) -> BlockView:
+def _get_block(subject: Subject, block: str) -> BlockView:
+    """Get the present block. Raises PageUnknownError, PageErasedError."""
     return blocks.get_block(find_home(subject), block)
 
 
-def _as_command(
-    subject: Subject, draft: BlockDraft, conditions: Conditions
+def _build_write(
+    subject: Subject, draft: BlockDraft, conditions: BlockConditions
 ) -> WriteBlock:
-    """What is not said of a block that is there stays."""
+    """Build the command of a draft; fields absent from the draft stay."""
     description, read_only = draft.description, draft.read_only
     version = conditions.version
     if description is None or read_only is None or conditions.by == "model":
         home = find_home(subject)
         there = [] if home is None else blocks.list_named(home, [draft.block])
         if conditions.by == "model" and version is None:
-            # Nobody may make it read-only meanwhile.
+            # Version 0 fails if another process creates the block, perhaps read-only,
+            # meanwhile.
             version = 0
         for view in there:
-            version = _require(view, conditions)
+            version = _require_writable(view, conditions)
             description = view.description if description is None else description
             read_only = view.read_only if read_only is None else read_only
-    page = _page(draft.block, draft.text, description or "", read_only=bool(read_only))
+    page = _build_page(
+        draft.block, draft.text, description or "", read_only=bool(read_only)
+    )
     return WriteBlock(page=page, version=version, by=conditions.by)
 
 
-def _changed(
-    subject: Subject, block: str, change: Change, conditions: Conditions
+def _build_edit(
+    subject: Subject, block: str, change: Change, conditions: BlockConditions
 ) -> WriteBlock:
-    view = _current(subject, block)
-    _require(view, conditions)
+    """Build the command that writes the edited text."""
+    view = _get_block(subject, block)
+    _require_writable(view, conditions)
     text = change(view.text or "")
-    page = _page(block, text, view.description, read_only=view.read_only)
+    page = _build_page(block, text, view.description, read_only=view.read_only)
     return WriteBlock(page=page, version=view.version, by=conditions.by)
 
 
-def _as_it_was(
-    subject: Subject, block: str, version: int, conditions: Conditions
+def _build_revert(
+    subject: Subject, block: str, version: int, conditions: BlockConditions
 ) -> WriteBlock:
-    there = _require(_current(subject, block), conditions)
+    """Build the command that writes an earlier version again."""
+    there = _require_writable(_get_block(subject, block), conditions)
     was = blocks.get_version(find_home(subject), block, version)
-    return WriteBlock(page=_page_of(block, was), version=there, by=conditions.by)
+    return WriteBlock(
+        page=_build_version_page(block, was), version=there, by=conditions.by
+    )
 
 
-def _require(view: BlockView, conditions: Conditions) -> int | None:
-    """Return the version to write upon; None: whichever is there by then.
+def _require_writable(view: BlockView, conditions: BlockConditions) -> int | None:
+    """Return the version to write upon; None: any version.
 
-    Raises StaleError unless it is the one that was seen, and BlockReadOnlyError for a
-    model that may not change it: what it may is judged by what is there.
+    Raises StaleError unless the block is at the caller's version, and
+    BlockReadOnlyError for a model: a model's rights depend on the present block.
     """
     if conditions.version not in (None, view.version):
         raise StaleError(version=view.version)
@@ -289,40 +307,43 @@ def _require(view: BlockView, conditions: Conditions) -> int | None:
     return view.version
 
 
-def _page_of(block: str, was: Version) -> NewPage:
-    return _page(block, was.text or "", was.description, read_only=was.read_only)
+def _build_version_page(block: str, was: BlockVersion) -> NewPage:
+    """Build the page of a version."""
+    return _build_page(block, was.text or "", was.description, read_only=was.read_only)
 
 
-def _appended(added: str, text: str) -> str:
+def _append_text(added: str, text: str) -> str:
+    """Append text to a text."""
     return text + added
 
 
-def _replaced(old: str, new: str, text: str) -> str:
+def _replace_text(old: str, new: str, text: str) -> str:
+    """Replace the only occurrence. Raises NotInBlockError, NotUniqueError."""
     first = text.find(old)
     if first < 0:
         raise NotInBlockError
-    # From the next character on, for occurrences may overlap.
+    # Search from the next character on, as occurrences may overlap.
     if text.find(old, first + 1) >= 0:
         raise NotUniqueError
     return text[:first] + new + text[first + len(old) :]
 
 
-def _page(block: str, text: str, description: str, *, read_only: bool) -> NewPage:
-    """Raise ValueTooLargeError beyond MAX_BLOCK_BYTES."""
+def _build_page(block: str, text: str, description: str, *, read_only: bool) -> NewPage:
+    """Build a block's page. Raises ValueTooLargeError beyond MAX_BLOCK_BYTES."""
     if len(text.encode()) > MAX_BLOCK_BYTES:
         raise ValueTooLargeError(max_bytes=MAX_BLOCK_BYTES)
     content = {"text": text}
-    opened = Opened(page_id=block, type=BLOCK, modality="text", content=content)
-    found = measuring.of_page(opened, sent=None, tokenizer=EST)
+    opened = OpenedPage(page_id=block, type=BLOCK, modality="text", content=content)
+    found = measuring.measure_page(opened, sent=None, tokenizer=EST)
     meta = {"description": description, "read_only": read_only}
     return NewPage(
         page_id=block,
         type=BLOCK,
         modality="text",
-        payload=strict_json.as_sent({"content": content, "meta": meta}),
+        payload=strict_json.dump_stored({"content": content, "meta": meta}),
         tokens=found.tokens,
         cost=found.cost,
-        bytes=len(strict_json.as_sent(content)),
+        bytes=len(strict_json.dump_stored(content)),
         counted_by=found.counted_by,
         map=False,
     )

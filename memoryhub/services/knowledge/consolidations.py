@@ -1,7 +1,7 @@
-"""Consolidation: an exchange that is over is asked of the model, once, for its facts.
+"""Consolidation: the model is asked once for the facts of each finished exchange.
 
-Reading, asking and writing are apart: nothing is locked while the model answers, and
-what is written names what it was made on, so whoever was slower writes nothing.
+Reading, asking and writing are separate: nothing is locked while the model answers. A
+write names its sources, so a slower process writes nothing.
 """
 
 from __future__ import annotations
@@ -24,26 +24,26 @@ from memoryhub.errors import (
     ValueErasedError,
 )
 from memoryhub.errors.trouble import ModelError
-from memoryhub.journal import Receipt
+from memoryhub.journal import OrderReceipt
 from memoryhub.journal.rows import tombstones
 from memoryhub.kernel.knowledge import answers
-from memoryhub.kernel.knowledge.answers import Answer, Claim
+from memoryhub.kernel.knowledge.answers import ClaimExtraction, ExtractedClaim
 from memoryhub.kernel.knowledge.consolidation import (
     RETRIES,
-    Consolidate,
+    ConsolidateExchange,
     Failure,
     RetryExchange,
 )
 from memoryhub.kernel.knowledge.facts import FactAsserted, NewFact
-from memoryhub.kernel.messages.words import content_words
-from memoryhub.kernel.state.knowledge import Consolidated
+from memoryhub.kernel.messages.words import render_content_words
+from memoryhub.kernel.state.knowledge import ConsolidationState
 from memoryhub.kernel.text import strict_json
 from memoryhub.models.server.clock import clock
 from memoryhub.models.slots import Slot
 from memoryhub.models.subjects import Subject
 from memoryhub.models.threads import Thread
 from memoryhub.queries.episodes import episodes, pending
-from memoryhub.queries.episodes.episodes import Episode
+from memoryhub.queries.episodes.episodes import EpisodeView
 from memoryhub.queries.knowledge import facts as known
 from memoryhub.queries.knowledge.facts import FactFilter
 from memoryhub.queries.knowledge.homes import find_home
@@ -54,18 +54,18 @@ from memoryhub.services.model_calls import (
     Ask,
     Message,
     add_costs,
-    message,
+    build_message,
     quote_useless,
 )
 from memoryhub.vault.keys import keys
 
 ACTOR = "worker:consolidation"
-#: Characters of an exchange that the model is given; the middle is left out.
-_READ = 24_000
-#: Predicates in use that it is told, so that it takes those.
-_PREDICATES = 50
-#: Exchanges with a first message as long that are compared with one.
-_ALIKE = 10
+#: Most characters of an exchange given to the model; the middle is left out.
+_MAX_PROMPT_CHARS = 24_000
+#: Predicates in use that the prompt lists, so that the model reuses them.
+_MAX_PREDICATES = 50
+#: Exchanges with an equally long first message that are compared.
+_MAX_ALIKE = 10
 
 PROMPT: Final = """\
 You read one exchange between a user and an assistant and note what it tells about the \
@@ -80,43 +80,45 @@ values hold at once. No guesses, no greetings, nothing about the assistant; at m
 items; [] if there is nothing."""
 AGAIN: Final = "That held no JSON array. Answer with the JSON array alone."
 
-#: Statuses by which a provider refuses an exchange, and not us.
+#: Statuses by which a provider refuses an exchange, rather than this client.
 _REFUSED: Final = frozenset({400, 413, 422})
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Due:
-    """An exchange that is to be asked, and what that was found on."""
+class DueExchange:
+    """Exchange to ask the model about, with the state it was found in."""
 
     thread: Thread
-    episode: Episode
-    #: Of the subject, as it was read.
+    episode: EpisodeView
+    #: Epoch of the subject when the exchange was read.
     epoch: int
     attempts: int
-    #: Where older ones begin that it comes before, if there are any.
+    #: First slot of older unasked exchanges that are skipped, if any.
     skipped_from: int | None = None
 
 
-def find_due(thread: Thread, *, now: datetime) -> Due | None:
-    """Return a failed exchange of the thread that is due again, or its newest one.
+def find_due_exchange(thread: Thread, *, now: datetime) -> DueExchange | None:
+    """Find a failed exchange of the thread that is due again, or the newest due one.
 
-    The newest that is over, which nobody was asked about yet, and which the project
-    wants to be asked. `thread` comes with its subject, whose epoch is read first, and
-    its project. A few queries.
+    The newest exchange that is over, was never asked about, and is wanted by the
+    project. `thread` comes with its subject, whose epoch is read first, and its
+    project. A few queries.
     """
     subject = Subject.objects.select_related("project").get(id=thread.subject_id)
-    held = _held(subject, thread)
+    held = _get_consolidated(subject, thread)
     for failed in held.failed:
         if failed.retry_at is not None and failed.retry_at <= now:
             for found in episodes.list_own(thread, Q(index=failed.begin), now=now):
-                return Due(
+                return DueExchange(
                     thread=thread,
                     episode=found,
                     epoch=subject.epoch,
                     attempts=failed.attempts,
                 )
-    # Only the last of a thread goes on.
-    for found in episodes.list_own(thread, _unasked(thread, held), now=now, limit=2):
+    # Only the last exchange of a thread can be unfinished.
+    for found in episodes.list_own(
+        thread, _build_unasked_filter(thread, held), now=now, limit=2
+    ):
         if found.over:
             older = Slot.objects.filter(
                 thread=thread,
@@ -126,7 +128,7 @@ def find_due(thread: Thread, *, now: datetime) -> Due | None:
                 index__lt=found.input.index,
             )
             indexes = older.order_by("index").values_list("index", flat=True)
-            return Due(
+            return DueExchange(
                 thread=thread,
                 episode=found,
                 epoch=subject.epoch,
@@ -136,16 +138,17 @@ def find_due(thread: Thread, *, now: datetime) -> Due | None:
     return None
 
 
-def _unasked(thread: Thread, held: Consolidated) -> Q:
-    return pending.unasked(held) & pending.wanted_of(thread.project)
+def _build_unasked_filter(thread: Thread, held: ConsolidationState) -> Q:
+    """Build the filter of exchanges that are unasked and wanted by the project."""
+    return pending.filter_unasked(held) & pending.filter_wanted(thread.project)
 
 
-def retry(
+def retry_exchange(
     subject: Subject, thread: UUID, begin: int, *, now: datetime, actor: str
-) -> Receipt:
-    """Have an exchange that failed asked once more, even if it was given up.
+) -> OrderReceipt:
+    """Have a failed exchange asked once more, even if the retries are used up.
 
-    Raises NotFoundError where none failed that begins there.
+    Raises NotFoundError where no failed exchange begins.
     """
     if find_home(subject) is None:
         raise NotFoundError
@@ -153,53 +156,55 @@ def retry(
     return homes.perform(subject, command, actor=actor, epoch=subject.epoch)
 
 
-def find_next(thread: Thread, *, now: datetime) -> datetime | None:
-    """Return when the thread is to be looked at again if nobody writes to it.
+def find_next_time(thread: Thread, *, now: datetime) -> datetime | None:
+    """Find when to look at the thread again if nobody writes to it.
 
-    When its exchange will be over, or a failed one is due again. A few queries.
+    That is when its exchange will be over, or a failed exchange is due again. A few
+    queries.
     """
-    held = _held(thread.subject, thread)
+    held = _get_consolidated(thread.subject, thread)
     again = [each.retry_at for each in held.failed if each.retry_at is not None]
     if thread.status == Thread.Status.OPEN:
-        found = episodes.list_own(thread, _unasked(thread, held), now=now)
+        found = episodes.list_own(thread, _build_unasked_filter(thread, held), now=now)
         again += [each.ended_at + episodes.SILENCE for each in found]
     return min(again, default=None)
 
 
-def _held(subject: Subject, thread: Thread) -> Consolidated:
+def _get_consolidated(subject: Subject, thread: Thread) -> ConsolidationState:
+    """Get the consolidation state of the thread from the subject's home thread."""
     home = find_home(subject)
     if home is None:
-        return Consolidated()
-    state = states.state_of(home)
-    return state.knowledge.consolidated.get(str(thread.id), Consolidated())
+        return ConsolidationState()
+    state = states.load_state(home)
+    return state.knowledge.consolidated.get(str(thread.id), ConsolidationState())
 
 
-def consolidate(
-    due: Due, ask: Ask, *, host: str | None = None, awake: bool = False
-) -> Receipt | None:
-    """Ask the model for the facts of an exchange, and write them or that it failed.
+def consolidate_exchange(
+    due: DueExchange, ask: Ask, *, host: str | None = None, awake: bool = False
+) -> OrderReceipt | None:
+    """Ask the model for the facts of an exchange, and write the facts or the failure.
 
-    Of an exchange with the same words as one of the subject that was asked before, the
-    same is learnt again, and nobody is asked. None if somebody else has done it, or
-    anything of the subject was erased meanwhile: then nothing is written. Nor is where
-    the model is away, whatever it is asked: raises ModelError then, unless it is
-    `awake`, so that it is this exchange that it fails at. Raises SubjectErasedError,
-    SubjectRestrictedError. `host` is the model's, which is noted as a recipient.
+    An exchange with the same words as an earlier one of the subject reuses its facts
+    without a call. None if another process was faster, or anything of the subject was
+    erased meanwhile: then nothing is written. Raises ModelError, and writes nothing, if
+    the model is away for any exchange, unless `awake` says that only this exchange
+    fails. Raises SubjectErasedError, SubjectRestrictedError. `host` is the model's,
+    which is recorded as a recipient.
     """
     try:
-        command = _learnt_before(due)
+        command = _reuse_equal_exchange(due)
         if command is None:
-            command = replace(_command(due, ask, awake=awake), host=host)
-        return _written(due, command)
+            command = replace(_ask_model(due, ask, awake=awake), host=host)
+        return _write_command(due, command)
     except (StaleError, InvalidError):
-        # What it was learnt from is gone, or is not what it was.
+        # A source was erased or changed meanwhile.
         return None
 
 
-def _command(due: Due, ask: Ask, *, awake: bool) -> Consolidate:
-    """The command that what the model answers leads to."""
-    messages, command = _messages(due), _blank(due)
-    answer: Answer | None = None
+def _ask_model(due: DueExchange, ask: Ask, *, awake: bool) -> ConsolidateExchange:
+    """Ask the model, twice at most, and build the command of its answer."""
+    messages, command = _build_messages(due), _build_blank(due)
+    answer: ClaimExtraction | None = None
     try:
         for _ in range(2):
             reply = ask(messages)
@@ -209,26 +214,27 @@ def _command(due: Due, ask: Ask, *, awake: bool) -> Consolidate:
                 tokens_out=command.tokens_out + reply.tokens_out,
                 cost=add_costs(command.cost, reply.cost),
             )
-            if (answer := answers.read(reply.text)) is not None:
+            if (answer := answers.parse_claims(reply.text)) is not None:
                 break
             messages = [
                 *messages,
                 quote_useless(reply.text),
-                message("user", AGAIN),
+                build_message("user", AGAIN),
             ]
     except ModelError as wrong:
         if _is_away(wrong) and not awake:
             raise
-        return _failed(command, "no_model")
+        return _build_failure(command, "no_model")
     if answer is None:
-        return _failed(command, "no_answer")
-    made = _facts(due, answer.claims)
+        return _build_failure(command, "no_answer")
+    made = _build_facts(due, answer.claims)
     dropped = answer.dropped + len(answer.claims) - len(made)
     return replace(command, facts=made, dropped=dropped)
 
 
-def _blank(due: Due) -> Consolidate:
-    return Consolidate(
+def _build_blank(due: DueExchange) -> ConsolidateExchange:
+    """Build the command without facts."""
+    return ConsolidateExchange(
         thread=str(due.thread.id),
         begin=due.episode.input.index,
         end=due.episode.end,
@@ -237,25 +243,26 @@ def _blank(due: Due) -> Consolidate:
     )
 
 
-def _learnt_before(due: Due) -> Consolidate | None:
-    """The command with what was learnt of an equal exchange; None without one.
+def _reuse_equal_exchange(due: DueExchange) -> ConsolidateExchange | None:
+    """Build the command from the facts of an equal exchange; None without one.
 
-    It names this exchange as its source, so that it stays when the other is erased.
+    The command names this exchange as its source, so the facts stay when the other
+    exchange is erased.
     """
-    words, subject = _lines(due.episode), due.thread.subject
-    alike = episodes.list_alike(due.episode, now=clock.now(), limit=_ALIKE)
-    equal = [each for each in alike if _lines(each) == words]
+    words, subject = _render_exchange(due.episode), due.thread.subject
+    alike = episodes.list_alike(due.episode, now=clock.now(), limit=_MAX_ALIKE)
+    equal = [each for each in alike if _render_exchange(each) == words]
     outcomes = pending.list_outcomes(subject, equal)
     for before, outcome in zip(equal, outcomes, strict=True):
         if outcome.state != "consolidated":
             continue
         claims = [
-            Claim(
+            ExtractedClaim(
                 entity=each.entity,
                 predicate=each.predicate,
                 value=each.value,
                 confidence=each.confidence,
-                # Since it was said, or since when the exchange says.
+                # Valid since the exchange, unless the exchange names a time.
                 valid_from=None
                 if each.valid_from == before.occurred_at
                 else each.valid_from,
@@ -265,30 +272,31 @@ def _learnt_before(due: Due) -> Consolidate | None:
             for each in outcome.facts
             if each.origin == "model" and each.retracted_seq is None
         ]
-        return replace(_blank(due), facts=_facts(due, claims))
+        return replace(_build_blank(due), facts=_build_facts(due, claims))
     return None
 
 
 def _is_away(wrong: ModelError) -> bool:
-    """Whether it would have answered nothing else either."""
+    """Return whether the model would not have answered any other exchange either."""
     refuses_us = wrong.reason == "refused" and wrong.status not in _REFUSED
     return wrong.reason in ("unreachable", "busy") or refuses_us
 
 
-def _failed(command: Consolidate, why: Failure) -> Consolidate:
+def _build_failure(command: ConsolidateExchange, why: Failure) -> ConsolidateExchange:
+    """Build the command of a failure, with the time of the next try."""
     retry_at = None
     if command.attempts < len(RETRIES):
         retry_at = clock.now() + timedelta(seconds=RETRIES[command.attempts])
     return replace(command, failed=why, retry_at=retry_at)
 
 
-def _written(due: Due, command: Consolidate) -> Receipt:
-    """Write it; without what may not come back, or that there is no room for it."""
+def _write_command(due: DueExchange, command: ConsolidateExchange) -> OrderReceipt:
+    """Write the command; without facts that were erased earlier or exceed a limit."""
     write = partial(homes.perform, due.thread.subject, actor=ACTOR, epoch=due.epoch)
     try:
         return write(command)
     except ValueErasedError:
-        welcome = _welcome(due, command.facts)
+        welcome = _drop_erased(due, command.facts)
         gone = len(command.facts) - len(welcome)
         left = replace(command, facts=welcome, dropped=command.dropped + gone)
     except (SubjectFullError, TimelineFullError):
@@ -296,18 +304,21 @@ def _written(due: Due, command: Consolidate) -> Receipt:
     return write(left)
 
 
-def _welcome(due: Due, made: Sequence[NewFact]) -> tuple[NewFact, ...]:
-    opened = keys.subject_keys(due.thread.subject_id, epoch=due.epoch)
+def _drop_erased(due: DueExchange, made: Sequence[NewFact]) -> tuple[NewFact, ...]:
+    """Drop the facts whose values were erased earlier."""
+    opened = keys.get_subject_keys(due.thread.subject_id, epoch=due.epoch)
     contents: list[tuple[Any, Any]] = [
-        (FactAsserted(origin=fact.origin), strict_json.kept(fact.payload))
+        (FactAsserted(origin=fact.origin), strict_json.parse_stored(fact.payload))
         for fact in made
     ]
-    out = tombstones.kept_out(opened, contents)
+    out = tombstones.find_erased(opened, contents)
     return tuple(fact for place, fact in enumerate(made) if place not in out)
 
 
-def _facts(due: Due, claims: Sequence[Claim]) -> tuple[NewFact, ...]:
-    """Claims as facts learnt from the exchange; those over before it are left out."""
+def _build_facts(
+    due: DueExchange, claims: Sequence[ExtractedClaim]
+) -> tuple[NewFact, ...]:
+    """Build facts from claims; drops claims that end before they begin."""
     question = due.episode.input
     source = SourceAddress(due.thread.name, question.seq)
     drafts = [
@@ -318,34 +329,37 @@ def _facts(due: Due, claims: Sequence[Claim]) -> tuple[NewFact, ...]:
     ]
     if not drafts:
         return ()
-    return facts.assertion(due.thread.subject, drafts, now=clock.now()).facts
+    return facts.build_assertion(due.thread.subject, drafts, now=clock.now()).facts
 
 
-# What the model is given
+# Prompt of the model
 
 
-def _messages(due: Due) -> list[Message]:
-    used = _predicates(due.thread.subject)
+def _build_messages(due: DueExchange) -> list[Message]:
+    """Build the messages for the model."""
+    used = _list_predicates(due.thread.subject)
     parts = [f"Predicates in use: {', '.join(used)}"] if used else []
     parts += [f"It took place at {due.episode.occurred_at.isoformat()}."]
-    parts.append(_lines(due.episode))
-    return [message("system", PROMPT), message("user", "\n\n".join(parts))]
+    parts.append(_render_exchange(due.episode))
+    return [build_message("system", PROMPT), build_message("user", "\n\n".join(parts))]
 
 
-def _predicates(subject: Subject) -> list[str]:
+def _list_predicates(subject: Subject) -> list[str]:
+    """List the predicates of the subject's valid facts, at most 50."""
     where = FactFilter(valid_at=clock.now())
     found = known.list_facts(subject, where, limit=200).items
-    return [*dict.fromkeys(fact.predicate for fact in found)][:_PREDICATES]
+    return [*dict.fromkeys(fact.predicate for fact in found)][:_MAX_PREDICATES]
 
 
-def _lines(episode: Episode) -> str:
-    """The exchange, each line of it behind a bar, so that it ends nothing."""
+def _render_exchange(episode: EpisodeView) -> str:
+    """Render the exchange, each line behind a bar so that no line closes its fence."""
     texts = list[tuple[str, str]]()
     for line in episode.lines:
         speaker = "user" if line.index == episode.input.index else "assistant"
-        if not line.erased and (words := content_words(line.content)):
+        if not line.erased and (words := render_content_words(line.content)):
             texts.append((speaker, words))
     whole = "\n".join(f"{role}: {text}" for role, text in texts)
-    if len(whole) > _READ:
-        whole = f"{whole[: _READ // 2]}\n[…]\n{whole[-_READ // 2 :]}"
+    if len(whole) > _MAX_PROMPT_CHARS:
+        half = _MAX_PROMPT_CHARS // 2
+        whole = f"{whole[:half]}\n[…]\n{whole[-half:]}"
     return "\n".join(f"| {line}" for line in whole.splitlines())

@@ -1,4 +1,4 @@
-"""Facts of a subject: asserted, ended, retracted, their timelines configured."""
+"""Commands for facts of a subject: assert, end, retract, configure timelines."""
 
 from __future__ import annotations
 
@@ -26,15 +26,15 @@ from memoryhub.kernel.registry import TYPES
 from memoryhub.kernel.state.knowledge import Cardinality, Origin
 from memoryhub.kernel.state.page_events import PlaceBody
 from memoryhub.kernel.text import strict_json
-from memoryhub.kernel.threads.slots import agent_time
+from memoryhub.kernel.threads.slots import parse_agent_time
 from memoryhub.models.events import Event
 from memoryhub.models.subjects import Subject
 from memoryhub.queries.knowledge import facts
 from memoryhub.queries.knowledge.facts import FactStory
 from memoryhub.queries.threads import threads
 
-#: What an assertion can be learnt from, by the event's type: what is found by its
-#: words, but for what changes with the job at hand, and facts themselves.
+#: Event types that can be the source of an assertion: all searchable content, except
+#: values and tasks, which change with the job, and facts themselves.
 SOURCES: Final = tuple(
     name
     for name, event in TYPES.items()
@@ -43,7 +43,7 @@ SOURCES: Final = tuple(
 
 
 class SourceAddress(NamedTuple):
-    """A record as a client names it."""
+    """Address of a source record, as a client names it."""
 
     thread: str
     seq: int
@@ -51,41 +51,41 @@ class SourceAddress(NamedTuple):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class FactDraft:
-    """A claim as it is made; its texts are within their bounds."""
+    """Claim to be asserted; its texts are within their bounds."""
 
     entity: str
     predicate: str
     value: str
     origin: Origin
     confidence: float | None = None
-    #: None: when its source was recorded, or now.
+    #: None: the time of its source, or now.
     valid_from: datetime | None = None
     valid_until: datetime | None = None
     many: bool = False
     source: SourceAddress | None = None
 
 
-class _Record(NamedTuple):
-    """A source that there is."""
+class _SourceRecord(NamedTuple):
+    """Source record that exists."""
 
     place: PlaceBody
-    #: When it was, as its agent says, else when it was recorded.
+    #: Time of the record by its agent, else its recorded time.
     at: datetime
 
 
-def assertion(
+def build_assertion(
     subject: Subject,
     drafts: Sequence[FactDraft],
     *,
     now: datetime,
     bound: UUID | None = None,
 ) -> AssertFacts:
-    """Make the command of these claims. Two queries for each thread of a source.
+    """Build the command that asserts these claims. Two queries for each source thread.
 
-    Raises InvalidError `unknown_source` for one that is none, or of another subject,
-    and `value` for an interval that is over before it begins.
+    Raises InvalidError `unknown_source` for a source that does not exist or is another
+    subject's, and `value` for an interval that ends before it begins.
     """
-    found = _sources(subject, {d.source for d in drafts if d.source}, bound)
+    found = _find_sources(subject, {d.source for d in drafts if d.source}, bound)
     made = []
     for number, draft in enumerate(drafts):
         loc = f"items.{number}." if len(drafts) > 1 else ""
@@ -95,11 +95,12 @@ def assertion(
         begin = draft.valid_from or (source.at if source else now)
         if draft.valid_until is not None and draft.valid_until <= begin:
             raise InvalidError(loc=f"{loc}valid_until")
-        made.append(_new(replace(draft, valid_from=begin), source))
+        made.append(_build_fact(replace(draft, valid_from=begin), source))
     return AssertFacts(facts=tuple(made))
 
 
-def _new(draft: FactDraft, source: _Record | None) -> NewFact:
+def _build_fact(draft: FactDraft, source: _SourceRecord | None) -> NewFact:
+    """Build the new fact of a draft."""
     plain: dict[str, Any] = {
         "entity": draft.entity,
         "predicate": draft.predicate,
@@ -113,14 +114,15 @@ def _new(draft: FactDraft, source: _Record | None) -> NewFact:
     return NewFact(
         timeline=(draft.entity, draft.predicate),
         origin=draft.origin,
-        payload=strict_json.as_sent(kept),
+        payload=strict_json.dump_stored(kept),
         source=source.place if source else None,
     )
 
 
-def _sources(
+def _find_sources(
     subject: Subject, wanted: Iterable[SourceAddress], bound: UUID | None
-) -> Mapping[SourceAddress, _Record]:
+) -> Mapping[SourceAddress, _SourceRecord]:
+    """Find the source records of this subject, by address."""
     by_thread: dict[str, set[int]] = {}
     for name, seq in wanted:
         by_thread.setdefault(name, set()).add(seq)
@@ -138,15 +140,15 @@ def _sources(
         for row in rows:
             payload = log.open_payload(thread.subject, thread.project_id, row) or {}
             place = PlaceBody(seq=row.seq, thread=str(thread.id))
-            at = agent_time(payload) or row.at
-            found[SourceAddress(name, row.seq)] = _Record(place, at)
+            at = parse_agent_time(payload) or row.at
+            found[SourceAddress(name, row.seq)] = _SourceRecord(place, at)
     return found
 
 
-def ending(
+def build_ending(
     subject: Subject, seq: int, *, at: datetime, origin: Origin, now: datetime
 ) -> AssertFacts:
-    """Make the command that ends a fact: its value asserted with that end.
+    """Build the command that ends a fact: its value asserted again with that end.
 
     Raises FactUnknownError, and InvalidError for an end before the fact begins.
     """
@@ -161,15 +163,15 @@ def ending(
         valid_from=fact.valid_from,
         valid_until=at,
     )
-    return assertion(subject, [draft], now=now)
+    return build_assertion(subject, [draft], now=now)
 
 
-def retraction(
+def build_retraction(
     subject: Subject, seq: int, reason: Reason, *, whole: bool, now: datetime
 ) -> RetractFacts:
-    """Make the command that takes an assertion, or all of a fact, out of what counts.
+    """Build the command that retracts an assertion, or all assertions of a fact.
 
-    Raises FactUnknownError for a fact that there is not.
+    Raises FactUnknownError for an unknown fact.
     """
     if not whole:
         return RetractFacts(seqs=(seq,), reason=reason)
@@ -177,11 +179,11 @@ def retraction(
     return RetractFacts(seqs=story.rests_on, reason=reason)
 
 
-def configuration(
+def build_configuration(
     entity: str, predicate: str, cardinality: Cardinality | None
 ) -> ConfigureTimeline:
-    """Make the command that sets whether several values of a timeline hold at once."""
+    """Build the command that sets whether a timeline holds several values at once."""
     plain = {"entity": entity, "predicate": predicate}
     return ConfigureTimeline(
-        cardinality=cardinality, payload=strict_json.as_sent(plain)
+        cardinality=cardinality, payload=strict_json.dump_stored(plain)
     )

@@ -1,4 +1,4 @@
-"""Home threads: where what is known of a subject is written, and made by that."""
+"""Home threads: the thread of each subject's knowledge, created by the first write."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from typing import TypeVar
 
 from memoryhub import journal
 from memoryhub.errors import Refusal
-from memoryhub.journal import Address, Order, Receipt, Request
+from memoryhub.journal import Address, KeyedRequest, Order, OrderReceipt
 from memoryhub.kernel.commands import Command, Refuse
 from memoryhub.models.subjects import Subject
 from memoryhub.services.access.api_keys import Agent
@@ -15,11 +15,13 @@ from memoryhub.services.access.api_keys import Agent
 Made = TypeVar("Made", bound=Command)
 
 
-def prepared(make: Callable[[], Made], request: Request | None) -> Made | Refuse:
-    """Return the command that `make` reads its way to, or one that refuses in its turn.
+def build_or_refuse(
+    make: Callable[[], Made], request: KeyedRequest | None
+) -> Made | Refuse:
+    """Return the command that `make` builds, or a command that raises its refusal.
 
-    A repeat may find that it cannot be done, for it has been: that is looked up where
-    it is written. Raises what `make` does where there is nothing to repeat.
+    A repeated request may be refused because it was done already: the writer then finds
+    the earlier receipt. Raises what `make` raises where there is no request to repeat.
     """
     try:
         return make()
@@ -37,18 +39,18 @@ async def submit(
     texts: Sequence[bytes] = (),
     if_match: int | None = None,
     epoch: int | None = None,
-    request: Request | None = None,
-) -> Receipt:
-    """Write a command of a part that home threads take, for an agent.
+    request: KeyedRequest | None = None,
+) -> OrderReceipt:
+    """Submit an agent's command to the subject's home thread.
 
-    The thread is made in the same transaction if the subject has none. `subject` was
-    found in the agent's project; `texts` are what waits in the queue. Raises what the
-    command does, SubjectRestrictedError, SubjectErasedError, and NotFoundError for a
+    The same transaction creates the thread if the subject has none. `subject` was found
+    in the agent's project; `texts` are bytes that wait in the queue. Raises what the
+    command raises, SubjectRestrictedError, SubjectErasedError, and NotFoundError for a
     key that is bound to another subject.
     """
     return await journal.submit(
         Order(
-            address=Address.of_home(agent.project, subject.id, bound=agent.bound),
+            address=Address.build_home(agent.project, subject.id, bound=agent.bound),
             command=command,
             actor=agent.actor,
             if_match=if_match,
@@ -66,14 +68,14 @@ def perform(
     actor: str,
     if_match: int | None = None,
     epoch: int | None = None,
-) -> Receipt:
-    """Write the same for an operator or a worker; blocks.
+) -> OrderReceipt:
+    """Perform an operator's or worker's command in the home thread; blocks.
 
-    `epoch` is the subject's in which texts were read that the command was made of.
+    `epoch` is the subject's epoch when the texts of the command were read.
     """
     return journal.perform(
         Order(
-            address=Address.of_home(subject.project_id, subject.id),
+            address=Address.build_home(subject.project_id, subject.id),
             command=command,
             actor=actor,
             if_match=if_match,

@@ -1,6 +1,7 @@
-"""What a model keeps by itself, where its thread allows it: notes, keys and blocks.
+"""Memory tools of a model, where its thread allows them: notes, keys and blocks.
 
-By the services of the API, on the model's account. Each answer is a plain sentence.
+The tools use the API's services, with the model as author. Each answer is a plain
+sentence.
 """
 
 from __future__ import annotations
@@ -20,7 +21,7 @@ from memoryhub.errors import (
     ValueErasedError,
     ValueTooLargeError,
 )
-from memoryhub.journal import Request
+from memoryhub.journal import KeyedRequest
 from memoryhub.kernel.levels import tools
 from memoryhub.kernel.levels.tools import Failure
 from memoryhub.kernel.memory.keys import Expiry
@@ -34,10 +35,10 @@ from memoryhub.queries.threads import threads
 from memoryhub.queries.threads.readers import read
 from memoryhub.services.access.api_keys import Agent
 from memoryhub.services.knowledge import blocks
-from memoryhub.services.knowledge.blocks import Conditions
+from memoryhub.services.knowledge.blocks import BlockConditions
 from memoryhub.services.memory import keys, working_memory
 
-#: Bytes of a line of the scratchpad.
+#: Most bytes of a line of the scratchpad.
 _MAX_NOTE = 16 * 1024
 _REFUSED = (
     *(BlockReadOnlyError, NotInBlockError, NotUniqueError, PageErasedError),
@@ -52,41 +53,42 @@ _TOO_LARGE = (
 _NO_NAME = "That is no name: letters, digits and ._:@- only, at most 128."
 
 
-async def call(
-    *, agent: Agent, thread: str, sent: Any, request: Request | None = None
+async def answer_call(
+    *, agent: Agent, thread: str, sent: Any, request: KeyedRequest | None = None
 ) -> dict[str, Any] | None:
-    """Do what a model's call of a memory tool asks for, and answer with its message.
+    """Run a model's call of a memory tool, and return the tool's message.
 
-    None for a call of anything else. What the model got wrong, or may not do, is told
-    to it there. Raises NotFoundError, SubjectRestrictedError and the like.
+    None for a call of any other tool. The message tells the model about its mistakes
+    and about forbidden acts. Raises NotFoundError, SubjectRestrictedError and the like.
     """
-    parsed = tools.memory_call(sent)
+    parsed = tools.parse_memory_call(sent)
     if parsed is None:
         return None
     name, given = parsed
     row = await read(threads.get_unrestricted, agent.project, thread, bound=agent.bound)
     if isinstance(given, Failure):
         return tools.answer(sent, given)
-    allowed = pages.settings_now(row).model_tools
+    allowed = pages.parse_settings(row).model_tools
     content = (
-        await _done(agent, row, name, given, request) if allowed else Failure(_OFF)
+        await _run_tool(agent, row, name, given, request) if allowed else Failure(_OFF)
     )
     return tools.answer(sent, content)
 
 
-async def _done(
+async def _run_tool(
     agent: Agent,
     thread: Thread,
     name: str,
     given: dict[str, Any],
-    request: Request | None,
+    request: KeyedRequest | None,
 ) -> str:
-    called = agent.calls(thread.name)
+    """Run the tool of this name and return its answer."""
+    called = agent.get_thread_name(thread.name)
     subject_of_name = given.get("key") or given.get("block")
-    if subject_of_name is not None and not names.valid(subject_of_name):
+    if subject_of_name is not None and not names.is_valid(subject_of_name):
         return Failure(_NO_NAME)
     if name == memory_tools.KEY_GET:
-        return await read(_key, thread, given["key"])
+        return await read(_read_key, thread, given["key"])
     try:
         if name == memory_tools.NOTE_ADD:
             return await _add_note(agent, called, given["text"], request)
@@ -98,13 +100,14 @@ async def _done(
 
 
 async def _add_note(
-    agent: Agent, thread: str, text: str, request: Request | None
+    agent: Agent, thread: str, text: str, request: KeyedRequest | None
 ) -> str:
+    """Add a note to the scratchpad."""
     size = len(text.encode())
     if not 1 <= size <= _MAX_NOTE:
         return Failure(f"A note has 1 to {_MAX_NOTE} bytes.")
-    note = NewNote(text=strict_json.as_sent(text), bytes=size)
-    await working_memory.submit(
+    note = NewNote(text=strict_json.dump_stored(text), bytes=size)
+    await working_memory.submit_command(
         agent=agent,
         thread=thread,
         command=AddNotes(notes=(note,), by="model"),
@@ -115,27 +118,32 @@ async def _add_note(
 
 
 async def _set_key(
-    agent: Agent, thread: str, given: dict[str, Any], request: Request | None
+    agent: Agent, thread: str, given: dict[str, Any], request: KeyedRequest | None
 ) -> str:
-    setting = keys.setting(given["key"], given["value"], Expiry())
+    """Set a key of working memory."""
+    setting = keys.build_setting(given["key"], given["value"], Expiry())
     change = replace(setting, by="model")
-    await keys.change(agent=agent, thread=thread, changes=(change,), request=request)
+    await keys.change_keys(
+        agent=agent, thread=thread, changes=(change,), request=request
+    )
     return "The value is kept."
 
 
-def _key(thread: Thread, key: str) -> str:
+def _read_key(thread: Thread, key: str) -> str:
+    """Read a key's value as JSON text."""
     try:
         value = reading.get_key(thread, key).value
     except KeyNotFoundError:
         return Failure("There is no value under that name.")
-    return strict_json.as_sent(value).decode()
+    return strict_json.dump_stored(value).decode()
 
 
 async def _edit_block(
-    agent: Agent, thread: Thread, given: dict[str, Any], request: Request | None
+    agent: Agent, thread: Thread, given: dict[str, Any], request: KeyedRequest | None
 ) -> str:
+    """Append to a block, or replace text in a block."""
     where = {"agent": agent, "subject": thread.subject, "block": given["block"]}
-    conditions = Conditions(by="model", request=request)
+    conditions = BlockConditions(by="model", request=request)
     old, new = given.get("old"), given["new"]
     if old == "":
         return Failure(
@@ -143,9 +151,9 @@ async def _edit_block(
         )
     try:
         if old is None:
-            await blocks.append(text=new, conditions=conditions, **where)
+            await blocks.append_text(text=new, conditions=conditions, **where)
             return "It stands at the end of the block."
-        await blocks.replace(old=old, new=new, conditions=conditions, **where)
+        await blocks.replace_text(old=old, new=new, conditions=conditions, **where)
     except PageUnknownError:
         return Failure(_NO_BLOCK)
     except ValueTooLargeError:

@@ -1,8 +1,8 @@
-"""Checkpoints of working memory: taken, restored, deleted."""
+"""Checkpoints of working memory: take, restore, delete."""
 
 from __future__ import annotations
 
-from memoryhub.journal import Receipt, Request
+from memoryhub.journal import KeyedRequest, OrderReceipt
 from memoryhub.kernel.memory.checkpoints import (
     DeleteCheckpoint,
     RestoreCheckpoint,
@@ -19,20 +19,20 @@ from memoryhub.services.memory import working_memory
 Target = int | str
 
 
-async def take(
+async def take_checkpoint(
     *,
     agent: Agent,
     thread: str,
     command: TakeCheckpoint,
     if_match: int | None = None,
-    request: Request | None = None,
-) -> Receipt:
-    """Keep what is now; a new name makes the thread.
+    request: KeyedRequest | None = None,
+) -> OrderReceipt:
+    """Take a checkpoint of working memory; an unknown thread name creates the thread.
 
     Emits checkpoint.taken. Raises NameTakenError, CheckpointsFullError, StaleError.
     """
     description = command.description
-    return await working_memory.submit(
+    return await working_memory.submit_command(
         agent=agent,
         thread=thread,
         command=command,
@@ -43,43 +43,43 @@ async def take(
     )
 
 
-async def restore(
+async def restore_checkpoint(
     *,
     agent: Agent,
     thread: str,
     target: Target,
     parts: tuple[str, ...] = RESTORED,
     if_match: int | None = None,
-    request: Request | None = None,
-) -> Receipt:
-    """Make parts what they were at a checkpoint, by its number or name.
+    request: KeyedRequest | None = None,
+) -> OrderReceipt:
+    """Restore parts of working memory from a checkpoint, by its number or name.
 
-    Emits checkpoint.restored, after checkpoint.taken for what was, or nothing if
-    nothing differs. Raises CheckpointUnknownError, PinBudgetError, StaleError.
+    Emits checkpoint.restored, after checkpoint.taken for the present state, or nothing
+    if nothing differs. Raises CheckpointUnknownError, PinBudgetError, StaleError.
     """
     row = await read(threads.get_thread, agent.project, thread, bound=agent.bound)
-    command = RestoreCheckpoint(target=clock(row, target), parts=parts)
-    return await working_memory.submit(
+    command = RestoreCheckpoint(target=to_clock(row, target), parts=parts)
+    return await working_memory.submit_command(
         agent=agent, thread=thread, command=command, if_match=if_match, request=request
     )
 
 
-async def delete(
+async def delete_checkpoint(
     *, agent: Agent, thread: str, target: Target, if_match: int | None = None
-) -> Receipt:
+) -> OrderReceipt:
     """Delete a checkpoint and nothing else. Emits checkpoint.deleted, or nothing.
 
     Raises StaleError.
     """
     row = await read(threads.get_thread, agent.project, thread, bound=agent.bound)
-    command = DeleteCheckpoint(target=clock(row, target))
-    return await working_memory.submit(
+    command = DeleteCheckpoint(target=to_clock(row, target))
+    return await working_memory.submit_command(
         agent=agent, thread=thread, command=command, if_match=if_match
     )
 
 
-def clock(thread: Thread, target: Target) -> Target:
-    """A checkpoint as commands name it; what a fork inherits has numbers up to 0."""
+def to_clock(thread: Thread, target: Target) -> Target:
+    """Convert a target to its form in commands; inherited ones have numbers up to 0."""
     if isinstance(target, str):
         return target
-    return target + checkpoints.inherited_clock(thread)
+    return target + checkpoints.count_inherited_clock(thread)

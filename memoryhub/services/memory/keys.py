@@ -1,11 +1,11 @@
-"""Keys of working memory: set, retimed, deleted and cleared."""
+"""Keys of working memory: set, retime, delete and clear."""
 
 from __future__ import annotations
 
 from typing import Any, Final
 
 from memoryhub.errors import ValueTooLargeError
-from memoryhub.journal import Receipt, Request
+from memoryhub.journal import KeyedRequest, OrderReceipt
 from memoryhub.kernel.memory.keys import (
     ChangeKeys,
     ClearKeys,
@@ -30,25 +30,25 @@ MAX_VALUE_BYTES: Final = 256 * 1024
 ANY: Final = Expected()
 
 
-async def change(
+async def change_keys(
     *,
     agent: Agent,
     thread: str,
     changes: Changes,
     if_match: int | None = None,
-    request: Request | None = None,
+    request: KeyedRequest | None = None,
     numbered: bool = False,
-) -> Receipt:
-    """Set and delete keys, all or none; with a set, a new name makes the thread.
+) -> OrderReceipt:
+    """Set and delete keys, all or none; a set with an unknown name creates the thread.
 
     Emits key.set and key.deleted. Raises StaleError, KeyExistsError, KeysFullError,
-    with the change's index if `numbered`. `if_match` is the head that was seen.
+    with the change's index if `numbered`. `if_match` is the head that the caller saw.
     """
     values = [each.value for each in changes if isinstance(each, SetKey)]
     command = ChangeKeys(
         changes=changes, default_ttl=agent.default_ttl, numbered=numbered
     )
-    return await working_memory.submit(
+    return await working_memory.submit_command(
         agent=agent,
         thread=thread,
         command=command,
@@ -59,29 +59,32 @@ async def change(
     )
 
 
-async def retime(
+async def retime_key(
     *, agent: Agent, thread: str, key: str, expiry: Expiry, expected: Expected
-) -> Receipt:
+) -> OrderReceipt:
     """Change a key's expiry alone.
 
-    Emits key.retimed; in a fork, of an inherited value, key.set. Raises
+    Emits key.retimed; for a value inherited by a fork, key.set. Raises
     KeyNotFoundError, StaleError, SubjectRestrictedError.
     """
-    # What follows may open a value, and must not tell whether there is a key.
+    # Check restriction first: the next step may open a value, and must not reveal
+    # whether the key exists.
     row = await read(threads.get_unrestricted, agent.project, thread, bound=agent.bound)
-    command = await read(retiming, row, key, expiry, expected)
-    return await working_memory.submit(agent=agent, thread=thread, command=command)
+    command = await read(build_retiming, row, key, expiry, expected)
+    return await working_memory.submit_command(
+        agent=agent, thread=thread, command=command
+    )
 
 
-async def clear(
+async def clear_keys(
     *,
     agent: Agent,
     thread: str,
     if_match: int | None = None,
-    request: Request | None = None,
-) -> Receipt:
+    request: KeyedRequest | None = None,
+) -> OrderReceipt:
     """Remove all keys. Emits keys.cleared, or nothing when there are none."""
-    return await working_memory.submit(
+    return await working_memory.submit_command(
         agent=agent,
         thread=thread,
         command=ClearKeys(),
@@ -90,8 +93,10 @@ async def clear(
     )
 
 
-def retiming(thread: Thread, key: str, expiry: Expiry, expected: Expected) -> RetimeKey:
-    """The command, with the value if it is an ancestor's and must be written anew.
+def build_retiming(
+    thread: Thread, key: str, expiry: Expiry, expected: Expected
+) -> RetimeKey:
+    """Build the command, with the value if an ancestor's value must be written anew.
 
     `thread` comes with its subject. Raises KeyNotFoundError, ContentErasedError.
     """
@@ -99,26 +104,35 @@ def retiming(thread: Thread, key: str, expiry: Expiry, expected: Expected) -> Re
     if thread.parent_id is not None:
         line = keys.get_key(thread, key, content=False)
         if line.inherited:
-            value = strict_json.as_sent(keys.get_key(thread, key).value)
+            value = strict_json.dump_stored(keys.get_key(thread, key).value)
             if expected == Expected():
-                # The value that was read is the one that is written.
+                # Write exactly the value that was read.
                 expected = Expected(version=line.version)
     return RetimeKey(key=key, expiry=expiry, expected=expected, value=value)
 
 
-def typed(key: str, text: bytes, expiry: Expiry, expected: Expected = ANY) -> SetKey:
-    """The command that sets a key to a JSON text. Raises JsonRefusedError as well."""
-    return setting(key, strict_json.parse(text, strict_json.CONTENT), expiry, expected)
+def parse_setting(
+    key: str, text: bytes, expiry: Expiry, expected: Expected = ANY
+) -> SetKey:
+    """Build the command that sets a key to a JSON text.
+
+    Raises JsonRefusedError and ValueTooLargeError.
+    """
+    return build_setting(
+        key, strict_json.parse(text, strict_json.CONTENT), expiry, expected
+    )
 
 
-def setting(key: str, value: Any, expiry: Expiry, expected: Expected = ANY) -> SetKey:
-    """The command that sets a key. Raises ValueTooLargeError."""
-    size = len(strict_json.canonical(value))
+def build_setting(
+    key: str, value: Any, expiry: Expiry, expected: Expected = ANY
+) -> SetKey:
+    """Build the command that sets a key. Raises ValueTooLargeError."""
+    size = len(strict_json.dump_canonical(value))
     if size > MAX_VALUE_BYTES:
         raise ValueTooLargeError(max_bytes=MAX_VALUE_BYTES)
     return SetKey(
         key=key,
-        value=strict_json.as_sent(value),
+        value=strict_json.dump_stored(value),
         bytes=size,
         expiry=expiry,
         expected=expected,

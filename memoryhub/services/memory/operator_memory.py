@@ -1,9 +1,9 @@
-"""What operators do to keys and checkpoints: commands, under an actor of their own."""
+"""Operators' commands for keys and checkpoints, with the operator as actor."""
 
 from __future__ import annotations
 
 from memoryhub.errors import InvalidError
-from memoryhub.journal import Receipt
+from memoryhub.journal import OrderReceipt
 from memoryhub.kernel.memory.checkpoints import (
     DeleteCheckpoint,
     RestoreCheckpoint,
@@ -26,22 +26,22 @@ def set_key(
     *,
     version: int | None,
     actor: str,
-) -> Receipt:
-    """Give a key a value, JSON text as it was typed; without a version it is a new one.
+) -> OrderReceipt:
+    """Set a key to a JSON text as typed; without a version the key must be new.
 
-    Emits key.set. Raises InvalidError for a name that is none, JsonRefusedError,
+    Emits key.set. Raises InvalidError for an invalid name, JsonRefusedError,
     ValueTooLargeError, KeysFullError; StaleError when the key is not at that version
-    any more, and KeyExistsError when it was to be new.
+    any more, and KeyExistsError when the key must be new.
     """
     expected = Expected(version=version, absent=version is None)
-    if version is None and (names.reserved(key) or not names.valid(key)):
+    if version is None and (names.is_reserved(key) or not names.is_valid(key)):
         raise InvalidError(loc="key")
-    change = keys.typed(key, value, expiry, expected)
+    change = keys.parse_setting(key, value, expiry, expected)
     command = ChangeKeys(changes=(change,), numbered=False)
-    return working_memory.perform(thread, command, actor=actor)
+    return working_memory.perform_command(thread, command, actor=actor)
 
 
-def set_key_back(
+def revert_key(
     thread: Thread,
     key: str,
     seq: int,
@@ -49,85 +49,88 @@ def set_key_back(
     *,
     version: int | None,
     actor: str,
-) -> Receipt:
-    """Give a key the value again that it had as of an event.
+) -> OrderReceipt:
+    """Set a key to the value that it had as of an event.
 
-    Emits key.set. `thread` comes with its subject. Raises KeyNotFoundError if it had
-    none, SeqUnknownError, ContentErasedError if that is gone; else as `set_key`.
+    Emits key.set. `thread` comes with its subject. Raises KeyNotFoundError if the key
+    had no value, SeqUnknownError, ContentErasedError if the value is erased; else as
+    `set_key`.
     """
     value = get_key(thread, key, seq=seq).value
     expected = Expected(version=version, absent=version is None)
-    change = keys.setting(key, value, expiry, expected)
+    change = keys.build_setting(key, value, expiry, expected)
     command = ChangeKeys(changes=(change,), numbered=False)
-    # Erased meanwhile, what was read here may not be written again.
+    # The epoch stops a write of content that was erased since the read.
     epoch = thread.subject.epoch
-    return working_memory.perform(thread, command, actor=actor, epoch=epoch)
+    return working_memory.perform_command(thread, command, actor=actor, epoch=epoch)
 
 
 def retime_key(
     thread: Thread, key: str, expiry: Expiry, *, version: int, actor: str
-) -> Receipt:
+) -> OrderReceipt:
     """Change a key's expiry alone. `thread` comes with its subject.
 
     Emits key.retimed; of an inherited value, key.set. Raises KeyNotFoundError,
     StaleError.
     """
-    command = keys.retiming(thread, key, expiry, Expected(version=version))
-    return working_memory.perform(thread, command, actor=actor)
+    command = keys.build_retiming(thread, key, expiry, Expected(version=version))
+    return working_memory.perform_command(thread, command, actor=actor)
 
 
-def delete_key(thread: Thread, key: str, *, version: int, actor: str) -> Receipt:
+def delete_key(thread: Thread, key: str, *, version: int, actor: str) -> OrderReceipt:
     """Delete a key, not its value in history. Emits key.deleted. Raises StaleError."""
     change = DeleteKey(key=key, expected=Expected(version=version))
     command = ChangeKeys(changes=(change,), numbered=False)
-    return working_memory.perform(thread, command, actor=actor)
+    return working_memory.perform_command(thread, command, actor=actor)
 
 
-def clear_keys(thread: Thread, *, actor: str) -> Receipt | None:
-    """Remove all keys, once a checkpoint keeps what is there: its receipt.
+def clear_keys(thread: Thread, *, actor: str) -> OrderReceipt | None:
+    """Remove all keys after taking a checkpoint; returns the checkpoint's receipt.
 
     Emits checkpoint.taken, then keys.cleared, in this order so that the keys can be
-    brought back; None, and neither, where there are none. `thread` comes with its
+    restored; None, and neither event, where there are no keys. `thread` comes with its
     subject. Raises CheckpointsFullError, ThreadClosedError.
     """
     if not count_keys(thread):
         return None
-    kept = working_memory.perform(thread, TakeCheckpoint(), actor=actor)
-    working_memory.perform(thread, ClearKeys(), actor=actor)
+    kept = working_memory.perform_command(thread, TakeCheckpoint(), actor=actor)
+    working_memory.perform_command(thread, ClearKeys(), actor=actor)
     return kept
 
 
-def take(thread: Thread, *, name: str | None, actor: str) -> Receipt:
-    """Keep what is now. Emits checkpoint.taken.
+def take_checkpoint(thread: Thread, *, name: str | None, actor: str) -> OrderReceipt:
+    """Take a checkpoint. Emits checkpoint.taken.
 
-    Raises InvalidError for a name that is none, NameTakenError, CheckpointsFullError.
+    Raises InvalidError for an invalid name, NameTakenError, CheckpointsFullError.
     """
     if name is not None:
-        plain = names.valid(name) and not names.reserved(name)
-        # Where a checkpoint is named, digits are its number and `head` is now.
+        plain = names.is_valid(name) and not names.is_reserved(name)
+        # In checkpoint references digits are a number and `head` is the present state.
         if not plain or name.isdecimal() or name == HEAD:
             raise InvalidError(code="name", loc="name")
-    return working_memory.perform(thread, TakeCheckpoint(name=name), actor=actor)
+    return working_memory.perform_command(
+        thread, TakeCheckpoint(name=name), actor=actor
+    )
 
 
-def restore(
+def restore_checkpoint(
     thread: Thread,
     target: int,
     parts: tuple[str, ...],
     *,
     actor: str,
-) -> Receipt:
-    """Make parts what they were at a checkpoint, wherever the thread is by then.
+) -> OrderReceipt:
+    """Restore parts of working memory from a checkpoint, whatever the head is by then.
 
-    Emits what `checkpoints.restore` does. Raises CheckpointUnknownError,
+    Emits what `checkpoints.restore_checkpoint` does. Raises CheckpointUnknownError,
     PinBudgetError.
     """
-    clock = checkpoints.clock(thread, target)
+    clock = checkpoints.to_clock(thread, target)
     command = RestoreCheckpoint(target=clock, parts=parts)
-    return working_memory.perform(thread, command, actor=actor)
+    return working_memory.perform_command(thread, command, actor=actor)
 
 
-def delete_checkpoint(thread: Thread, target: int, *, actor: str) -> Receipt:
+def delete_checkpoint(thread: Thread, target: int, *, actor: str) -> OrderReceipt:
     """Delete a checkpoint and nothing else. Emits checkpoint.deleted, or nothing."""
-    command = DeleteCheckpoint(target=checkpoints.clock(thread, target))
-    return working_memory.perform(thread, command, actor=actor)
+    command = DeleteCheckpoint(target=checkpoints.to_clock(thread, target))
+    return working_memory.perform_command(thread, command, actor=actor)

@@ -1,34 +1,34 @@
-"""What writes to working memory have in common: address, conditions, weight."""
+"""Writes to working memory: the address, conditions and size of their orders."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 
 from memoryhub import journal
-from memoryhub.journal import Address, Order, Receipt, Request
+from memoryhub.journal import Address, KeyedRequest, Order, OrderReceipt
 from memoryhub.kernel.memory.memory_commands import MemoryCommand
 from memoryhub.kernel.paging.page_commands import SetTools
 from memoryhub.models.threads import Thread
 from memoryhub.services.access.api_keys import Agent
 
 
-async def submit(
+async def submit_command(
     *,
     agent: Agent,
     thread: str,
     command: MemoryCommand | SetTools,
     texts: Sequence[bytes] = (),
     if_match: int | None = None,
-    request: Request | None = None,
+    request: KeyedRequest | None = None,
     born: bool = False,
-) -> Receipt:
-    """Have an agent's command done. `texts` are what waits in the queue with it.
+) -> OrderReceipt:
+    """Submit an agent's command; `texts` are bytes that wait in the queue.
 
-    `born`: a name that is new makes the thread. Raises what the command does.
+    With `born` an unknown name creates the thread. Raises what the command raises.
     """
     return await journal.submit(
         Order(
-            address=agent.address(thread, birth=agent.birth() if born else None),
+            address=agent.address(thread, birth=agent.build_birth() if born else None),
             command=command,
             actor=agent.actor,
             if_match=if_match,
@@ -38,17 +38,17 @@ async def submit(
     )
 
 
-def perform(
+def perform_command(
     thread: Thread,
     command: MemoryCommand,
     *,
     actor: str,
     if_match: int | None = None,
     epoch: int | None = None,
-) -> Receipt:
-    """Have a command of an operator or worker done. Raises what the command does.
+) -> OrderReceipt:
+    """Perform a command of an operator or worker. Raises what the command raises.
 
-    `epoch` is the subject's in which texts were read that the command was made of.
+    `epoch` is the subject's epoch when the texts of the command were read.
     """
     return journal.perform(
         Order(

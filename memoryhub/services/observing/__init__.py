@@ -1,1 +1,1 @@
-"""Observing: what is observed of threads, by us, by agents and by models."""
+"""Observation of threads, by this server, by agents and by models."""

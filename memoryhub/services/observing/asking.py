@@ -1,9 +1,8 @@
-"""Asking a model: to observe messages, and to condense the log.
+"""Requests to a model to observe messages, and to condense the log.
 
-Reading, asking and writing are apart: nothing is locked while the model answers, and
-what is written names where it begins and the epoch it was begun in, so whoever was
-slower writes nothing. A model that gives no use of its answers three times at one place
-is not asked there any more: the extractive observer does it.
+Reading, asking and writing are separate: nothing is locked while the model answers. A
+write names its first slot and its epoch, so a slower process writes nothing. After
+three useless answers at one place the extractive observer replaces the model there.
 """
 
 from __future__ import annotations
@@ -26,7 +25,7 @@ from memoryhub.errors import (
     StaleError,
 )
 from memoryhub.errors.trouble import ModelError
-from memoryhub.journal import Address, Order, Receipt
+from memoryhub.journal import Address, Order, OrderReceipt
 from memoryhub.kernel.commands import Command
 from memoryhub.kernel.levels.tokens import Count
 from memoryhub.kernel.observing import (
@@ -37,58 +36,58 @@ from memoryhub.kernel.observing import (
     prompts,
     reflecting,
 )
-from memoryhub.kernel.observing.answers import Answer
+from memoryhub.kernel.observing.answers import ObserverAnswer
 from memoryhub.kernel.observing.observing import (
     CreateObservation,
     CreateReflection,
     FailObserver,
 )
-from memoryhub.kernel.observing.prompts import Prompt
+from memoryhub.kernel.observing.prompts import ObserverPrompt
 from memoryhub.kernel.paging.page_commands import NewObservation
-from memoryhub.kernel.state.observing import Failing, ObserverRole
+from memoryhub.kernel.state.observing import FailureStreak, ObserverRole
 from memoryhub.kernel.state.observing_events import Failure
 from memoryhub.kernel.state.page_events import ObservedBody
 from memoryhub.models.threads import Thread
 from memoryhub.queries.observing import ranges
-from memoryhub.queries.observing.ranges import Logged, Range
+from memoryhub.queries.observing.ranges import LogExcerpt, ObservationRange
 from memoryhub.queries.replay import states, tokenizers
 from memoryhub.services.model_calls import (
     Ask,
     Message,
     add_costs,
-    message,
+    build_message,
     quote_useless,
 )
 from memoryhub.services.observing import extraction
 
-#: Seconds until one who failed is asked again: doubled each time, up to the most.
+#: Seconds until a failed request is repeated: doubled each time, up to the most.
 FIRST, MOST = 10, 600
-#: Answers of no use after which the extractive observer does it.
+#: Useless answers after which the extractive observer replaces the model.
 USELESS: Final = 3
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Due:
-    """What is to be asked, and what that was found on."""
+class ObserverRequest:
+    """Due request to the model, with the state it was found in."""
 
     thread: Thread
     role: ObserverRole
     epoch: int
-    #: Of the subject, as it was read.
+    #: Epoch of the subject when the state was read.
     subject_epoch: int
-    failing: Failing
+    failing: FailureStreak
     count: Count
-    #: What is to be observed, or condensed.
-    found: Range | Logged
-    #: By when it is due.
+    #: The range to observe, or the log to condense.
+    found: ObservationRange | LogExcerpt
+    #: Instant at which the request was due.
     at: datetime
-    #: A reflection is to stand in the log at once.
+    #: Whether a reflection replaces the log at once.
     at_once: bool = True
 
 
 @dataclass(slots=True)
-class _Spent:
-    """What calls took together."""
+class _CallCosts:
+    """Sum of tokens and cost of several calls."""
 
     tokens_in: int = 0
     tokens_out: int = 0
@@ -96,6 +95,7 @@ class _Spent:
 
     @property
     def figures(self) -> dict[str, Any]:
+        """The sums, as arguments of a command."""
         return {
             "tokens_in": self.tokens_in,
             "tokens_out": self.tokens_out,
@@ -104,71 +104,75 @@ class _Spent:
 
 
 class _UselessError(Exception):
-    """The model has answered, and it is of no use."""
+    """The model's answer is useless, for this reason."""
 
     def __init__(self, failure: Failure) -> None:
         self.failure: Failure = failure
 
 
-def find_due(thread: Thread, *, window: int | None, now: datetime) -> Due | None:
-    """Return what is to be asked of the thread by now; None for nothing.
+def find_due_request(
+    thread: Thread, *, window: int | None, now: datetime
+) -> ObserverRequest | None:
+    """Find the request that is due for the thread; None if there is none.
 
-    `thread` comes with its project and its subject, whose epoch is read first;
-    `window` is the model's. The queries of a state, and of what is read.
+    `thread` comes with its project and its subject, whose epoch is read first; `window`
+    is the model's. The queries of a state, and of the content read.
     """
     epoch = thread.subject.epoch
-    state = states.state_of(thread)
+    state = states.load_state(thread)
     seen = state.observing
-    if not formulas.may_be_due(state):
+    if not formulas.can_be_due(state):
         return None
     due = partial(
-        Due,
+        ObserverRequest,
         thread=thread,
         epoch=seen.epoch,
         subject_epoch=epoch,
-        count=tokenizers.of(thread).count,
+        count=tokenizers.get_for_thread(thread).count,
         at=now,
     )
-    if not seen.observer.waits(now) and formulas.is_behind(state, window):
-        count = tokenizers.of(thread).count
-        # A model reads messages whole, the extractive observer in short.
+    if not seen.observer.is_waiting(now) and formulas.is_behind(state, window):
+        count = tokenizers.get_for_thread(thread).count
+        # A model reads whole messages, the extractive observer shortened ones.
         whole = seen.observer.useless < USELESS
         found = ranges.read_next(thread, state, count=count, model=window, whole=whole)
         if found is not None:
             return due(role="observer", failing=seen.observer, found=found)
-    when = formulas.reflecting(state, window)
+    when = formulas.find_due_reflection(state, window)
     log = ranges.read_log(thread, state) if when else None
-    if log is None or seen.reflector.waits(now):
+    if log is None or seen.reflector.is_waiting(now):
         return None
     failing = seen.reflector
     return due(role="reflector", failing=failing, found=log, at_once=when == "now")
 
 
-def find_next(thread: Thread, *, now: datetime) -> datetime | None:
-    """Return when one who failed is due again, if nothing else happens."""
-    seen = states.state_of(thread).observing
+def find_retry_time(thread: Thread, *, now: datetime) -> datetime | None:
+    """Find when a failed request is due again, if nothing else happens."""
+    seen = states.load_state(thread).observing
     again = (seen.observer.retry_at, seen.reflector.retry_at)
     return min((at for at in again if at is not None and at > now), default=None)
 
 
-def observe(due: Due, ask: Ask, *, host: str | None = None) -> Receipt | None:
-    """Ask the model for what is due, and write it or that nothing came of it.
+def run_request(
+    due: ObserverRequest, ask: Ask, *, host: str | None = None
+) -> OrderReceipt | None:
+    """Ask the model, and write its observation or reflection, or the failure.
 
-    None if somebody else was quicker, or something was erased or paused meanwhile: then
-    nothing is written. Raises SubjectErasedError, SubjectRestrictedError, and what the
-    journal raises. `host` is the model's, which is noted as a recipient.
+    None if another process was quicker, or something was erased or paused meanwhile:
+    then nothing is written. Raises SubjectErasedError, SubjectRestrictedError, and what
+    the journal raises. `host` is the model's, which is recorded as a recipient.
     """
-    spent = _Spent()
+    spent = _CallCosts()
     command: Command
     try:
         if due.failing.useless >= USELESS:
-            command = _extractive(due)
+            command = _build_extractive(due)
         else:
-            command = _answered(due, ask, spent, host)
+            command = _ask_for_command(due, ask, spent, host)
     except ModelError:
-        command = _failed(due, "no_model", spent, host)
+        command = _build_failure(due, "no_model", spent, host)
     except _UselessError as wrong:
-        command = _failed(due, wrong.failure, spent, host)
+        command = _build_failure(due, wrong.failure, spent, host)
     order = Order(
         address=Address(project=due.thread.project_id, name=due.thread.name),
         command=command,
@@ -190,51 +194,71 @@ def observe(due: Due, ask: Ask, *, host: str | None = None) -> Receipt | None:
         return None
 
 
-def _extractive(due: Due) -> Command:
-    if isinstance(due.found, Range):
-        made = extraction.observe(due.found, due.count)
+def _build_extractive(due: ObserverRequest) -> Command:
+    """Build the command without a model."""
+    if isinstance(due.found, ObservationRange):
+        made = extraction.observe_range(due.found, due.count)
         return CreateObservation(made=made, epoch=due.epoch)
-    tokens = _log_tokens(due.found)
-    return _reflecting(
-        due, due.found, extraction.fold(due.found, tokens // 2, due.count)
+    tokens = _count_log_tokens(due.found)
+    return _build_reflecting(
+        due, due.found, extraction.fold_log(due.found, tokens // 2, due.count)
     )
 
 
-def _answered(due: Due, ask: Ask, spent: _Spent, host: str | None) -> Command:
-    if isinstance(due.found, Range):
-        made = _observation(due, due.found, ask, spent, host)
+def _ask_for_command(
+    due: ObserverRequest, ask: Ask, spent: _CallCosts, host: str | None
+) -> Command:
+    """Ask the model and build the command of its answer.
+
+    Raises ModelError, _UselessError.
+    """
+    if isinstance(due.found, ObservationRange):
+        made = _ask_observation(due, due.found, ask, spent, host)
         return CreateObservation(made=made, epoch=due.epoch)
-    made = _reflection(due, due.found, ask, spent, host)
-    return _reflecting(due, due.found, made)
+    made = _ask_reflection(due, due.found, ask, spent, host)
+    return _build_reflecting(due, due.found, made)
 
 
-def _reflecting(due: Due, found: Logged, made: NewObservation) -> CreateReflection:
-    """Raises _UselessError for one that saves nothing; its hints count, too."""
-    if made.observed.shown >= _log_tokens(found):
+def _build_reflecting(
+    due: ObserverRequest, found: LogExcerpt, made: NewObservation
+) -> CreateReflection:
+    """Build the command of a reflection.
+
+    Raises _UselessError for a reflection, its hints included, that saves no tokens.
+    """
+    if made.observed.shown >= _count_log_tokens(found):
         raise _UselessError("too_large")
     return CreateReflection(made=made, epoch=due.epoch, now=due.at_once)
 
 
-def _log_tokens(found: Logged) -> int:
+def _count_log_tokens(found: LogExcerpt) -> int:
+    """Count the tokens of the log."""
     return sum(each.tokens for each in found.entries)
 
 
-def _observation(
-    due: Due, found: Range, ask: Ask, spent: _Spent, host: str | None
+def _ask_observation(
+    due: ObserverRequest,
+    found: ObservationRange,
+    ask: Ask,
+    spent: _CallCosts,
+    host: str | None,
 ) -> NewObservation:
-    """One try, and one more that says what was wrong. Raises _UselessError."""
-    prompt = _prompt(due, prompts.OBSERVER)
+    """Ask for an observation, at most twice; the second try names the error.
+
+    Raises _UselessError.
+    """
+    prompt = _build_prompt(due, prompts.OBSERVER)
     messages = [
-        message("system", prompt.text),
-        message("user", prompts.transcript(found.spoken)),
+        build_message("system", prompt.text),
+        build_message("user", prompts.render_transcript(found.spoken)),
     ]
     failure: Failure = "empty"
     for _ in range(2):
-        text = _say(ask, messages, spent)
+        text = _ask_once(ask, messages, spent)
         answer = answers.read(text, first=found.begin, end=found.end)
         if isinstance(answer, str):
             refusal = answer
-        elif answers.too_large(answer.lines, found.raw, due.count):
+        elif answers.is_too_large(answer.lines, found.raw, due.count):
             refusal = "too_large"
         else:
             body = ObservedBody(
@@ -247,37 +271,44 @@ def _observation(
                 host=host,
                 **spent.figures,
             )
-            return _made(due, answer, body, found.places)
+            return _build_made(due, answer, body, found.places)
         failure = refusal
-        again = message("user", prompts.AGAIN[refusal])
+        again = build_message("user", prompts.AGAIN[refusal])
         messages = [*messages, quote_useless(text), again]
     raise _UselessError(failure)
 
 
-def _reflection(
-    due: Due, found: Logged, ask: Ask, spent: _Spent, host: str | None
+def _ask_reflection(
+    due: ObserverRequest,
+    found: LogExcerpt,
+    ask: Ask,
+    spent: _CallCosts,
+    host: str | None,
 ) -> NewObservation:
-    """Two tries, the smallest that is valid. Raises _UselessError."""
+    """Ask for a reflection twice; the smallest valid answer wins.
+
+    Raises _UselessError.
+    """
     begin, end = found.entries[0].begin, found.entries[-1].end
-    prompt = _prompt(due, prompts.REFLECTOR)
+    prompt = _build_prompt(due, prompts.REFLECTOR)
     messages = [
-        message("system", prompt.text),
-        message("user", prompts.barred(lines.written(found.lines))),
+        build_message("system", prompt.text),
+        build_message("user", prompts.quote_lines(lines.render_lines(found.lines))),
     ]
-    tried = list[Answer]()
+    tried = list[ObserverAnswer]()
     for more in (prompts.SHORTER, ""):
-        text = _say(ask, messages, spent)
+        text = _ask_once(ask, messages, spent)
         answer = answers.read(text, first=begin, end=end)
         if isinstance(answer, str):
             quoted = quote_useless(text)
         else:
             tried.append(answer)
-            quoted = message("assistant", text)
-        messages = [*messages, quoted, message("user", more)]
-    chosen = reflecting.smallest_valid(
+            quoted = build_message("assistant", text)
+        messages = [*messages, quoted, build_message("user", more)]
+    chosen = reflecting.find_smallest_valid(
         found.lines,
         [each.lines for each in tried],
-        before_tokens=_log_tokens(found),
+        before_tokens=_count_log_tokens(found),
         count=due.count,
     )
     if chosen is None:
@@ -294,14 +325,16 @@ def _reflection(
         host=host,
         **spent.figures,
     )
-    return _made(due, kept, body, found.places)
+    return _build_made(due, kept, body, found.places)
 
 
-def _prompt(due: Due, version: str) -> Prompt:
-    return prompts.prompt(version, due.thread.project.observer_instructions)
+def _build_prompt(due: ObserverRequest, version: str) -> ObserverPrompt:
+    """Build a prompt with the project's instructions."""
+    return prompts.build_prompt(version, due.thread.project.observer_instructions)
 
 
-def _say(ask: Ask, messages: Sequence[Message], spent: _Spent) -> str:
+def _ask_once(ask: Ask, messages: Sequence[Message], spent: _CallCosts) -> str:
+    """Ask the model once, and add the cost."""
     reply = ask(messages)
     spent.tokens_in += reply.tokens_in
     spent.tokens_out += reply.tokens_out
@@ -309,10 +342,14 @@ def _say(ask: Ask, messages: Sequence[Message], spent: _Spent) -> str:
     return reply.text
 
 
-def _made(
-    due: Due, answer: Answer, body: ObservedBody, places: Sequence[Any]
+def _build_made(
+    due: ObserverRequest,
+    answer: ObserverAnswer,
+    body: ObservedBody,
+    places: Sequence[Any],
 ) -> NewObservation:
-    return making.made(
+    """Build the observation of an answer."""
+    return making.build_observation(
         answer.lines,
         body,
         sources=places,
@@ -322,11 +359,12 @@ def _made(
     )
 
 
-def _failed(
-    due: Due, failure: Failure, spent: _Spent, host: str | None
+def _build_failure(
+    due: ObserverRequest, failure: Failure, spent: _CallCosts, host: str | None
 ) -> FailObserver:
+    """Build the command that records a failure and the time of the next try."""
     found = due.found
-    if isinstance(found, Range):
+    if isinstance(found, ObservationRange):
         begin, end = found.begin, found.end
     else:
         begin, end = found.entries[0].begin, found.entries[-1].end

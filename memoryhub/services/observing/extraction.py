@@ -1,7 +1,7 @@
-"""The extractive observer: what a turn needs that no model has made in time.
+"""The extractive observer: observations for a turn that no model has made in time.
 
-Reading and telling happen before the turn's transaction, which takes of it what is
-still wanted then.
+Reading and observing happen before the turn's transaction, which takes the observations
+that are still needed then.
 """
 
 from __future__ import annotations
@@ -28,29 +28,28 @@ from memoryhub.kernel.state.page_events import ObservedBody
 from memoryhub.kernel.state.state import ThreadState
 from memoryhub.models.threads import Thread
 from memoryhub.queries.observing import ranges
-from memoryhub.queries.observing.ranges import Logged, Range
+from memoryhub.queries.observing.ranges import LogExcerpt, ObservationRange
 from memoryhub.queries.replay import states, tokenizers
 from memoryhub.queries.threads import threads
 from memoryhub.queries.threads.readers import read
 
 METHOD: Final = "extractive"
 ACTOR: Final = "worker:observing"
-#: Observations that are made for one turn; a thread with more behind it goes on with
-#: the next.
-MOST: Final = 64
+#: Most observations made for one turn; a longer backlog continues with the next turn.
+MAX_OBSERVATIONS: Final = 64
 
 
-def prepared(
+def add_observations(
     project: UUID, name: str, bound: UUID | None, command: BeginTurn
 ) -> BeginTurn:
-    """Return the command with the observations that its turn may need.
+    """Add to the command the observations that its turn may need.
 
-    Two queries for 200 slots that are to be observed, and those of a state.
+    Two queries for 200 slots to observe, and those of a state.
     """
     thread = threads.get_thread(project, name, bound=bound)
-    state, count = states.state_of(thread), tokenizers.of(thread).count
+    state, count = states.load_state(thread), tokenizers.get_for_thread(thread).count
     pieces = tuple(_iter_pieces(thread, state, count, command.slots))
-    reflected = reflect(thread, state, count)
+    reflected = reflect_log(thread, state, count)
     epoch = state.observing.epoch
     return replace(command, observed=pieces, reflected=reflected, epoch=epoch)
 
@@ -58,55 +57,63 @@ def prepared(
 def _iter_pieces(
     thread: Thread, state: ThreadState, count: Count, new: Sequence[NewSlot]
 ) -> Iterator[NewObservation]:
-    """Observations until as much is left as an activation leaves."""
+    """Iterate over observations until the rest is as small as after an activation."""
     settings = state.paging.settings
-    left = formulas.uncovered(state) + sum(slot.tokens for slot in new)
-    # No result of a tool is to come, once somebody else speaks.
+    left = formulas.count_uncovered_tokens(state) + sum(slot.tokens for slot in new)
+    # No tool result is outstanding once a message of another role follows.
     closed = bool(new) and new[0].role != "tool"
-    most, made = formulas.cap(settings, None), 0
-    for begin, end in ranges.list_open(state):
+    most, made = formulas.compute_cap(settings, None), 0
+    for begin, end in ranges.list_unobserved(state):
         at: int | None = begin
-        while at is not None and at < end and made < MOST:
-            if left <= formulas.keep(settings):
+        while at is not None and at < end and made < MAX_OBSERVATIONS:
+            if left <= formulas.compute_keep(settings):
                 return
             found = ranges.read_range(
                 thread, state, at, end, most=most, count=count, closed=closed
             )
             at = found.end if found else None
             if found is not None:
-                left -= formulas.weight(found.raw, found.end - found.begin)
+                left -= formulas.compute_weight(found.raw, found.end - found.begin)
                 made += 1
-                yield observe(found, count)
+                yield observe_range(found, count)
 
 
-def observe(found: Range, count: Count, *, most: int | None = None) -> NewObservation:
-    """Tell a range without a model, folded to `most` tokens."""
+def observe_range(
+    found: ObservationRange, count: Count, *, most: int | None = None
+) -> NewObservation:
+    """Observe a range without a model, folded to `most` tokens."""
     body = ObservedBody(
         begin=found.begin, end=found.end, raw=found.raw, shown=0, method=METHOD
     )
     lines = extractive.observe(found.spoken, count=count)
     if most is not None:
         lines = extractive.reflect(lines, tokens=most, count=count)
-    return making.made(lines, body, sources=found.places, count=count)
+    return making.build_observation(lines, body, sources=found.places, count=count)
 
 
-def reflect(thread: Thread, state: ThreadState, count: Count) -> NewObservation | None:
-    """Fold the log to two thirds of what it may have; None if it is short.
+def reflect_log(
+    thread: Thread, state: ThreadState, count: Count
+) -> NewObservation | None:
+    """Fold the log to two thirds of its limit; None if the log is short.
 
     Two queries.
     """
     settings = state.paging.settings
     if (
-        state.observing.log_tokens < formulas.reflect_at(settings)
+        state.observing.log_tokens < formulas.compute_reflect_at(settings)
         or state.observing.ahead is not None
     ):
         return None
     found = ranges.read_log(thread, state)
-    return None if found is None else fold(found, formulas.fold_to(settings), count)
+    return (
+        None
+        if found is None
+        else fold_log(found, formulas.compute_fold_to(settings), count)
+    )
 
 
-def fold(found: Logged, tokens: int, count: Count) -> NewObservation:
-    """Fold entries of the log to so many tokens."""
+def fold_log(found: LogExcerpt, tokens: int, count: Count) -> NewObservation:
+    """Fold entries of the log to a number of tokens."""
     entries = found.entries
     body = ObservedBody(
         begin=entries[0].begin,
@@ -117,57 +124,61 @@ def fold(found: Logged, tokens: int, count: Count) -> NewObservation:
         covers=[each.page_id for each in entries],
     )
     lines = extractive.reflect(found.lines, tokens=tokens, count=count)
-    return making.made(lines, body, sources=found.places, count=count)
+    return making.build_observation(lines, body, sources=found.places, count=count)
 
 
-async def relieve(
+async def relieve_log(
     project: UUID, name: str, bound: UUID | None, *, behind: bool = False
 ) -> bool:
-    """Condense a log that takes more than half of the window; False if there is none.
+    """Condense a log beyond half of the window; returns whether anything was done.
 
-    An erasure brings back all that a reflection stood for, which may be more than
-    requests have room for. Fills the log's gaps and folds it to half of its limit, in
-    orders of its own, as many as it has gaps and one more. Emits page.created each,
-    log.reflected last. A thread that is `behind` by more than a request holds, since
-    messages came in bulk, is observed until the rest fits, or for `MOST` orders: then
-    the turn names what it leaves out.
+    An erasure restores everything that a reflection replaced, which may exceed the
+    room in requests. Fills the log's gaps and folds the log to half of its limit,
+    one order for each gap and one more. Emits page.created each, log.reflected
+    last. With `behind`, if more messages came in bulk than a request holds, the
+    thread is observed until the rest fits, or for `MAX_OBSERVATIONS` orders: then
+    the turn names what is left out.
     """
     relieved = False
-    for number in range(MOST):
-        step = partial(_relief, behind=behind, begins=number == 0)
+    for number in range(MAX_OBSERVATIONS):
+        step = partial(_build_relief_order, behind=behind, begins=number == 0)
         try:
             order = await read(step, project, name, bound)
             if order is None:
                 break
             await journal.submit(order)
         except Refusal:
-            # It is gone, somebody was quicker, or it can't be any shorter.
+            # The thread is gone, another process was quicker, or the log can't be
+            # shorter.
             break
         relieved = True
     return relieved
 
 
-def _relief(
+def _build_relief_order(
     project: UUID, name: str, bound: UUID | None, *, behind: bool, begins: bool
 ) -> Order | None:
+    """Build the next order that shortens the log or the backlog; None if done."""
     thread = threads.get_thread(project, name, bound=bound)
     epoch = thread.subject.epoch
-    state, count = states.state_of(thread), tokenizers.of(thread).count
+    state, count = states.load_state(thread), tokenizers.get_for_thread(thread).count
     settings, seen = state.paging.settings, state.observing
     if not settings.observe:
         return None
     command: CreateObservation | CreateReflection | ActivateObservations | None
-    if formulas.log_room(state) >= 0:
-        far = formulas.uncovered(state) > formulas.window(settings)
+    if formulas.compute_log_room(state) >= 0:
+        far = formulas.count_uncovered_tokens(state) > formulas.compute_window(settings)
         command = None
         if behind and (far or not begins) and formulas.is_due(state):
             command = _build_next_step(thread, state, count)
         if command is None:
             return None
-    elif gap := next((each for each in seen.gaps() if each[1] <= seen.cursor), None):
-        most = formulas.cap(settings, None)
+    elif gap := next(
+        (each for each in seen.list_gaps() if each[1] <= seen.cursor), None
+    ):
+        most = formulas.compute_cap(settings, None)
         found = ranges.read_range(thread, state, *gap, most=most, count=count)
-        made = found and observe(found, count)
+        made = found and observe_range(found, count)
         command = CreateObservation(made=made, epoch=seen.epoch)
     else:
         command = _build_folding(thread, state, count)
@@ -178,21 +189,26 @@ def _relief(
 def _build_next_step(
     thread: Thread, state: ThreadState, count: Count
 ) -> CreateObservation | CreateReflection | ActivateObservations | None:
-    """Return what brings a thread nearer to a request that shows or tells all."""
+    """Build the next command that brings the thread nearer to a complete request."""
     settings, seen = state.paging.settings, state.observing
-    length = formulas.reflect_at(settings)
-    fits = formulas.activated_to(state) is not None
+    length = formulas.compute_reflect_at(settings)
+    fits = formulas.find_activation_end(state) is not None
     if seen.log_tokens >= length or (seen.chunks and not fits):
         return _build_folding(thread, state, count)
     if seen.chunks:
         return ActivateObservations()
-    # As much at once as the largest window would take, since each order has its price;
-    # but what an activation leaves stays as it was said.
-    most = min(formulas.MOST, formulas.unobserved(state) - formulas.keep(settings))
-    for begin, end in ranges.list_open(state):
+    # Take as much as the largest window holds, since each order has its price; but keep
+    # unobserved what an activation keeps.
+    most = min(
+        formulas.MOST,
+        formulas.count_unobserved_tokens(state) - formulas.compute_keep(settings),
+    )
+    for begin, end in ranges.list_unobserved(state):
         found = ranges.read_range(thread, state, begin, end, most=most, count=count)
         if found is not None:
-            made = observe(found, count, most=max(1, formulas.log_room(state) // 2))
+            made = observe_range(
+                found, count, most=max(1, formulas.compute_log_room(state) // 2)
+            )
             return CreateObservation(made=made, epoch=seen.epoch)
     return None
 
@@ -200,7 +216,8 @@ def _build_next_step(
 def _build_folding(
     thread: Thread, state: ThreadState, count: Count
 ) -> CreateReflection:
+    """Build the command that folds the log."""
     logged = ranges.read_log(thread, state)
-    tokens = formulas.fold_to(state.paging.settings)
-    folded = logged and fold(logged, tokens, count)
+    tokens = formulas.compute_fold_to(state.paging.settings)
+    folded = logged and fold_log(logged, tokens, count)
     return CreateReflection(made=folded, epoch=state.observing.epoch)

@@ -1,4 +1,4 @@
-"""Observers: who observes a thread by hand, and steers how it is observed."""
+"""Observers: observations by agents, and commands that steer observing."""
 
 from __future__ import annotations
 
@@ -7,10 +7,10 @@ from dataclasses import dataclass
 
 from memoryhub import journal
 from memoryhub.errors import InvalidError
-from memoryhub.journal import Address, Order, Receipt, Request
+from memoryhub.journal import Address, KeyedRequest, Order, OrderReceipt
 from memoryhub.kernel.commands import Command
 from memoryhub.kernel.observing import making
-from memoryhub.kernel.observing.lines import Line
+from memoryhub.kernel.observing.lines import ObservationLine
 from memoryhub.kernel.observing.observing import (
     ActivateObservations,
     CreateObservation,
@@ -27,40 +27,42 @@ from memoryhub.services.observing import extraction
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Draft:
-    """What an agent has observed of slots [begin, end)."""
+class ObservationDraft:
+    """Agent's observation of slots [begin, end)."""
 
     begin: int
     end: int
-    #: In which it read them.
+    #: Observing epoch in which the agent read the slots.
     epoch: int
-    lines: Sequence[Line]
+    lines: Sequence[ObservationLine]
     current_task: str | None = None
     suggested_response: str | None = None
 
 
-async def create(
+async def create_observation(
     *,
     agent: Agent,
     thread: str,
-    draft: Draft,
+    draft: ObservationDraft,
     if_match: int | None = None,
-    request: Request | None = None,
-) -> Receipt:
-    """Keep what an agent has observed; the built-in observer pauses then.
+    request: KeyedRequest | None = None,
+) -> OrderReceipt:
+    """Store an agent's observation; the built-in observer pauses from then on.
 
     Emits observer.paused once, then page.created. Raises ObserverOffError,
-    RangeTakenError, RangeOpenError, StaleEpochError, InvalidError for a range that is
-    none.
+    RangeTakenError, RangeOpenError, StaleEpochError, InvalidError for an invalid range.
     """
 
-    def made(found: Thread) -> CreateObservation:
-        return _drafted(found, draft)
+    def build_command(found: Thread) -> CreateObservation:
+        return _build_drafted(found, draft)
 
-    return await _make(agent, thread, made, if_match=if_match, request=request)
+    return await _submit_built(
+        agent, thread, build_command, if_match=if_match, request=request
+    )
 
 
-def _drafted(thread: Thread, draft: Draft) -> CreateObservation:
+def _build_drafted(thread: Thread, draft: ObservationDraft) -> CreateObservation:
+    """Build the command of an agent's observation. Raises InvalidError."""
     found = ranges.read_exactly(thread, draft.begin, draft.end)
     if found is None:
         raise InvalidError(loc="to", allowed="slots of the thread, after `from`")
@@ -68,76 +70,83 @@ def _drafted(thread: Thread, draft: Draft) -> CreateObservation:
     body = ObservedBody(
         begin=draft.begin, end=draft.end, raw=raw, shown=0, method="agent"
     )
-    made = making.made(
+    made = making.build_observation(
         draft.lines,
         body,
         sources=places,
-        count=tokenizers.of(thread).count,
+        count=tokenizers.get_for_thread(thread).count,
         current_task=draft.current_task,
         suggested_response=draft.suggested_response,
     )
     return CreateObservation(made=made, epoch=draft.epoch)
 
 
-async def run(
+async def observe_now(
     *,
     agent: Agent,
     thread: str,
     if_match: int | None = None,
-    request: Request | None = None,
-) -> Receipt:
+    request: KeyedRequest | None = None,
+) -> OrderReceipt:
     """Observe the next slots now, without a model. Emits page.created.
 
     Raises ObserverOffError, NothingToDoError where nothing is to be observed, or calls
     wait for results.
     """
-    return await _make(agent, thread, observe_next, if_match=if_match, request=request)
+    return await _submit_built(
+        agent, thread, build_next_observation, if_match=if_match, request=request
+    )
 
 
-def observe_next(thread: Thread) -> CreateObservation:
-    """Return the command that observes the next slots without a model.
+def build_next_observation(thread: Thread) -> CreateObservation:
+    """Build the command that observes the next slots without a model.
 
-    It is refused where there are none yet.
+    The command is refused where there are no slots to observe yet.
     """
-    state, count = states.state_of(thread), tokenizers.of(thread).count
+    state, count = states.load_state(thread), tokenizers.get_for_thread(thread).count
     found = ranges.read_next(thread, state, count=count)
-    made = None if found is None else extraction.observe(found, count)
+    made = None if found is None else extraction.observe_range(found, count)
     return CreateObservation(made=made, epoch=state.observing.epoch)
 
 
-async def reflect(
+async def reflect_log(
     *,
     agent: Agent,
     thread: str,
     if_match: int | None = None,
-    request: Request | None = None,
-) -> Receipt:
+    request: KeyedRequest | None = None,
+) -> OrderReceipt:
     """Condense the log now, without a model. Emits page.created and log.reflected.
 
     Raises ObserverOffError, NothingToDoError where there is no log.
     """
-    return await _make(agent, thread, reflect_now, if_match=if_match, request=request)
+    return await _submit_built(
+        agent, thread, build_reflection, if_match=if_match, request=request
+    )
 
 
-def reflect_now(thread: Thread) -> CreateReflection:
-    """Return the command that folds the log to half; it is refused without a log."""
-    state, count = states.state_of(thread), tokenizers.of(thread).count
+def build_reflection(thread: Thread) -> CreateReflection:
+    """Build the command that folds the log to half; it is refused without a log."""
+    state, count = states.load_state(thread), tokenizers.get_for_thread(thread).count
     found = ranges.read_log(thread, state)
     made = None
     if found is not None:
-        made = extraction.fold(found, state.observing.log_tokens // 2, count)
+        made = extraction.fold_log(found, state.observing.log_tokens // 2, count)
     return CreateReflection(made=made, epoch=state.observing.epoch)
 
 
-async def activate(
+async def activate_observations(
     *,
     agent: Agent,
     thread: str,
     if_match: int | None = None,
-    request: Request | None = None,
-) -> Receipt:
-    """Take what waits into requests now. Emits observations.activated, or nothing."""
-    return await submit(
+    request: KeyedRequest | None = None,
+) -> OrderReceipt:
+    """Activate waiting observations in requests now.
+
+    Emits observations.activated, or nothing.
+    """
+    return await submit_command(
         agent=agent,
         thread=thread,
         command=ActivateObservations(),
@@ -146,25 +155,25 @@ async def activate(
     )
 
 
-async def _make(
+async def _submit_built(
     agent: Agent,
     name: str,
     made: Callable[[Thread], CreateObservation | CreateReflection],
     *,
     if_match: int | None,
-    request: Request | None,
-) -> Receipt:
-    """Have a command done that is made of what the thread holds.
+    request: KeyedRequest | None,
+) -> OrderReceipt:
+    """Submit a command that is built from the thread's content.
 
     Raises StaleError when something of the subject was erased meanwhile.
     """
 
-    def prepared() -> tuple[Thread, CreateObservation | CreateReflection]:
+    def find_and_build() -> tuple[Thread, CreateObservation | CreateReflection]:
         found = threads.get_unrestricted(agent.project, name, bound=agent.bound)
         return found, made(found)
 
-    thread, command = await read(prepared)
-    return await submit(
+    thread, command = await read(find_and_build)
+    return await submit_command(
         agent=agent,
         thread=name,
         command=command,
@@ -175,17 +184,17 @@ async def _make(
     )
 
 
-async def submit(
+async def submit_command(
     *,
     agent: Agent,
     thread: str,
     command: Command,
     if_match: int | None = None,
     epoch: int | None = None,
-    request: Request | None = None,
+    request: KeyedRequest | None = None,
     size: int = 0,
-) -> Receipt:
-    """Send a command of observing for an agent: to pause and to resume, too."""
+) -> OrderReceipt:
+    """Submit an agent's command of observing, pause and resume included."""
     order = Order(
         address=agent.address(thread),
         command=command,
@@ -198,10 +207,10 @@ async def submit(
     return await journal.submit(order)
 
 
-def perform(thread: Thread, command: Command, *, actor: str) -> Receipt:
-    """Send a command of observing for an operator. Raises what the command does.
+def perform_command(thread: Thread, command: Command, *, actor: str) -> OrderReceipt:
+    """Perform an operator's command of observing. Raises what the command raises.
 
-    `thread` comes with its subject, as they were when the command was made.
+    `thread` comes with its subject, both as they were when the command was built.
     """
     address = Address(project=thread.project_id, name=thread.name)
     epoch = thread.subject.epoch

@@ -1,4 +1,4 @@
-"""Page faults: a page fetched back for a model, and why it was not."""
+"""Page faults: a page fetched back for a model, or the reason for a refusal."""
 
 from __future__ import annotations
 
@@ -14,18 +14,18 @@ from memoryhub.errors import (
     PageUnknownError,
     Refusal,
 )
-from memoryhub.journal import Receipt
+from memoryhub.journal import OrderReceipt
 from memoryhub.journal.writing.uses import uses
 from memoryhub.kernel.levels import tools
-from memoryhub.kernel.levels.lines import shown_text
-from memoryhub.kernel.levels.opened import Opened
+from memoryhub.kernel.levels.lines import render_shown_text
+from memoryhub.kernel.levels.opened import OpenedPage
 from memoryhub.kernel.levels.tokens import Count
-from memoryhub.kernel.levels.tools import Call, Failure, Mistake, SearchCall
+from memoryhub.kernel.levels.tools import Failure, FaultCall, Mistake, SearchCall
 from memoryhub.kernel.packing import ranges, selection
 from memoryhub.kernel.paging import faults, working_set
-from memoryhub.kernel.paging.page_commands import FaultPage, Range
+from memoryhub.kernel.paging.page_commands import FaultPage, PageRange
 from memoryhub.kernel.state.page_events import FaultRefused, PageFaulted
-from memoryhub.kernel.state.pages import FULL, Entry
+from memoryhub.kernel.state.pages import FULL, PageEntry
 from memoryhub.kernel.state.state import ThreadState
 from memoryhub.kernel.text import names
 from memoryhub.models.threads import Thread
@@ -50,34 +50,34 @@ _LEVELS = ("full", "excerpt", "summary", "one line")
 
 
 class RequestedPart(NamedTuple):
-    """A part of FULL that is asked for, in tokens; as many as fit without a limit."""
+    """Requested part of FULL in tokens; without a limit as many tokens as fit."""
 
     offset: int
     limit: int | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Faulted:
-    """A page that was fetched back, and what that has done."""
+class FetchedPage:
+    """Page that was fetched back, with the effects of the fault."""
 
-    receipt: Receipt
-    entry: Entry
+    receipt: OrderReceipt
+    entry: PageEntry
     envelope: Envelope
-    #: What a model is shown of it.
+    #: Text shown to the model.
     text: str
     #: The part that was served; None: all of a level.
-    part: Range | None
+    part: PageRange | None
     promoted: bool
-    #: Of the level that was served.
+    #: Tokens of the level that was served.
     tokens: int
     evictions: tuple[str, ...]
     faults_left: int
     fault_tokens_left: int
 
-    def plain(self) -> dict[str, Any]:
-        """Return it as JSON values, in a fixed key order."""
+    def to_json(self) -> dict[str, Any]:
+        """Convert the result to JSON values, in a fixed key order."""
         return {
-            "page": self.envelope.plain(),
+            "page": self.envelope.to_dict(),
             "effects": {
                 "promoted_to_working_set": self.promoted,
                 "tokens_est": self.tokens,
@@ -91,9 +91,9 @@ class Faulted:
 
     @property
     def message(self) -> str:
-        """As a model is told: a line about it, an empty one, its text as it is.
+        """Message for a model: a line about the page, an empty line, the page's text.
 
-        Without the text where it stands in the context already.
+        The text is left out where the context contains the page already.
         """
         served = _LEVELS[self.envelope.level]
         if self.part:
@@ -108,69 +108,71 @@ class Faulted:
         return f"{head}\n\n{self.text}" if self.promoted else head
 
 
-async def fault(
+async def fault_page(
     *,
     agent: Agent,
     thread: str,
     command: FaultPage,
     part: RequestedPart | None = None,
     preconditions: Preconditions | None = None,
-) -> Faulted:
-    """Fetch a page back at a level, or at the nearest more faithful one there can be.
+) -> FetchedPage:
+    """Fetch a page back at a level, or at the nearest more faithful level that exists.
 
-    Or a `part` of it at FULL; InvalidError for one that begins behind its end.
+    With `part`, fetch that part of FULL; InvalidError for a part that begins after the
+    page's end.
 
-    Emits page.faulted, page.referenced when it is mapped so already, or fault.refused.
-    Raises PageUnknownError, PageErasedError, FaultConfidenceError and FaultBudgetError,
-    which says what is left, or NoRoomError, which says what fits the next request;
-    after any of them nothing was charged.
+    Emits page.faulted, page.referenced when the page is mapped at that level already,
+    or fault.refused. Raises PageUnknownError, PageErasedError, FaultConfidenceError and
+    FaultBudgetError, which says what is left, or NoRoomError, which says what fits the
+    next request; after any of these errors nothing was charged.
     """
     page, level = command.page_id, command.level
-    # FULL is there already, and nothing lower is mapped in the place of what was asked.
-    if level and names.valid(page):
+    # FULL exists already, and no level below the requested one is mapped.
+    if level and names.is_valid(page):
         made = await read(
-            writing.prepared, agent, thread, page, level=level, whole=True
+            writing.make_missing_levels, agent, thread, page, level=level, whole=True
         )
         command = replace(command, made=made)
-    if part is not None and names.valid(page):
-        found = await read(_cut, agent, thread, page, part)
+    if part is not None and names.is_valid(page):
+        found = await read(_find_part, agent, thread, page, part)
         command = replace(command, range=found)
     try:
-        receipt = await writing.apply(
+        receipt = await writing.submit_command(
             agent, thread, command, preconditions=preconditions
         )
     except _REFUSED as refusal:
-        raise await read(_explained, agent, thread, refusal, command) from None
-    for event in receipt.all(FaultRefused):
-        refused = faults.refused(event.refusal)
-        explained = await read(_explained, agent, thread, refused, command)
+        raise await read(_explain_refusal, agent, thread, refusal, command) from None
+    for event in receipt.list_events(FaultRefused):
+        refused = faults.build_refusal(event.refusal)
+        explained = await read(_explain_refusal, agent, thread, refused, command)
         explained.journaled = True
         raise explained
-    return await read(_faulted, agent, receipt, command)
+    return await read(_build_fetched, agent, receipt, command)
 
 
-async def call(
+async def answer_call(
     *, agent: Agent, thread: str, sent: Any, preconditions: Preconditions | None = None
 ) -> dict[str, Any]:
-    """Do what a model's call asks for, and answer with the tool's message.
+    """Run a model's call of a paging tool, and return the tool's message.
 
-    What the model got wrong, or is not given, is told to it there.
+    The message tells the model about its mistakes and about refusals.
     """
     parsed = tools.parse_call(sent)
     if isinstance(parsed, Mistake):
-        # A thread that is not there is no mistake of the model's.
+        # An unknown thread is no mistake of the model's.
         await read(threads.get_unrestricted, agent.project, thread, bound=agent.bound)
         content: str = parsed.sentence
     elif isinstance(parsed, SearchCall):
-        content = await page_searches.search(agent, thread, parsed)
+        content = await page_searches.search_for_model(agent, thread, parsed)
     else:
-        content = await _called(agent, thread, parsed, preconditions)
+        content = await _run_fetch_call(agent, thread, parsed, preconditions)
     return tools.answer(sent, content)
 
 
-async def _called(
-    agent: Agent, thread: str, parsed: Call, preconditions: Preconditions | None
+async def _run_fetch_call(
+    agent: Agent, thread: str, parsed: FaultCall, preconditions: Preconditions | None
 ) -> str:
+    """Fault the page of a call, and return the text for the model."""
     command = FaultPage(
         page_id=parsed.page_id,
         level=parsed.level,
@@ -179,7 +181,7 @@ async def _called(
     )
     part = None if parsed.offset is None else RequestedPart(parsed.offset, parsed.limit)
     try:
-        found = await fault(
+        found = await fault_page(
             agent=agent,
             thread=thread,
             command=command,
@@ -193,24 +195,26 @@ async def _called(
     return found.message
 
 
-def _cut(agent: Agent, thread: str, page_id: str, part: RequestedPart) -> Range | None:
-    """The part, or as much of it as fits; None for a page that there is not."""
+def _find_part(
+    agent: Agent, thread: str, page_id: str, part: RequestedPart
+) -> PageRange | None:
+    """Find the requested part, or as much as fits; None for an unknown page."""
     row = threads.get_thread(agent.project, thread, bound=agent.bound)
-    state = states.state_of(row)
+    state = states.load_state(row)
     try:
         entry = pages.find_entry(state, page_id)
     except (PageUnknownError, PageErasedError):
         return None
-    found = None if part.limit else _longest(row, state, entry, part.offset)
+    found = None if part.limit else _find_longest_part(row, state, entry, part.offset)
     if found is None:
-        # Whether there is room for it is the command's to say.
+        # The command itself checks whether there is room.
         opened = envelopes.open_level(row, entry, FULL)
-        found = ranges.cut(
+        found = ranges.cut_range(
             opened,
             version=entry.version,
             offset=part.offset,
             limit=part.limit or tools.LEAST,
-            count=_count(state, entry, opened),
+            count=_build_counter(state, entry, opened),
         )
     if found.start == found.end:
         raise InvalidError(
@@ -219,80 +223,84 @@ def _cut(agent: Agent, thread: str, page_id: str, part: RequestedPart) -> Range 
     return found
 
 
-def _longest(
-    row: Thread, state: ThreadState, entry: Entry, offset: int
-) -> Range | None:
-    """The longest part from there that would be delivered; None if there is none."""
+def _find_longest_part(
+    row: Thread, state: ThreadState, entry: PageEntry, offset: int
+) -> PageRange | None:
+    """Find the longest deliverable part from an offset; None if there is none."""
     opened = envelopes.open_level(row, entry, FULL)
-    return ranges.fitted(
+    return ranges.fit_range(
         opened,
         version=entry.version,
         offset=offset,
-        limit=selection.policies_of(state.paging).upgrade_budget_tokens,
-        room=faults.part_room(state, entry.page_id),
-        count=_count(state, entry, opened),
+        limit=selection.build_policies(state.paging).upgrade_budget_tokens,
+        room=faults.compute_part_room(state, entry.page_id),
+        count=_build_counter(state, entry, opened),
     )
 
 
-def _count(state: ThreadState, entry: Entry, opened: Opened) -> Count:
-    return tokenizers.deriving(
+def _build_counter(state: ThreadState, entry: PageEntry, opened: OpenedPage) -> Count:
+    """Build the token counter of a page."""
+    return tokenizers.build_counter(
         opened, tokens=entry.full.tokens, tokenizer=state.paging.settings.tokenizer
     )
 
 
-def _faulted(agent: Agent, receipt: Receipt, command: FaultPage) -> Faulted:
-    thread, state = writing.state_after(receipt)
-    # Whoever fetches a page is handed its text.
-    uses.read(agent.prefix, state.subject)
+def _build_fetched(
+    agent: Agent, receipt: OrderReceipt, command: FaultPage
+) -> FetchedPage:
+    """Build the result of a fault; records the read for the subject's receipts."""
+    thread, state = writing.get_thread_after(receipt)
+    # A fetch hands the text to the agent, so it counts as a read.
+    uses.count_read(agent.prefix, state.subject)
     entry = pages.find_entry(state, command.page_id)
-    events = receipt.all(PageFaulted)
+    events = receipt.list_events(PageFaulted)
     frame = state.paging.frames.get(entry.page_id)
-    # What the turn has brought along stands there whole, mapped or not.
+    # A page that the turn recalled stands there in full, mapped or not.
     shown = FULL if frame is None else frame.level
     level = events[0].level if events else shown
-    tier = state.paging.tier(entry.page_id) or entry.home
-    left = selection.policies_of(state.paging)
+    tier = state.paging.find_tier(entry.page_id) or entry.home
+    left = selection.build_policies(state.paging)
     source = events[0].tier_before if events else tier
     envelope = envelopes.get_envelope(
         thread, entry, level=level, tier=tier, source=source
     )
-    text = shown_text(envelopes.open_level(thread, entry, level), level=level)
+    text = render_shown_text(envelopes.open_level(thread, entry, level), level=level)
     if command.range is not None:
         text = text[command.range.start : command.range.end]
-        envelope = envelope.of_part(text)
-    return Faulted(
+        envelope = envelope.replace_text(text)
+    return FetchedPage(
         receipt=receipt,
         entry=entry,
         envelope=envelope,
         text=text,
         part=command.range,
         promoted=bool(events),
-        tokens=events[0].tokens if events else entry.at(level).tokens,
-        evictions=tuple(writing.evictions(receipt)),
+        tokens=events[0].tokens if events else entry.require_level(level).tokens,
+        evictions=tuple(writing.list_evicted(receipt)),
         faults_left=left.faults_left,
         fault_tokens_left=left.upgrade_budget_tokens,
     )
 
 
-def _explained(
+def _explain_refusal(
     agent: Agent, thread: str, refusal: Refusal, command: FaultPage
 ) -> Refusal:
-    """The refusal with what is left, and which levels there is room for."""
+    """Add to a refusal the remaining budget and the levels that would fit."""
     if not isinstance(refusal, FaultBudgetError | NoRoomError):
         return refusal
     row = threads.get_thread(agent.project, thread, bound=agent.bound)
-    state = states.state_of(row)
+    state = states.load_state(row)
     entry = pages.find_entry(state, command.page_id)
     made = command.made or envelopes.make_levels(
         row, entry, tokenizer=state.paging.settings.tokenizer
     )
-    entry = working_set.with_made(entry, made)
-    left = selection.policies_of(state.paging)
-    tokens = entry.at(entry.at_most(command.level)).tokens
-    cheaper = _cheaper(state, entry, tokens) if left.faults_left else []
+    entry = working_set.add_made_levels(entry, made)
+    left = selection.build_policies(state.paging)
+    tokens = entry.require_level(entry.pick_level(command.level)).tokens
+    cheaper = _list_cheaper_levels(state, entry, tokens) if left.faults_left else []
     if isinstance(refusal, NoRoomError):
         offset = command.range.offset if command.range else 0
-        part = _longest(row, state, entry, offset)
+        part = _find_longest_part(row, state, entry, offset)
         return NoRoomError(
             tokens=command.range.tokens if command.range else tokens,
             fits_level=cheaper[-1] if cheaper else None,
@@ -306,13 +314,16 @@ def _explained(
     )
 
 
-def _cheaper(state: ThreadState, entry: Entry, tokens: int) -> list[int]:
-    """Levels of less tokens that would be delivered, cheapest first."""
-    left = selection.policies_of(state.paging).upgrade_budget_tokens
-    room = faults.deliverable(state, entry.page_id)
-    levels = faults.cheaper_levels(entry, tokens_left=left)
+def _list_cheaper_levels(
+    state: ThreadState, entry: PageEntry, tokens: int
+) -> list[int]:
+    """List the levels of fewer tokens that could be delivered, cheapest first."""
+    left = selection.build_policies(state.paging).upgrade_budget_tokens
+    room = faults.compute_deliverable(state, entry.page_id)
+    levels = faults.list_cheaper_levels(entry, tokens_left=left)
     return [
         level
         for level in levels
-        if entry.at(level).tokens < tokens and faults.weigh(state, entry, level) <= room
+        if entry.require_level(level).tokens < tokens
+        and faults.weigh(state, entry, level) <= room
     ]

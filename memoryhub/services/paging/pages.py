@@ -1,4 +1,4 @@
-"""Pages: made, changed, mapped, pinned and fetched back, on an agent's account."""
+"""Pages on behalf of agents: created, changed, mapped, pinned and fetched back."""
 
 from __future__ import annotations
 
@@ -9,9 +9,9 @@ from typing import Any
 
 from memoryhub import journal
 from memoryhub.errors import DerivedPageError
-from memoryhub.journal import Order, Receipt, Request
+from memoryhub.journal import KeyedRequest, Order, OrderReceipt
 from memoryhub.kernel.commands import MadeLevels
-from memoryhub.kernel.levels.opened import Opened
+from memoryhub.kernel.levels.opened import OpenedPage
 from memoryhub.kernel.levels.tokens import EST, Tokenizer
 from memoryhub.kernel.paging.page_commands import (
     CreatePages,
@@ -29,10 +29,10 @@ from memoryhub.kernel.state.page_events import (
 )
 from memoryhub.kernel.state.pages import (
     SYSTEM_PROMPT,
-    Entry,
     Modality,
+    PageEntry,
     PageType,
-    slot_page_id,
+    build_slot_page_id,
 )
 from memoryhub.kernel.state.state import ThreadState
 from memoryhub.kernel.text import strict_json
@@ -49,26 +49,26 @@ from memoryhub.services.threads import counting
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Preconditions:
-    """Under which conditions a command is given, and on whose account."""
+    """Preconditions of a command: the expected head and the idempotency request."""
 
     if_match: int | None = None
-    request: Request | None = None
+    request: KeyedRequest | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PageDraft:
-    """A page as its agent writes it; the content is of its modality already."""
+    """Page as its agent writes it, with content that fits its modality."""
 
     page_id: str
     type: PageType
     modality: Modality
     content: Mapping[str, Any]
     importance: float | None = None
-    #: None: of no page, or of a page that is there the same as before.
+    #: None: no source pages for a new page, unchanged for an existing one.
     provenance: tuple[str, ...] | None = None
     hint: str | None = None
     meta: Mapping[str, Any] = field(default_factory=dict)
-    #: By the thread's tokenizer; None leaves the counting to us.
+    #: Counted by the thread's tokenizer; None: this server counts.
     tokens: int | None = None
     map: bool = True
     role: str | None = None
@@ -76,7 +76,7 @@ class PageDraft:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PageChange:
-    """What of a page changes; None stays as it is."""
+    """Changed fields of a page; None leaves a field unchanged."""
 
     content: Mapping[str, Any] | None = None
     importance: float | None = None
@@ -84,7 +84,7 @@ class PageChange:
     tokens: int | None = None
 
 
-async def write(
+async def write_pages(
     *,
     agent: Agent,
     thread: str,
@@ -92,20 +92,22 @@ async def write(
     replace: bool = False,
     by: By = "tool",
     preconditions: Preconditions | None = None,
-) -> Receipt:
-    """Make pages, all or none; `replace` gives one that exists a new version.
+) -> OrderReceipt:
+    """Create pages, all or none; with `replace` an existing page gets a new version.
 
-    Emits page.created or page.updated each, after what leaves for it. Raises
+    Emits page.created or page.updated each, after the evictions that make room. Raises
     NameTakenError, PageErasedError, UnknownPageError, PinBudgetError, DerivedPageError,
     TokensRequiredError.
     """
 
-    def counted(tokenizer: Tokenizer, largest: float = 0) -> CreatePages:
-        made = tuple(_new_page(draft, tokenizer) for draft in drafts)
+    def build_command(tokenizer: Tokenizer, largest: float = 0) -> CreatePages:
+        made = tuple(_build_page(draft, tokenizer) for draft in drafts)
         return CreatePages(pages=made, replace=replace, by=by)
 
-    order = _order(agent, thread, counted(EST), preconditions=preconditions, born=True)
-    return await counting.submit(order, counted)
+    order = _build_order(
+        agent, thread, build_command(EST), preconditions=preconditions, born=True
+    )
+    return await counting.submit(order, build_command)
 
 
 async def write_system_prompt(
@@ -115,7 +117,7 @@ async def write_system_prompt(
     text: str,
     tokens: int | None,
     preconditions: Preconditions,
-) -> Receipt:
+) -> OrderReceipt:
     """Write the page that stands first in each request.
 
     Emits page.created or page.updated. Raises PinBudgetError beyond the share of pins.
@@ -128,7 +130,7 @@ async def write_system_prompt(
         tokens=tokens,
         role="system",
     )
-    return await write(
+    return await write_pages(
         agent=agent,
         thread=thread,
         drafts=[draft],
@@ -137,25 +139,25 @@ async def write_system_prompt(
     )
 
 
-async def amend(
+async def amend_page(
     *,
     agent: Agent,
     thread: Thread,
-    entry: Entry,
+    entry: PageEntry,
     change: PageChange,
     by: By = "tool",
     preconditions: Preconditions | None = None,
-) -> Receipt:
+) -> OrderReceipt:
     """Change a page that was read just now. Emits page.updated.
 
-    Raises DerivedPageError for another content of a message, PinBudgetError when a
+    Raises DerivedPageError for a change of a message's content, PinBudgetError when a
     pinned page outgrows its share, PageErasedError, TokensRequiredError.
     """
     if change.content is not None and entry.slot is not None:
         raise DerivedPageError
-    command = await read(_update_page, thread, entry, change, by)
-    return await apply(
-        agent, agent.calls(thread.name), command, preconditions=preconditions
+    command = await read(_build_update, thread, entry, change, by)
+    return await submit_command(
+        agent, agent.get_thread_name(thread.name), command, preconditions=preconditions
     )
 
 
@@ -165,47 +167,52 @@ async def map_page(
     thread: str,
     command: MapPage,
     preconditions: Preconditions | None = None,
-) -> Receipt:
-    """Map a page at a level, its lower levels made first when one may be needed.
+) -> OrderReceipt:
+    """Map a page at a level; makes its lower levels first when one may be needed.
 
     Emits page.mapped. Raises NoRoomError, PinnedError, PinBudgetError.
     """
     made = await read(
-        prepared, agent, thread, command.page_id, level=command.level, whole=False
+        make_missing_levels,
+        agent,
+        thread,
+        command.page_id,
+        level=command.level,
+        whole=False,
     )
     command = MapPage(
         page_id=command.page_id, level=command.level, made=made, by=command.by
     )
-    return await apply(agent, thread, command, preconditions=preconditions)
+    return await submit_command(agent, thread, command, preconditions=preconditions)
 
 
-async def apply(
+async def submit_command(
     agent: Agent,
     thread: str,
     command: PageCommand,
     *,
     preconditions: Preconditions | None = None,
-) -> Receipt:
-    """Run a command of paging that needs nothing made beforehand.
+) -> OrderReceipt:
+    """Submit a paging command that needs no levels made beforehand.
 
-    Raises what the command does.
+    Raises what the command raises.
     """
     return await journal.submit(
-        _order(agent, thread, command, preconditions=preconditions)
+        _build_order(agent, thread, command, preconditions=preconditions)
     )
 
 
-def prepared(
+def make_missing_levels(
     agent: Agent, thread: str, page_id: str, *, level: int, whole: bool
 ) -> MadeLevels | None:
-    """Lower levels of a page that a command may need and that are not there yet.
+    """Make the lower levels that a command may need and the page does not have yet.
 
-    Not for FULL, unless the page may turn out too large for it and `whole` is no must.
-    At most five queries. None for a page that there is not: the command finds out.
+    None for FULL, unless the page may be too large and `whole` is not required. At most
+    five queries. None for an unknown page: the command refuses it.
     """
     row = threads.get_thread(agent.project, thread, bound=agent.bound)
-    settings = pages.settings_now(row)
-    entry = pages.current_entry(row, page_id)
+    settings = pages.parse_settings(row)
+    entry = pages.find_current_entry(row, page_id)
     if entry is None:
         return None
     if level == 0 and (whole or entry.full.cost <= settings.largest):
@@ -213,38 +220,38 @@ def prepared(
     return envelopes.make_levels(row, entry, tokenizer=settings.tokenizer)
 
 
-async def after(receipt: Receipt) -> ThreadState:
-    """Return the state after the command; read only for what was served before."""
-    return receipt.state or (await read(state_after, receipt))[1]
+async def get_state_after(receipt: OrderReceipt) -> ThreadState:
+    """Get the state after the command; a query only for an earlier receipt."""
+    return receipt.state or (await read(get_thread_after, receipt))[1]
 
 
-def state_after(receipt: Receipt) -> tuple[Thread, ThreadState]:
-    """Return the thread and its state once the command was done.
+def get_thread_after(receipt: OrderReceipt) -> tuple[Thread, ThreadState]:
+    """Get the thread and its state after the command.
 
     Four queries, or one.
     """
     rows = Thread.objects.select_related("subject")
     if receipt.state is not None:
-        # What it takes to open a text: all columns cost half as much as the write.
+        # Columns needed to open a text: all columns cost half as much as the write.
         rows = rows.only("project", "config", "subject__epoch")
     row = rows.get(id=receipt.thread)
-    return row, receipt.state or states.state_of(row, receipt.seq)
+    return row, receipt.state or states.load_state(row, receipt.seq)
 
 
-def evictions(receipt: Receipt) -> list[str]:
-    """List the pages that left the working set for what the command did."""
+def list_evicted(receipt: OrderReceipt) -> list[str]:
+    """List the pages that the command evicted from the working set."""
     evicted = (page for each in receipt.events for page in list_evictions(each.event))
     gone = [page.page_id for page in evicted if page.tier_before == "L0"]
     return [*dict.fromkeys(gone)]
 
 
-def mapped(receipt: Receipt) -> dict[str, bool]:
-    """Return which of the command's pages stand in the working set after it."""
+def map_residency(receipt: OrderReceipt) -> dict[str, bool]:
+    """Map each page of the command to whether the working set holds it afterwards."""
     found: dict[str, bool] = {}
     for each in receipt.events:
         event = each.event
         if isinstance(event, SlotAppended) and event.page is not None:
-            found[slot_page_id(event.index)] = event.page.mapped
+            found[build_slot_page_id(event.index)] = event.page.mapped
         elif isinstance(event, PageCreated):
             found[event.page_id] = event.mapped
         elif isinstance(event, PageMapped):
@@ -254,7 +261,7 @@ def mapped(receipt: Receipt) -> dict[str, bool]:
     return found
 
 
-def _order(
+def _build_order(
     agent: Agent,
     thread: str,
     command: PageCommand,
@@ -262,20 +269,23 @@ def _order(
     preconditions: Preconditions | None,
     born: bool = False,
 ) -> Order:
-    """`born`: a name that is new makes the thread."""
+    """Build the order; with `born` an unknown name creates the thread."""
     preconditions = preconditions or Preconditions()
     return Order(
-        address=agent.address(thread, birth=agent.birth() if born else None),
+        address=agent.address(thread, birth=agent.build_birth() if born else None),
         command=command,
         actor=agent.actor,
         if_match=preconditions.if_match,
         request=preconditions.request,
-        size=_weight(command),
+        size=_measure_size(command),
     )
 
 
-def _new_page(draft: PageDraft, tokenizer: Tokenizer) -> NewPage:
-    found = measuring.of_page(_opened(draft), sent=draft.tokens, tokenizer=tokenizer)
+def _build_page(draft: PageDraft, tokenizer: Tokenizer) -> NewPage:
+    """Build the new page of a draft, with its tokens counted."""
+    found = measuring.measure_page(
+        _build_opened(draft), sent=draft.tokens, tokenizer=tokenizer
+    )
     plain: dict[str, Any] = {"content": draft.content}
     if draft.hint is not None:
         plain["hint"] = draft.hint
@@ -285,10 +295,10 @@ def _new_page(draft: PageDraft, tokenizer: Tokenizer) -> NewPage:
         page_id=draft.page_id,
         type=draft.type,
         modality=draft.modality,
-        payload=strict_json.as_sent(plain),
+        payload=strict_json.dump_stored(plain),
         tokens=found.tokens,
         cost=found.cost,
-        bytes=len(strict_json.as_sent(draft.content)),
+        bytes=len(strict_json.dump_stored(draft.content)),
         counted_by=found.counted_by,
         importance=draft.importance,
         provenance=draft.provenance,
@@ -298,9 +308,10 @@ def _new_page(draft: PageDraft, tokenizer: Tokenizer) -> NewPage:
     )
 
 
-def _opened(draft: PageDraft) -> Opened:
+def _build_opened(draft: PageDraft) -> OpenedPage:
+    """Build the opened form of a draft, for counting."""
     size = draft.meta.get("dimensions")
-    return Opened(
+    return OpenedPage(
         page_id=draft.page_id,
         type=draft.type,
         modality=draft.modality,
@@ -310,9 +321,10 @@ def _opened(draft: PageDraft) -> Opened:
     )
 
 
-def _update_page(
-    thread: Thread, entry: Entry, change: PageChange, by: By
+def _build_update(
+    thread: Thread, entry: PageEntry, change: PageChange, by: By
 ) -> UpdatePage:
+    """Build the command of a page's change."""
     plain: dict[str, Any] = {} if change.hint is None else {"hint": change.hint}
     command = partial(
         UpdatePage,
@@ -322,26 +334,27 @@ def _update_page(
         by=by,
     )
     if change.content is None:
-        return command(payload=strict_json.as_sent(plain))
-    # A version stands alone: what was said beside the content goes on with it.
+        return command(payload=strict_json.dump_stored(plain))
+    # A version stands alone: meta beside the content is copied to the new version.
     meta = envelopes.get_meta(thread, entry)
     plain |= {"content": change.content, **({"meta": meta} if meta else {})}
-    opened = _opened(_renewed(entry, change.content, meta))
-    found = measuring.of_page(
-        opened, sent=change.tokens, tokenizer=tokenizers.of(thread)
+    opened = _build_opened(_build_renewed_draft(entry, change.content, meta))
+    found = measuring.measure_page(
+        opened, sent=change.tokens, tokenizer=tokenizers.get_for_thread(thread)
     )
     return command(
-        payload=strict_json.as_sent(plain),
+        payload=strict_json.dump_stored(plain),
         tokens=found.tokens,
         cost=found.cost,
-        bytes=len(strict_json.as_sent(change.content)),
+        bytes=len(strict_json.dump_stored(change.content)),
         counted_by=found.counted_by,
     )
 
 
-def _renewed(
-    entry: Entry, content: Mapping[str, Any], meta: Mapping[str, Any]
+def _build_renewed_draft(
+    entry: PageEntry, content: Mapping[str, Any], meta: Mapping[str, Any]
 ) -> PageDraft:
+    """Build a draft of the page with other content."""
     return PageDraft(
         page_id=entry.page_id,
         type=entry.type,
@@ -352,8 +365,8 @@ def _renewed(
     )
 
 
-def _weight(command: PageCommand) -> int:
-    """Bytes of text that wait in the queue with a command."""
+def _measure_size(command: PageCommand) -> int:
+    """Measure the bytes of text that wait in the queue with a command."""
     if isinstance(command, CreatePages):
         return sum(len(page.payload) for page in command.pages)
     if isinstance(command, UpdatePage):

@@ -1,1 +1,1 @@
-"""Acts on subjects: restriction, legal holds."""
+"""Subjects, and acts on subjects: restriction, legal holds."""

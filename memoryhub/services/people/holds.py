@@ -1,6 +1,6 @@
-"""Holds: a duty to keep. While one is in force nothing of its subject is erased.
+"""Legal holds: while a hold is in force, nothing of its subject is erased.
 
-One that has expired counts no more, whether or not anybody lifted it.
+An expired hold counts no more, whether or not anyone lifted the hold.
 """
 
 from __future__ import annotations
@@ -27,8 +27,8 @@ from memoryhub.models.server.ids import uuid7
 from memoryhub.models.subjects import Subject
 from memoryhub.services.people import restrictions
 
-#: Longer duties are looked at again, and renewed.
-LONGEST: Final = timedelta(days=365)
+#: Longest term of a hold; longer duties are reviewed and renewed.
+MAX_TERM: Final = timedelta(days=365)
 _REVIEWERS: Final = (Membership.Role.OFFICER, Membership.Role.OWNER)
 
 
@@ -40,12 +40,12 @@ def open_hold(
     expires_at: datetime,
     actor: str,
 ) -> Hold:
-    """Keep everything of the subject until then, or until it is lifted.
+    """Keep everything of the subject until the expiry, or until the hold is lifted.
 
-    Raises InvalidError: a basis that is none, an expiry that is past or more than 365
-    days away, a reviewer who is no officer of the project. Raises SubjectErasedError,
-    and ErasureInProgressError once an erasure of it is confirmed: that is final, as
-    is ProjectDeletedError.
+    Raises InvalidError: an unknown basis, an expiry that is past or more than 365 days
+    away, a reviewer who is no officer of the project. Raises SubjectErasedError, and
+    ErasureInProgressError once an erasure of the subject is confirmed, which is final,
+    as is ProjectDeletedError.
     """
     now = clock.now()
     if basis not in Hold.Basis.values:
@@ -62,74 +62,81 @@ def open_hold(
         opened_at=now,
         expires_at=expires_at,
     )
-    made: Hold = journal.run(partial(_open, row, actor))
+    made: Hold = journal.run(partial(_insert_hold, row, actor))
     return made
 
 
-def renew(hold: UUID, *, expires_at: datetime, actor: str) -> Hold:
+def renew_hold(hold: UUID, *, expires_at: datetime, actor: str) -> Hold:
     """Give a hold another expiry. Raises InvalidError, SubjectErasedError.
 
-    Raises NotFoundError for one that was lifted, or has expired: what was not looked at
+    Raises NotFoundError for a hold that was lifted or has expired: a hold not reviewed
     in time is opened anew.
     """
     _require_expiry(expires_at, now=clock.now())
 
     def change() -> Hold:
         with transaction.atomic():
-            row = _in_force(hold)
+            row = _require_in_force(hold)
             row.expires_at = expires_at
             row.save(update_fields=["expires_at"])
-            _audit(row, "hold.renewed", actor)
+            _audit_hold(row, "hold.renewed", actor)
         return row
 
     renewed: Hold = journal.run(change)
     return renewed
 
 
-def lift(hold: UUID, *, actor: str) -> Hold:
-    """End a hold. An erasure that it held back is planned anew, not resumed.
+def lift_hold(hold: UUID, *, actor: str) -> Hold:
+    """End a hold. An erasure that the hold stopped is planned anew, not resumed.
 
-    Raises NotFoundError for one that is in force no more.
+    Raises NotFoundError for a hold that is not in force.
     """
 
     def change() -> Hold:
         with transaction.atomic():
-            row = _in_force(hold)
+            row = _require_in_force(hold)
             row.lifted_at, row.lifted_by = clock.now(), actor
             row.save(update_fields=["lifted_at", "lifted_by"])
-            _audit(row, "hold.lifted", actor)
+            _audit_hold(row, "hold.lifted", actor)
         return row
 
     lifted: Hold = journal.run(change)
     return lifted
 
 
-def _open(row: Hold, actor: str) -> Hold:
+def _insert_hold(row: Hold, actor: str) -> Hold:
+    """Insert the hold in a transaction; runs in the writer."""
     with transaction.atomic():
-        # An eraser that is about to fence it waits for this, or this for the fence.
-        restrictions.locked(row.subject_id)
-        # Who deletes the project has looked for holds, or finds this one.
+        # The lock orders this hold before or after a fence of the subject.
+        restrictions.lock_subject(row.subject_id)
+        # A deletion of the project has looked for holds already, or finds this hold.
         fence.require_active(row.project_id)
         _require_none_confirmed(row.subject_id)
         row.save(force_insert=True)
-        _audit(row, "hold.opened", actor)
+        _audit_hold(row, "hold.opened", actor)
     return row
 
 
 def _require_none_confirmed(subject: UUID) -> None:
-    """Up to its fence one that was confirmed may be in the ledger already."""
+    """Raise ErasureInProgressError if an erasure is confirmed but not fenced yet.
+
+    The ledger may contain such an erasure already.
+    """
     planned = Erasure.objects.filter(subject=subject, state=Erasure.State.PLANNED)
     confirmed = planned.exclude(confirmed_at=None).first()
     if confirmed is not None:
         raise ErasureInProgressError(erasure=str(confirmed.id))
 
 
-def _in_force(hold: UUID) -> Hold:
-    """The hold, with its subject locked as by whoever looks for holds."""
+def _require_in_force(hold: UUID) -> Hold:
+    """Get a hold in force, with its subject locked as by readers of holds.
+
+    Raises NotFoundError.
+    """
     row = Hold.objects.filter(id=hold).first()
     if row is None:
         raise NotFoundError
-    restrictions.locked(row.subject_id)
+    restrictions.lock_subject(row.subject_id)
     row.refresh_from_db()
     if row.lifted_at is not None or row.expires_at <= clock.now():
         raise NotFoundError
@@ -137,21 +144,23 @@ def _in_force(hold: UUID) -> Hold:
 
 
 def _require_expiry(expires_at: datetime, *, now: datetime) -> None:
-    if expires_at.tzinfo is None or expires_at > now + LONGEST:
+    """Raise InvalidError unless the expiry is within the next 365 days."""
+    if expires_at.tzinfo is None or expires_at > now + MAX_TERM:
         raise InvalidError(loc="expires_at")
     if expires_at <= now:
         raise InvalidError(code="expiry_in_past", loc="expires_at")
 
 
 def _require_reviewer(reviewer: Operator, project: UUID) -> None:
-    """Somebody who may look at the subject, and still can sign in."""
+    """Raise InvalidError unless the reviewer is an active officer or owner."""
     rows = Membership.objects.filter(project_id=project, operator=reviewer)
     officer = rows.filter(role__in=_REVIEWERS).exists()
     if not (officer and reviewer.is_active):
         raise InvalidError(loc="reviewer")
 
 
-def _audit(row: Hold, action: str, actor: str) -> None:
+def _audit_hold(row: Hold, action: str, actor: str) -> None:
+    """Append an audit entry about the hold; call inside a transaction."""
     audit.append(
         actor=actor,
         action=action,

@@ -1,7 +1,7 @@
-"""Restrictions: agents are kept out of a person's memory while nothing of it changes.
+"""Restrictions: agents may not use a subject's memory, and nothing of it changes.
 
-Article 18 of the GDPR: what is contested, objected to or needed for a claim stays as it
-is. Officers still view and export it.
+Article 18 of the GDPR: memory that is contested, objected to or needed for a claim
+stays as it is. Officers still view and export the memory.
 """
 
 from __future__ import annotations
@@ -29,88 +29,96 @@ BASES: Final = (
     "claims",
     "objection_pending",
 )
-#: What an erasure restricts a subject for: until its plan is confirmed or expires, or
-#: while a hold stands against it.
+#: Bases of restrictions by an erasure: until its plan is confirmed or expires, or while
+#: a hold stops the erasure.
 PLANNED, HELD = "erasure_planned", "erasure_held"
 
 
-def restrict(subject: UUID, *, basis: str, actor: str) -> Subject:
-    """Keep agents out, reading and writing; a repeat may change the basis.
+def restrict_subject(subject: UUID, *, basis: str, actor: str) -> Subject:
+    """Keep agents from reading and writing; a repeat may change the basis.
 
-    Raises SubjectErasedError, InvalidError for a basis that is none.
+    Raises SubjectErasedError, and InvalidError for an unknown basis.
     """
     require_basis(basis)
-    changed: Subject = journal.run(partial(_restrict, subject, basis, actor))
+    changed: Subject = journal.run(partial(_restrict_locked, subject, basis, actor))
     return changed
 
 
-async def restrict_async(
+async def restrict_subject_async(
     subject: UUID, *, basis: str, actor: str, request: PersonRequest | None = None
 ) -> Subject:
-    """Restrict as `restrict` does, for coroutines. Raises InProgressError too."""
+    """Restrict as `restrict_subject` does, for coroutines.
+
+    Raises InProgressError too.
+    """
     require_basis(basis)
-    work = partial(_restrict, subject, basis, actor, request)
+    work = partial(_restrict_locked, subject, basis, actor, request)
     changed: Subject = await journal.run_async(work)
     return changed
 
 
-def unrestrict(subject: UUID, *, actor: str) -> Subject:
+def unrestrict_subject(subject: UUID, *, actor: str) -> Subject:
     """Let agents in again; a repeat changes nothing.
 
-    What an open erasure restricts stays so, until its plan is confirmed, cancelled or
-    expires. Raises SubjectErasedError, and ErasureInProgressError if there is nothing
-    but that to lift.
+    A restriction by an open erasure stays, until its plan is confirmed, cancelled or
+    expires. Raises SubjectErasedError, and ErasureInProgressError if only such a
+    restriction is in force.
     """
-    changed: Subject = journal.run(partial(_unrestrict, subject, actor))
+    changed: Subject = journal.run(partial(_unrestrict_locked, subject, actor))
     return changed
 
 
-async def unrestrict_async(
+async def unrestrict_subject_async(
     subject: UUID, *, actor: str, request: PersonRequest | None = None
 ) -> Subject:
-    """Lift as `unrestrict` does, for coroutines. Raises InProgressError too."""
-    work = partial(_unrestrict, subject, actor, request)
+    """Unrestrict as `unrestrict_subject` does, for coroutines.
+
+    Raises InProgressError too.
+    """
+    work = partial(_unrestrict_locked, subject, actor, request)
     changed: Subject = await journal.run_async(work)
     return changed
 
 
 def require_basis(basis: str) -> None:
-    """Raise InvalidError for a word that is no basis."""
+    """Raise InvalidError for an unknown basis."""
     if basis not in BASES:
         raise InvalidError(loc="basis")
 
 
-def _restrict(
+def _restrict_locked(
     subject: UUID, basis: str, actor: str, request: PersonRequest | None = None
 ) -> Subject:
+    """Restrict the subject and audit a change; runs in the writer."""
     with transaction.atomic():
-        row = locked(subject)
+        row = lock_subject(subject)
         requests.claim(request, subject=row.id)
         if (row.state, row.basis) != (Subject.State.RESTRICTED, basis):
-            _change(row, Subject.State.RESTRICTED, basis=basis)
+            _set_state(row, Subject.State.RESTRICTED, basis=basis)
             audit_act("subject.restricted", row.id, project=row.project_id, actor=actor)
     return row
 
 
-def _unrestrict(
+def _unrestrict_locked(
     subject: UUID, actor: str, request: PersonRequest | None = None
 ) -> Subject:
+    """End the officer's restriction and audit that; runs in the writer."""
     with transaction.atomic():
-        row = locked(subject)
+        row = lock_subject(subject)
         requests.claim(request, subject=row.id)
         if row.state != Subject.State.RESTRICTED:
             return row
-        kept = _kept_by(row)
+        kept = _find_erasure_basis(row)
         if row.basis not in BASES and kept:
             raise ErasureInProgressError
         state = Subject.State.RESTRICTED if kept else Subject.State.ACTIVE
-        _change(row, state, basis=kept)
+        _set_state(row, state, basis=kept)
         audit_act("subject.unrestricted", row.id, project=row.project_id, actor=actor)
     return row
 
 
 def audit_act(action: str, subject: UUID, *, project: UUID, actor: str) -> None:
-    """Note an act in the audit log, last in the transaction that does it."""
+    """Append an audit entry about a subject, last in the transaction of the act."""
     audit.append(
         actor=actor,
         action=action,
@@ -121,7 +129,7 @@ def audit_act(action: str, subject: UUID, *, project: UUID, actor: str) -> None:
     )
 
 
-def locked(subject: UUID) -> Subject:
+def lock_subject(subject: UUID) -> Subject:
     """Lock the subject until the transaction ends.
 
     Raises SubjectErasedError.
@@ -131,19 +139,20 @@ def locked(subject: UUID) -> Subject:
     return row
 
 
-def _kept_by(row: Subject) -> str:
-    """What an open erasure restricts it for; empty if none does."""
+def _find_erasure_basis(row: Subject) -> str:
+    """Find the basis on which an open erasure restricts the subject; empty if none."""
     rows = Erasure.objects.filter(subject=row)
     if rows.filter(state=Erasure.State.HELD).exists():
         return HELD
     planned = rows.filter(state=Erasure.State.PLANNED)
     restricting = Q(restrict=True, expires_at__gt=clock.now())
-    # One that was confirmed is not fenced yet, or not in all of its journals.
+    # A confirmed erasure may not be fenced yet, or not in all journals.
     begun = Q(scope=Erasure.Scope.SUBJECT) | Q(ledger_n__isnull=False)
     begun &= Q(confirmed_at__isnull=False)
     return PLANNED if planned.filter(restricting | begun).exists() else ""
 
 
-def _change(row: Subject, state: Subject.State, *, basis: str) -> None:
+def _set_state(row: Subject, state: Subject.State, *, basis: str) -> None:
+    """Save the subject's state and basis."""
     row.state, row.basis = state, basis
     row.save(update_fields=["state", "basis"])

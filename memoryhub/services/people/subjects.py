@@ -1,4 +1,4 @@
-"""Subjects: found by the digest of their outside id, or made with a key of theirs."""
+"""Subjects: found by the digest of their outside id, or created with their own key."""
 
 from __future__ import annotations
 
@@ -23,98 +23,103 @@ _GONE = (Subject.State.ERASING, Subject.State.ERASED)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Prepared:
-    """A subject that is still to be inserted; its key is made."""
+class PreparedSubject:
+    """Subject whose key is made and whose row is not inserted yet."""
 
     id: UUID
     project: UUID
     ref: bytes
     external_id: bytes
-    #: More than 1 for one that was erased and comes back, with nothing of it.
+    #: More than 1 for a readmitted subject, which keeps nothing of its predecessor.
     generation: int = 1
 
 
 def find(project: UUID, user_id: str, *, bound: UUID | None = None) -> Subject | None:
     """Find the subject of this `user_id`, if it is the `bound` one.
 
-    Raises SubjectErasedError for one that was erased, and InvalidError (`user_id`) for
-    what is nobody's and can be nobody's. One query, and one for a miss.
+    Raises SubjectErasedError for an erased subject, and InvalidError (`user_id`) for an
+    invalid id that no subject has. One query, and one for a miss.
     """
-    ref = ref_of(project, user_id)
+    ref = compute_ref(project, user_id)
     subject = Subject.objects.filter(project_id=project, subject_ref=ref).first()
     if subject is not None and bound in (None, subject.id):
-        return alive(subject)
+        return require_alive(subject)
     gone = None if subject else tombstones.find_subject(project, ref)
     if gone is not None and bound in (None, gone.subject):
-        raise gone.refusal()
-    # Last: whoever is there already is reached, by whatever id.
+        raise gone.build_refusal()
+    # Validate last: an existing subject is found by any id.
     user_ids.require(user_id)
     return None
 
 
 def has_named(project: UUID) -> bool:
-    """Return whether anybody in particular has memory in a project. One query."""
+    """Return whether a project has a subject with a user id. One query."""
     named = Subject.objects.filter(project_id=project, subject_ref__isnull=False)
     return named.exists()
 
 
-def ref_of(project: UUID, user_id: str) -> bytes:
-    """Return the keyed digest by which a `user_id` is found."""
-    return blind_index.subject_ref(keys.project_key(project), user_id)
+def compute_ref(project: UUID, user_id: str) -> bytes:
+    """Compute the keyed digest by which a `user_id` is found."""
+    return blind_index.digest_user_id(keys.get_project_key(project), user_id)
 
 
 def find_or_create(project: UUID, user_id: str) -> Subject:
-    """Return the subject of that `user_id`, made if it is new.
+    """Return the subject of that `user_id`, created if new.
 
-    Raises SubjectErasedError for one that was erased, and InvalidError (`user_id`).
+    Raises SubjectErasedError for an erased subject, and InvalidError (`user_id`).
     """
     subject = find(project, user_id)
     if subject is None:
-        made: Subject = journal.run(partial(insert, prepare(project, user_id)))
-        return alive(made)
+        made: Subject = journal.run(
+            partial(insert_subject, prepare_subject(project, user_id))
+        )
+        return require_alive(made)
     return subject
 
 
-def alive(subject: Subject) -> Subject:
-    """Return the subject. Raises SubjectErasedError for one that is erased."""
+def require_alive(subject: Subject) -> Subject:
+    """Return the subject. Raises SubjectErasedError for an erased subject."""
     require_subject(subject)
     return subject
 
 
-def prepare(project: UUID, user_id: str, *, generation: int = 1) -> Prepared:
-    """Prepare all of a new subject but its row, which `create` inserts.
+def prepare_subject(
+    project: UUID, user_id: str, *, generation: int = 1
+) -> PreparedSubject:
+    """Prepare all of a new subject but its row.
 
-    The key is committed before the first row sealed under it; an orphan is swept later.
+    `insert_subject_async` inserts the row. The key is committed before the first row
+    sealed under it; an orphan is swept later.
     """
     subject = uuid7()
     keys.create_subject_key(subject, project_id=project)
     sealed = payloads.seal(
-        keys.subject_keys(subject, epoch=1),
-        _address(project, subject),
+        keys.get_subject_keys(subject, epoch=1),
+        _build_address(project, subject),
         user_id.encode(),
     )
-    return Prepared(
+    return PreparedSubject(
         id=subject,
         project=project,
-        ref=ref_of(project, user_id),
+        ref=compute_ref(project, user_id),
         external_id=sealed,
         generation=generation,
     )
 
 
-async def create(prepared: Prepared) -> Subject:
-    """Insert the subject, or find the one that someone else made meanwhile.
+async def insert_subject_async(prepared: PreparedSubject) -> Subject:
+    """Insert the subject, or find the one that another process created meanwhile.
 
-    Raises SubjectErasedError for one that was erased. No thread waits for the writer.
+    Raises SubjectErasedError for an erased subject. No thread waits for the writer.
     """
-    made: Subject = await journal.run_async(partial(insert, prepared))
-    return alive(made)
+    made: Subject = await journal.run_async(partial(insert_subject, prepared))
+    return require_alive(made)
 
 
-def anonymous(project: UUID) -> Subject:
-    """Return the project's subject for memory that is about nobody in particular.
+def get_anonymous(project: UUID) -> Subject:
+    """Get the project's subject for memory that is about nobody in particular.
 
-    Raises ProjectDeletedError once it is erased for good, with its project.
+    Raises ProjectDeletedError once the anonymous subject is erased with its project.
     """
     rows = Subject.objects.exclude(state__in=_GONE)
     found = rows.filter(project_id=project, anonymous=True).first()
@@ -124,7 +129,7 @@ def anonymous(project: UUID) -> Subject:
 
 
 def create_anonymous(project: UUID) -> Subject:
-    """Make a project's anonymous subject, with its key."""
+    """Create a project's anonymous subject, with its key."""
     subject = uuid7()
     keys.create_subject_key(subject, project_id=project)
     return Subject.objects.create(
@@ -132,19 +137,19 @@ def create_anonymous(project: UUID) -> Subject:
     )
 
 
-def external_id(subject: Subject) -> str | None:
+def open_user_id(subject: Subject) -> str | None:
     """Open the subject's user id; None for the anonymous subject."""
     if subject.external_id is None:
         return None
-    opened = keys.subject_keys(subject.id, epoch=subject.epoch)
-    address = _address(subject.project_id, subject.id)
+    opened = keys.get_subject_keys(subject.id, epoch=subject.epoch)
+    address = _build_address(subject.project_id, subject.id)
     return payloads.open_sealed(opened, address, bytes(subject.external_id)).decode()
 
 
-def insert(new: Prepared) -> Subject:
-    """Insert a prepared subject, or return the one that is there; in the writer.
+def insert_subject(new: PreparedSubject) -> Subject:
+    """Insert a prepared subject, or return the existing one; runs in the writer.
 
-    Raises SubjectErasedError for one that was erased and not readmitted, and
+    Raises SubjectErasedError for a subject that was erased and not readmitted, and
     ProjectDeletedError.
     """
     try:
@@ -158,14 +163,14 @@ def insert(new: Prepared) -> Subject:
                 generation=new.generation,
                 created_at=clock.now(),
             )
-            # After the insert: an eraser lets go of a ref only once its tombstone is
-            # there, so what could be inserted can also be seen to be erased.
+            # Check after the insert: an erasure clears a ref only after laying its
+            # tombstone, so an insert that succeeds can also see the tombstone.
             gone = tombstones.find_subject(new.project, new.ref)
             if gone is not None and gone.generation >= new.generation:
-                raise gone.refusal()
+                raise gone.build_refusal()
             return made
     except IntegrityError:
-        # Someone else was faster; theirs is the one, unless it was erased as fast.
+        # Another process was faster; its subject is returned, unless erased meanwhile.
         rows = Subject.objects.filter(project_id=new.project, subject_ref=new.ref)
         subject = rows.first()
         if subject is None:
@@ -173,7 +178,8 @@ def insert(new: Prepared) -> Subject:
         return subject
 
 
-def _address(project: UUID, subject: UUID) -> payloads.PayloadAddress:
+def _build_address(project: UUID, subject: UUID) -> payloads.PayloadAddress:
+    """Build the address under which a subject's user id is sealed."""
     return payloads.PayloadAddress(
         project=project,
         subject=subject,

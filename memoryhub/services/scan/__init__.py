@@ -1,1 +1,1 @@
-"""Scans for content that should be gone."""
+"""Scans for content that should be erased."""

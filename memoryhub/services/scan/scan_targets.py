@@ -1,6 +1,6 @@
-"""What scans are for: the targets of erasures, and whose rows should hold none.
+"""Inputs of scans: the targets of erasures, and whose rows should hold none.
 
-Never writes.
+This module never writes.
 """
 
 from __future__ import annotations
@@ -15,30 +15,30 @@ from memoryhub.models.erasures import Erasure
 from memoryhub.services.scan import collecting
 from memoryhub.vault.scan.targets import ScanTarget
 
-#: Targets of one pass, at night and by day, beside requests: each takes some 8 KB of
-#: memory while it is looked for.
+#: Most targets of one pass, at night and by day beside requests: each takes some 8 KB
+#: of memory during the scan.
 AT_ONCE, BY_DAY = 20_000, 5_000
 
 State = Erasure.State
-#: From the moment their rows are gone until the receipt.
+#: States from the purge of the rows until the receipt.
 _GONE: Final = (
     *(State.ROWS_ERASED, State.CACHES_PURGED, State.SCRUBBED, State.VERIFIED),
 )
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Targets:
-    """What to look for, and whose rows should be gone."""
+class ScanTargets:
+    """Targets of a scan, with the subjects and threads whose rows should be gone."""
 
     by_erasure: Mapping[UUID, Sequence[ScanTarget]] = field(default_factory=dict)
     subjects: frozenset[UUID] = frozenset()
     threads: frozenset[UUID] = frozenset()
 
 
-def gather(
+def gather_targets(
     rows: Sequence[Erasure], collect: Callable[[Erasure], Sequence[ScanTarget]]
-) -> Targets:
-    """Gather what is looked for, by erasure, and whose names to tell from others'.
+) -> ScanTargets:
+    """Gather the targets by erasure, and the subjects and threads erased whole.
 
     A thread that a live fork reads through keeps its names lawfully.
     """
@@ -48,22 +48,22 @@ def gather(
         for row in rows
         if row.scope == Erasure.Scope.THREAD
         and row.thread_id
-        and not purging.folding_through([row.thread_id])
+        and not purging.list_live_descendants([row.thread_id])
     ]
-    return Targets(
+    return ScanTargets(
         by_erasure={row.id: collect(row) for row in rows},
         subjects=frozenset(row.subject_id for row in whole),
         threads=frozenset(threads),
     )
 
 
-def in_passes(
+def iter_passes(
     rows: Iterable[Erasure],
     collect: Callable[[Erasure], Sequence[ScanTarget]],
     *,
     at_once: int,
 ) -> Iterator[list[Erasure]]:
-    """Batch erasures whose targets are looked for at once; the last may be none."""
+    """Iterate over batches of erasures for one pass each; the last may be empty."""
     batch: list[Erasure] = []
     count = 0
     for row in rows:
@@ -76,27 +76,27 @@ def in_passes(
     yield batch
 
 
-def waiting_beside(row: Erasure) -> list[Erasure]:
-    """Find what else is scrubbed and waits for nothing, as far as one pass goes."""
+def list_waiting_beside(row: Erasure) -> list[Erasure]:
+    """List other scrubbed erasures that wait for nothing else, as one pass allows."""
     rows = Erasure.objects.filter(state=State.SCRUBBED, waiting_on="")
     others = rows.exclude(id=row.id).select_related("subject", "thread").order_by("id")
-    passes = in_passes([row, *others], collecting.list_targets, at_once=BY_DAY)
+    passes = iter_passes([row, *others], collecting.list_targets, at_once=BY_DAY)
     return next(passes)[1:]
 
 
-def nightly() -> list[Erasure]:
-    """List what a pass over everything is for: erasures that are scrubbed and wait.
+def list_nightly() -> list[Erasure]:
+    """List the erasures of the nightly scan: scrubbed ones that wait.
 
-    Complete ones too, whose receipts have not been looked after at night yet. What is
-    not scrubbed would be found for sure.
+    Complete erasures too, whose receipts have no nightly check yet. Content that is not
+    scrubbed would certainly be found.
     """
     left = Erasure.objects.filter(state=State.COMPLETE).exclude(needles=b"")
     rows = left | Erasure.objects.filter(state=State.SCRUBBED)
     return [*rows.select_related("subject", "thread").order_by("id")]
 
 
-def unfinished() -> Targets:
-    """Return those of all whose rows are gone, until the night after the receipt."""
+def gather_unfinished() -> ScanTargets:
+    """Gather the targets of all purged erasures, until the night after the receipt."""
     rows = Erasure.objects.filter(state__in=_GONE)
     rows |= Erasure.objects.filter(state=State.COMPLETE).exclude(needles=b"")
-    return gather([*rows.order_by("id")], collecting.list_targets)
+    return gather_targets([*rows.order_by("id")], collecting.list_targets)

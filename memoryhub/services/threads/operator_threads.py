@@ -1,4 +1,4 @@
-"""What operators do to threads: ordinary commands, under an actor of their own."""
+"""Operators' commands for threads, with the operator as actor."""
 
 from __future__ import annotations
 
@@ -6,81 +6,83 @@ import orjson
 
 from memoryhub import journal
 from memoryhub.errors import BeyondHeadError, InvalidError, SeqUnknownError
-from memoryhub.journal import Address, Order, Receipt
+from memoryhub.journal import Address, Order, OrderReceipt
 from memoryhub.kernel.commands import (
     AmendThread,
     CloseThread,
     Command,
     ReopenThread,
 )
-from memoryhub.kernel.state.events import CloseReason, Limits
-from memoryhub.kernel.state.state import Scope
+from memoryhub.kernel.state.events import CloseReason, ThreadConfig
+from memoryhub.kernel.state.state import ScopeLabels
 from memoryhub.kernel.text import names
 from memoryhub.models.threads import Thread
 from memoryhub.services.access import projects
 from memoryhub.services.threads import threads
 
 
-def close(thread: Thread, *, actor: str, reason: CloseReason) -> Receipt:
+def close(thread: Thread, *, actor: str, reason: CloseReason) -> OrderReceipt:
     """Refuse agent writes from here on; a repeat writes nothing."""
-    return _perform(thread.name, thread, CloseThread(reason=reason), actor)
+    return _perform_command(thread.name, thread, CloseThread(reason=reason), actor)
 
 
-def reopen(thread: Thread, *, actor: str) -> Receipt:
-    """Take agent writes again; a repeat writes nothing."""
-    return _perform(thread.name, thread, ReopenThread(), actor)
+def reopen(thread: Thread, *, actor: str) -> OrderReceipt:
+    """Accept agent writes again; a repeat writes nothing."""
+    return _perform_command(thread.name, thread, ReopenThread(), actor)
 
 
-def keep(
+def set_retention(
     thread: Thread, *, actor: str, idle_days: int | None, owner: bool = False
-) -> Receipt:
-    """Give the thread days of its own to idle; None goes by the project's.
+) -> OrderReceipt:
+    """Set the thread's own idle days before it retires; None uses the project's days.
 
-    Emits thread.configured; a repeat writes nothing. What an operator writes counts as
+    Emits thread.configured; a repeat writes nothing. An operator's write counts as
     activity, so the days begin anew. Raises InvalidError outside 1 to 36,500, and below
     the project's days unless an `owner` asks.
     """
     projects.require_idle_days(idle_days)
     if not owner:
-        projects.require_kept(thread.project_id, thread.name, idle_days)
+        projects.require_retention(thread.project_id, thread.name, idle_days)
     command = AmendThread(config={"retention_idle_days": idle_days})
-    return _perform(thread.name, thread, command, actor)
+    return _perform_command(thread.name, thread, command, actor)
 
 
-def fork(thread: Thread, *, actor: str, name: str, seq: int) -> Receipt:
-    """Make a thread that goes on from this one as it was at `seq`.
+def fork(thread: Thread, *, actor: str, name: str, seq: int) -> OrderReceipt:
+    """Fork the thread as of `seq`.
 
-    It takes the scope, labels and limits of its parent. `thread` comes with its
+    The fork gets the scope, labels and limits of its parent. `thread` comes with its
     subject. Emits thread.forked. Raises InvalidError, BeyondHeadError, NameTakenError,
     ForkTooDeepError, ProjectFullError.
     """
-    if not names.valid(name):
+    if not names.is_valid(name):
         raise InvalidError(code="name", loc="name")
-    if names.reserved(name):
+    if names.is_reserved(name):
         raise InvalidError(code="reserved_name", loc="name")
     try:
-        command = threads.fork_command(
+        command = threads.build_fork(
             thread,
             seq,
-            scope=_scope(thread),
+            scope=_build_scope(thread),
             labels=orjson.loads(thread.labels),
-            config=Limits.model_validate_json(thread.config),
+            config=ThreadConfig.model_validate_json(thread.config),
         )
     except SeqUnknownError:
         raise BeyondHeadError(head_seq=thread.head_seq) from None
-    return _perform(name, thread, command, actor, fresh=True)
+    return _perform_command(name, thread, command, actor, fresh=True)
 
 
-def _scope(thread: Thread) -> Scope:
-    return Scope(
+def _build_scope(thread: Thread) -> ScopeLabels:
+    """Build the scope from the thread's columns."""
+    return ScopeLabels(
         agent_type=thread.agent_type,
         agent_instance=thread.agent_instance,
         session=thread.session,
     )
 
 
-def _perform(
+def _perform_command(
     name: str, thread: Thread, command: Command, actor: str, *, fresh: bool = False
-) -> Receipt:
+) -> OrderReceipt:
+    """Perform a command in the thread of this name; with `fresh` it must be new."""
     address = Address(project=thread.project_id, name=name, fresh=fresh)
     return journal.perform(Order(address=address, command=command, actor=actor))

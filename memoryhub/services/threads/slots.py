@@ -8,7 +8,7 @@ from functools import partial
 from uuid import UUID
 
 from memoryhub.errors import NoRoomError
-from memoryhub.journal import Address, Order, Receipt, Request
+from memoryhub.journal import Address, KeyedRequest, Order, OrderReceipt
 from memoryhub.kernel.commands import AppendSlots, NewSlot
 from memoryhub.services.access.api_keys import Agent
 from memoryhub.services.observing import extraction
@@ -22,45 +22,47 @@ async def append(
     slots: Sequence[NewSlot],
     subject: UUID | None = None,
     if_match: int | None = None,
-    request: Request | None = None,
-) -> Receipt:
+    request: KeyedRequest | None = None,
+) -> OrderReceipt:
     """Append messages in order, creating the thread when its name is new.
 
-    With `subject` to a thread of that one: others are not found, a new one is its own.
+    With `subject`, append to a thread of that subject only: others are not found, and a
+    new thread is the subject's own.
 
-    Emits slot.appended per message, after thread.created for a new thread, and what
-    leaves the working set for it. Raises ThreadFullError, ThreadClosedError,
-    NoRoomError, TokensRequiredError, SubjectErasedError or QueueFullError; after any of
-    them nothing has changed. No query of its own: the writer's state is warm.
+    Emits slot.appended per message, after thread.created for a new thread, and the
+    evictions that make room. Raises ThreadFullError, ThreadClosedError, NoRoomError,
+    TokensRequiredError, SubjectErasedError or QueueFullError; after any of these errors
+    nothing has changed. No query of its own: the writer's state is warm.
     """
     command = AppendSlots(slots=tuple(slots))
     order = Order(
-        address=_address(agent, thread, subject),
+        address=_build_address(agent, thread, subject),
         command=command,
         actor=agent.actor,
         if_match=if_match,
         request=request,
-        size=sum(_weight(slot) for slot in slots),
+        size=sum(_measure_size(slot) for slot in slots),
     )
-    recount = partial(counting.with_slots, command)
+    recount = partial(counting.recount_slots, command)
     try:
         return await counting.submit(order, recount)
     except NoRoomError:
-        if not await extraction.relieve(agent.project, thread, agent.bound):
+        if not await extraction.relieve_log(agent.project, thread, agent.bound):
             raise
     return await counting.submit(order, recount)
 
 
-def _address(agent: Agent, thread: str, subject: UUID | None) -> Address:
-    birth = agent.birth()
+def _build_address(agent: Agent, thread: str, subject: UUID | None) -> Address:
+    """Build the thread's address, confined to the subject if one is given."""
+    birth = agent.build_birth()
     if subject is None:
         return agent.address(thread, birth=birth)
     own = birth and replace(birth, subject=subject)
     return replace(agent.address(thread, birth=own), bound=subject)
 
 
-def _weight(slot: NewSlot) -> int:
-    """Bytes of all text that waits in the queue with the message."""
+def _measure_size(slot: NewSlot) -> int:
+    """Measure the bytes of text that wait in the queue with the message."""
     handler = slot.handler
     texts = (handler.usage_instructions, handler.todo_nudge) if handler else ()
     return len(slot.content) + sum(len(text.encode()) for text in texts)

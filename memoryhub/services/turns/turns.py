@@ -1,4 +1,4 @@
-"""Turns: one model call each, its request packed, recorded and handed out."""
+"""Turns: one model call each; its request is packed, recorded and returned."""
 
 from __future__ import annotations
 
@@ -14,12 +14,12 @@ from memoryhub.errors import (
     NotRecordedError,
     ObservationsWantedError,
 )
-from memoryhub.journal import Order, Receipt, Request
+from memoryhub.journal import KeyedRequest, Order, OrderReceipt
 from memoryhub.journal.writing.uses import uses
 from memoryhub.kernel.commands import NewSlot
-from memoryhub.kernel.packing.cuts import Cut
+from memoryhub.kernel.packing.cuts import TextCut
 from memoryhub.kernel.packing.packing import Packed, TooSmallError
-from memoryhub.kernel.packing.selection import Options
+from memoryhub.kernel.packing.selection import PackingOptions
 from memoryhub.kernel.paging.page_commands import BeginTurn, RecordContext, SetTools
 from memoryhub.kernel.state.page_events import By, TurnBegan
 from memoryhub.kernel.state.paging_config import Mode
@@ -34,27 +34,28 @@ from memoryhub.services.access.api_keys import Agent
 from memoryhub.services.observing import extraction
 from memoryhub.services.threads import counting
 
-#: How often a turn is begun with observations made for it, while what they are made of
-#: is erased; then it begins without.
-_PREPARED = 3
+#: Attempts to begin a turn with observations, while their sources are being erased;
+#: then the turn begins without.
+_ATTEMPTS = 3
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class NewTurn:
-    """What a model call begins with."""
+    """Input of a model call: new slots, mode, budget and tools."""
 
     slots: Sequence[NewSlot] = ()
     mode: Mode | None = None
-    #: None: it continues when no user slot came since the turn before.
+    #: None: the turn continues when no user slot came since the turn before.
     continues: bool | None = None
     #: A smaller budget for this request only.
     token_budget: int | None = None
-    #: The agent's own from now on; None leaves them.
+    #: The agent's tools from now on; None leaves them unchanged.
     tools: SetTools | None = None
     by: By = "tool"
 
     @property
     def command(self) -> BeginTurn:
+        """The command that begins the turn."""
         return BeginTurn(
             slots=tuple(self.slots),
             tools=self.tools,
@@ -66,121 +67,135 @@ class NewTurn:
 
     @property
     def size(self) -> int:
-        """Bytes of what waits in the queue with it."""
+        """Bytes that wait in the queue with the turn."""
         tools = len(self.tools.definitions) if self.tools else 0
         return tools + sum(len(slot.content) for slot in self.slots)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Begun:
+class BegunTurn:
     """A turn and its request."""
 
-    receipt: Receipt
+    receipt: OrderReceipt
     turn: int
     seq: int
     request: bytes
     sha256: str
     tokens: int
-    #: Who counted them.
+    #: Tokenizer that counted the tokens.
     tokenizer: str
-    #: For what it brings along: those that the thread asks for, if it does, and used.
+    #: Tokens for recalled content: what the thread's setting allows, and what was used.
     recall_asked: int | None = None
     recall_given: int = 0
     included: tuple[str, ...] = ()
-    cut: tuple[Cut, ...] = ()
+    cut: tuple[TextCut, ...] = ()
     omitted: tuple[str, ...] = ()
 
     @property
     def over_budget(self) -> bool:
-        """Whether it began with more than may be held.
+        """Whether the turn began with more than the budget.
 
-        Of an observed thread, messages that nothing stands for are left out then.
+        Messages of an observed thread that no observation covers are left out then.
         """
-        return self.receipt.one(TurnBegan).over_budget
+        return self.receipt.get_event(TurnBegan).over_budget
 
 
-async def begin(
+async def begin_turn(
     *,
     agent: Agent,
     thread: str,
     new: NewTurn,
     if_match: int | None = None,
-    request: Request | None = None,
-) -> Begun:
-    """Append the slots, begin a turn, pack its request and record what it is made of.
+    request: KeyedRequest | None = None,
+) -> BegunTurn:
+    """Append the slots, begin a turn, pack its request and record the request's parts.
 
     Emits slot.appended each, turn.began, page events, then turn.packed in a second
-    transaction. A repeat with the same Idempotency-Key answers the same turn, and packs
-    it if the process died in between. Raises as `slots.append` does, and NoRoomError
-    when not even the newest message fits into the request.
+    transaction. A repeat with the same Idempotency-Key returns the same turn, and packs
+    its request if the process died in between. Raises as `slots.append` does, and
+    NoRoomError when not even the newest message fits into the request.
     """
     carried = await read(blocks.list_carried, agent.project, thread, bound=agent.bound)
     command = dataclasses.replace(new.command, blocks=carried)
     order = Order(
-        address=agent.address(thread, birth=agent.birth()),
+        address=agent.address(thread, birth=agent.build_birth()),
         command=command,
         actor=agent.actor,
         if_match=if_match,
         request=request,
         size=new.size,
     )
-    receipt = await _submit(agent, thread, order, command)
-    turn = receipt.one(TurnBegan)
+    receipt = await _submit_turn(agent, thread, order, command)
+    turn = receipt.get_event(TurnBegan)
     if receipt.replayed:
-        begun = await read(_recorded, agent, receipt, turn.n)
+        begun = await read(_find_recorded, agent, receipt, turn.n)
         if begun is not None:
             return begun
-    options = _options(receipt, turn, token_budget=new.token_budget, blocks=carried)
-    return await _pack(agent, thread, receipt, options)
+    options = _build_options(
+        receipt, turn, token_budget=new.token_budget, blocks=carried
+    )
+    return await _pack_and_record(agent, thread, receipt, options)
 
 
-async def _submit(
+async def _submit_turn(
     agent: Agent, thread: str, order: Order, command: BeginTurn
-) -> Receipt:
-    """Begin it, with observations where its thread needs them now."""
+) -> OrderReceipt:
+    """Submit the turn, with observations where its thread needs some now."""
     where = (agent.project, thread, agent.bound)
-    for _ in range(_PREPARED):
+    for _ in range(_ATTEMPTS):
         try:
-            return await counting.submit(order, partial(counting.with_slots, command))
+            return await counting.submit(
+                order, partial(counting.recount_slots, command)
+            )
         except (NoRoomError, ObservationsWantedError) as refusal:
             behind = isinstance(refusal, ObservationsWantedError)
-            relieved = await extraction.relieve(*where, behind=behind)
+            relieved = await extraction.relieve_log(*where, behind=behind)
             if not behind:
                 if not relieved:
                     raise
                 continue
-            command = await read(extraction.prepared, *where, command)
+            command = await read(extraction.add_observations, *where, command)
             order = dataclasses.replace(order, command=command)
     command = dataclasses.replace(command, observed=(), reflected=None)
     order = dataclasses.replace(order, command=command)
-    return await counting.submit(order, partial(counting.with_slots, command))
+    return await counting.submit(order, partial(counting.recount_slots, command))
 
 
-def _options(receipt: Receipt, turn: TurnBegan, **more: Any) -> Options:
-    name = names.called(receipt.name, receipt.subject)
-    return Options(name=name, turn=turn.n, mode=turn.mode, now=clock.now(), **more)
+def _build_options(
+    receipt: OrderReceipt, turn: TurnBegan, **more: Any
+) -> PackingOptions:
+    """Build the packing options of a turn."""
+    name = names.remove_subject(receipt.name, receipt.subject)
+    return PackingOptions(
+        name=name, turn=turn.n, mode=turn.mode, now=clock.now(), **more
+    )
 
 
-async def _pack(agent: Agent, thread: str, receipt: Receipt, options: Options) -> Begun:
+async def _pack_and_record(
+    agent: Agent, thread: str, receipt: OrderReceipt, options: PackingOptions
+) -> BegunTurn:
+    """Pack the request, record it, and return the turn. Raises NoRoomError."""
     try:
-        row, packed, prefix = await read(pack, receipt, options)
+        row, packed, prefix = await read(pack_request, receipt, options)
     except TooSmallError:
         raise NoRoomError from None
     order = Order(
         address=agent.address(thread),
-        command=record(packed, turn=options.turn, as_of_seq=receipt.seq, prefix=prefix),
+        command=build_record(
+            packed, turn=options.turn, as_of_seq=receipt.seq, prefix=prefix
+        ),
         actor=agent.actor,
     )
     kept = await journal.submit(order)
     if not kept.events:
-        # A repeat at the same time was faster: what it recorded is the request.
-        begun = await read(_recorded, agent, receipt, options.turn)
+        # A concurrent repeat was faster: its record is the request.
+        begun = await read(_find_recorded, agent, receipt, options.turn)
         assert begun is not None
         return begun
     assert kept.state is not None
-    contexts.keep(row, options.turn, packed)
-    uses.read(agent.prefix, kept.state.subject)
-    return Begun(
+    contexts.cache_request(row, options.turn, packed)
+    uses.count_read(agent.prefix, kept.state.subject)
+    return BegunTurn(
         receipt=receipt,
         turn=options.turn,
         seq=kept.seq,
@@ -196,21 +211,27 @@ async def _pack(agent: Agent, thread: str, receipt: Receipt, options: Options) -
     )
 
 
-def pack(receipt: Receipt, options: Options) -> tuple[Thread, Packed, int | None]:
+def pack_request(
+    receipt: OrderReceipt, options: PackingOptions
+) -> tuple[Thread, Packed, int | None]:
     """Pack the request of a thread as of a receipt.
 
-    The last is how many tokens it has in common with the request before.
+    The last value is the number of tokens shared with the request before.
 
     Raises packing.TooSmallError.
     """
     row = Thread.objects.select_related("subject").get(id=receipt.thread)
-    state = receipt.state or _state_at(row, receipt.seq)
-    before = contexts.before(row, options.turn)
-    packed = contexts.pack(row, state, options, before=before)
-    return row, packed, contexts.prefix_tokens(row, options.turn, packed, before=before)
+    state = receipt.state or _get_state_at(row, receipt.seq)
+    before = contexts.find_previous(row, options.turn)
+    packed = contexts.pack_request(row, state, options, before=before)
+    return (
+        row,
+        packed,
+        contexts.count_prefix_tokens(row, options.turn, packed, before=before),
+    )
 
 
-def record(
+def build_record(
     packed: Packed,
     *,
     turn: int,
@@ -218,7 +239,7 @@ def record(
     prefix: int | None,
     simulated: bool = False,
 ) -> RecordContext:
-    """Return the command that stores what a request is made of."""
+    """Build the command that stores what a request is made of."""
     return RecordContext(
         turn=turn,
         as_of_seq=as_of_seq,
@@ -229,26 +250,26 @@ def record(
     )
 
 
-def _state_at(thread: Thread, seq: int) -> ThreadState:
-    return journal.state_at(thread, seq).state
+def _get_state_at(thread: Thread, seq: int) -> ThreadState:
+    return journal.fold_thread(thread, seq).state
 
 
-def _recorded(agent: Agent, receipt: Receipt, turn: int) -> Begun | None:
-    """The turn as it was answered before; None if it was never packed."""
+def _find_recorded(agent: Agent, receipt: OrderReceipt, turn: int) -> BegunTurn | None:
+    """Rebuild a turn that was returned before; None if it was never packed."""
     row = Thread.objects.select_related("subject").get(id=receipt.thread)
     try:
-        found = contexts.recorded(row, turn)
+        found = contexts.get_recorded_turn(row, turn)
     except NotRecordedError:
         return None
-    whole = contexts.reassemble(row, found)
-    fate = contexts.fates(row, found)
-    # Whoever is handed a turn's request has read what is in it.
-    uses.read(agent.prefix, row.subject_id)
-    return Begun(
+    whole = contexts.reassemble_request(row, found)
+    fate = contexts.list_fates(row, found)
+    # Returning a turn's request to an agent counts as a read.
+    uses.count_read(agent.prefix, row.subject_id)
+    return BegunTurn(
         receipt=receipt,
         turn=turn,
         seq=found.seq,
-        request=contexts.require(whole),
+        request=contexts.require_request(whole),
         sha256=found.sha256 or "",
         tokens=found.record.tokens,
         tokenizer=found.record.tokenizer,

@@ -1,1 +1,1 @@
-"""Keys of subjects, and what is sealed with them."""
+"""Encryption keys, and the sealing of content with keys."""

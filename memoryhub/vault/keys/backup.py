@@ -1,6 +1,6 @@
 """Backups of the KEK ring: the ring sealed under a passphrase, as one JSON file.
 
-The passphrase becomes a key by scrypt (RFC 7914), N = 2^17, r = 8, p = 1.
+The key is derived from the passphrase by scrypt (RFC 7914), N = 2^17, r = 8, p = 1.
 """
 
 from __future__ import annotations
@@ -24,25 +24,27 @@ _SALT_BYTES: Final = 16
 _NONCE_BYTES: Final = 12
 
 
-def sealed(ring: Ring, *, passphrase: str) -> bytes:
-    """Seal the ring under a passphrase. Takes about half a second and 128 MiB."""
+def seal_ring(ring: Ring, *, passphrase: str) -> bytes:
+    """Seal a ring under a passphrase. Takes about half a second and 128 MiB."""
     if len(passphrase) < MIN_PASSPHRASE:
         raise RingRefusedError(
             f"passphrase: it must have at least {MIN_PASSPHRASE} characters"
         )
     salt, nonce = os.urandom(_SALT_BYTES), os.urandom(_NONCE_BYTES)
-    cipher = _cipher(passphrase, salt)
+    cipher = _derive_cipher(passphrase, salt)
     shape = {
         "format": FORMAT,
         "kdf": "scrypt N=131072 r=8 p=1",
         "salt": salt.hex(),
         "nonce": nonce.hex(),
-        "sealed": cipher.encrypt(nonce, ring_file.encoded(ring), FORMAT.encode()).hex(),
+        "sealed": cipher.encrypt(
+            nonce, ring_file.encode_ring(ring), FORMAT.encode()
+        ).hex(),
     }
     return json.dumps(shape, indent=1).encode() + b"\n"
 
 
-def opened(data: bytes, *, passphrase: str) -> Ring:
+def open_ring(data: bytes, *, passphrase: str) -> Ring:
     """Open the ring of a backup. Raises RingRefusedError."""
     try:
         shape = json.loads(data)
@@ -56,20 +58,20 @@ def opened(data: bytes, *, passphrase: str) -> Ring:
     if len(salt) != _SALT_BYTES or len(nonce) != _NONCE_BYTES:
         raise RingRefusedError("backup: the file is damaged")
     try:
-        plain = _cipher(passphrase, salt).decrypt(nonce, box, FORMAT.encode())
+        plain = _derive_cipher(passphrase, salt).decrypt(nonce, box, FORMAT.encode())
     except InvalidTag:
         raise RingRefusedError(
             "backup: the passphrase is wrong or the file is damaged"
         ) from None
-    return ring_file.decoded(plain)
+    return ring_file.decode_ring(plain)
 
 
 def record(ring: Ring, *, at: datetime) -> None:
-    """Note that every key of this ring stands in a backup."""
+    """Record that every key of this ring has a backup."""
     KekCheck.objects.using("keys").filter(kek_id__in=ring.ids).update(backed_up_at=at)
 
 
-def _cipher(passphrase: str, salt: bytes) -> AESGCM:
+def _derive_cipher(passphrase: str, salt: bytes) -> AESGCM:
     # The parameters are fixed by the format: a file can not ask for gigabytes.
     derivation = Scrypt(salt=salt, length=32, n=1 << 17, r=8, p=1)
     return AESGCM(derivation.derive(passphrase.encode()))

@@ -1,7 +1,7 @@
-"""The blind index: keyed digests, so that things are found without standing anywhere.
+"""The blind index: keyed digests by which rows are found without storing the text.
 
-All BLAKE2b with a key of the subject or the project; never a plain hash, and never
-equal for two subjects.
+All digests are BLAKE2b with a key of the subject or the project; never a plain hash,
+and never equal for two subjects.
 """
 
 from __future__ import annotations
@@ -14,86 +14,88 @@ from memoryhub.vault.keys.keys import ProjectKeys, SubjectKeys
 from memoryhub.vault.keys.ring_file import Kek
 
 
-def term(keys: SubjectKeys, text: str) -> bytes:
+def digest_term(keys: SubjectKeys, text: str) -> bytes:
     """Digest one normalised search term to 8 bytes."""
-    return _digest(keys.terms, 8, text.encode())
+    return _compute_digest(keys.terms, 8, text.encode())
 
 
-def lookup(keys: SubjectKeys, *fields: bytes | str) -> bytes:
-    """Digest fields to find a row by, e.g. an entity and predicate, to 16 bytes."""
-    return _digest(keys.lookup, 16, _joined(*fields))
+def digest_lookup(keys: SubjectKeys, *fields: bytes | str) -> bytes:
+    """Digest fields for look-up, e.g. an entity and predicate, to 16 bytes."""
+    return _compute_digest(keys.lookup, 16, _join_fields(*fields))
 
 
-def dedupe(keys: SubjectKeys, content: bytes) -> bytes:
+def digest_content(keys: SubjectKeys, content: bytes) -> bytes:
     """Digest content to 16 bytes, to notice a repeat inside one subject."""
-    return _digest(keys.dedupe, 16, content)
+    return _compute_digest(keys.dedupe, 16, content)
 
 
-def roll(keys: SubjectKeys, previous: bytes, content: bytes) -> bytes:
+def digest_sequence(keys: SubjectKeys, previous: bytes, content: bytes) -> bytes:
     """Digest a sequence one item further than `previous`, to 16 bytes."""
-    return _digest(keys.dedupe, 16, previous + content)
+    return _compute_digest(keys.dedupe, 16, previous + content)
 
 
-def value_tombstone(keys: SubjectKeys, folded: str) -> bytes:
-    """Digest an erased value to 16 bytes, so that it stays out however it is spelled.
+def digest_value(keys: SubjectKeys, folded: str) -> bytes:
+    """Digest an erased value to 16 bytes, to block the value in any spelling.
 
-    The text is folded already: it may be part of one that is.
+    The text is folded already: it may be part of a folded text.
     """
-    return _digest(keys.values, 16, folded.encode())
+    return _compute_digest(keys.values, 16, folded.encode())
 
 
-def audit_pseudonym(keys: SubjectKeys) -> bytes:
-    """Digest the subject for the audit log to 8 bytes; dead once its key is."""
-    return _digest(keys.audit, 8, keys.subject.bytes)
+def digest_audit_subject(keys: SubjectKeys) -> bytes:
+    """Digest the subject for the audit log to 8 bytes; useless without its key."""
+    return _compute_digest(keys.audit, 8, keys.subject.bytes)
 
 
-def subject_ref(keys: ProjectKeys, user_id: str) -> bytes:
+def digest_user_id(keys: ProjectKeys, user_id: str) -> bytes:
     """Digest a subject's exact `user_id` to 32 bytes, the same in the whole project."""
-    return _digest(keys.ids, 32, user_id.encode())
+    return _compute_digest(keys.ids, 32, user_id.encode())
 
 
-def thread_name(keys: ProjectKeys, name: str) -> bytes:
+def digest_thread_name(keys: ProjectKeys, name: str) -> bytes:
     """Digest the exact name of an erased thread to 32 bytes.
 
-    Unlike the subject_ref of the same text: agents do name threads after users.
+    Differs from the subject_ref of the same text: agents do name threads after users.
     """
-    return _digest(keys.ids, 32, name.encode(), person=b"thread name")
+    return _compute_digest(keys.ids, 32, name.encode(), person=b"thread name")
 
 
-def sign_in(kek: Kek, kind: str, text: str) -> bytes:
-    """Digest a name or address that failed to sign in to 32 bytes.
+def digest_sign_in(kek: Kek, kind: str, text: str) -> bytes:
+    """Digest a name or address of a failed sign-in to 32 bytes, keyed by a KEK.
 
-    Under this key alone.
+    A digest under another KEK differs.
     """
-    return _digest(kek.key, 32, _joined(kind, text), person=b"sign-in")
+    return _compute_digest(kek.key, 32, _join_fields(kind, text), person=b"sign-in")
 
 
-def _digest(key: bytes, size: int, data: bytes, *, person: bytes = b"") -> bytes:
+def _compute_digest(
+    key: bytes, size: int, data: bytes, *, person: bytes = b""
+) -> bytes:
     return hashlib.blake2b(data, digest_size=size, key=key, person=person).digest()
 
 
-def _joined(*fields: bytes | str) -> bytes:
-    """The fields, each after its length: `ab`, `c` is not `a`, `bc`."""
+def _join_fields(*fields: bytes | str) -> bytes:
+    """Join fields, each after its length: `ab`, `c` differs from `a`, `bc`."""
     parts = [text.encode() if isinstance(text, str) else text for text in fields]
     return b"".join(len(part).to_bytes(4) + part for part in parts)
 
 
 def fold(text: str) -> str:
-    """Fold a text as its tombstone knows it; folding twice is folding once.
+    """Fold a text for comparison with tombstones; folding is idempotent.
 
-    Compatibility forms, case and white space do not count, nor what can't be seen, nor
-    of which alphabet a letter is that looks like a Latin one. A paraphrase is another
+    Compatibility forms, case, white space and invisible characters do not count. A
+    letter that looks like a Latin letter counts as that letter. A paraphrase is another
     text.
     """
-    folded = _round(text)
-    # Folding can undo the form (Unicode 3.13, D146), and a letter that gave way to its
+    folded = _fold_once(text)
+    # Folding can undo the form (Unicode 3.13, D146), and a letter replaced by its
     # look-alike may join the accent that follows.
-    while (again := _round(folded)) != folded:
+    while (again := _fold_once(folded)) != folded:
         folded = again
     return " ".join(folded.split())
 
 
-def _round(text: str) -> str:
+def _fold_once(text: str) -> str:
     seen = _UNSEEN.sub("", unicodedata.normalize("NFKD", text)).casefold()
     alike = unicodedata.normalize("NFKD", seen).translate(_ALIKE)
     return unicodedata.normalize("NFKC", alike)
@@ -107,9 +109,9 @@ _UNSEEN = re.compile(
     "\ufeff\uffa0\ufff0-\ufffb\U0001bca0-\U0001bca3\U0001d173-\U0001d17a"
     "\U000e0000-\U000e0fff]"
 )
-#: Letters of Cyrillic, Greek, Armenian and phonetic Latin that look like a Latin one,
-#: in small or in capitals, by that one (after UTS 39): few, for a real word of theirs
-#: that meets a Latin one is kept out as well. Digits for letters are other texts.
+#: Cyrillic, Greek, Armenian and phonetic Latin letters by the Latin letter that looks
+#: alike, in small or in capitals (after UTS 39). Few, since a tombstone also blocks a
+#: foreign word that folds to its Latin word. Digits for letters are other texts.
 _ALIKE = {
     ord(letter): latin
     for latin, letters in {

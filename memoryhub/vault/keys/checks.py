@@ -1,4 +1,4 @@
-"""Deployment checks of the vault: what is allowed, but unwise."""
+"""Deployment checks of the vault: warnings about allowed but unwise settings."""
 
 from __future__ import annotations
 
@@ -11,9 +11,9 @@ from django.core.checks import CheckMessage
 from django.core.checks import Warning as CheckWarning
 
 
-def ring_beside_database(*_: Any, **__: Any) -> list[CheckMessage]:
-    """Warn when the key ring lies in a database's folder: one theft takes both."""
-    if not databases_beside(settings.KEK_FILE, databases=settings.DATABASES):
+def check_ring_folder(*_: Any, **__: Any) -> list[CheckMessage]:
+    """Warn when the key ring is in a database's folder: one theft takes both."""
+    if not list_databases_beside(settings.KEK_FILE, databases=settings.DATABASES):
         return []
     return [
         CheckWarning(
@@ -25,8 +25,8 @@ def ring_beside_database(*_: Any, **__: Any) -> list[CheckMessage]:
     ]
 
 
-def password_only(*_: Any, **__: Any) -> list[CheckMessage]:
-    """Warn when who may erase can be let in by a password alone."""
+def check_password_only(*_: Any, **__: Any) -> list[CheckMessage]:
+    """Warn when operators who may erase can sign in with a password alone."""
     if not settings.ALLOW_PASSWORD_ONLY:
         return []
     return [
@@ -40,10 +40,10 @@ def password_only(*_: Any, **__: Any) -> list[CheckMessage]:
     ]
 
 
-def databases_beside(
+def list_databases_beside(
     ring: Path, *, databases: Mapping[str, Mapping[str, Any]]
 ) -> list[str]:
-    """Return the aliases of the SQLite databases in the ring's folder."""
+    """List the aliases of the SQLite databases in the ring's folder."""
     return [
         alias
         for alias, database in databases.items()

@@ -1,6 +1,6 @@
-"""The ring in force: loaded once per process, checked against both databases.
+"""The KEK ring in force: loaded once per process, checked against both databases.
 
-`prepare` refuses to start on a ring that can not open what is stored.
+`prepare` refuses to start with a ring that can not open the stored keys.
 """
 
 from __future__ import annotations
@@ -38,13 +38,13 @@ from memoryhub.vault.keys.wrapping import KeyPurpose, unwrap, wrap
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class WrappedTable:
-    """A table whose rows are wrapped under a KEK, and to whom each is bound."""
+    """A table of wrapped keys: purpose of the keys, and the field with the owner."""
 
     model: type[WrappedKey]
     purpose: KeyPurpose
     owner: str
 
-    def rows(self) -> QuerySet[WrappedKey]:
+    def get_rows(self) -> QuerySet[WrappedKey]:
         return self.model._default_manager.using("keys")
 
 
@@ -67,21 +67,21 @@ def open_ring() -> Ring:
 
 
 def make_ring(path: Path) -> Ring:
-    """Make a first ring with one KEK, written to a path where nothing is."""
-    made = ring_file.new_ring()
+    """Create a first ring with one KEK, and write it to an unused path."""
+    made = ring_file.make_ring()
     ring_file.create(path, made)
     return made
 
 
-def ring() -> Ring:
-    """Return the process's ring: loaded once, again only when its file has changed.
+def get_ring() -> Ring:
+    """Get the process's ring: loaded once, and again only when its file changes.
 
-    So a running server takes up `keys rotate`; a ring that turned unreadable
-    under it does no harm before the next start. Cost: one stat.
+    A running server thus takes up `keys rotate`. If the file becomes unreadable, the
+    server keeps its ring until the next start. Cost: one stat.
     """
     path = settings.KEK_FILE
     with _lock:
-        seen = ring_file.stamp(path)
+        seen = ring_file.get_stamp(path)
         if _held and (seen is None or _held[0][0] == seen):
             return _held[0][1]
         try:
@@ -94,94 +94,94 @@ def ring() -> Ring:
         return opened
 
 
-def kek(kek_id: str) -> Kek:
-    """Return a KEK of the process's ring.
+def get_kek(kek_id: str) -> Kek:
+    """Get a KEK of the process's ring.
 
     Raises KeyMissingError when the ring lacks it.
     """
-    return ring().get(kek_id)
+    return get_ring().get(kek_id)
 
 
 def reset() -> None:
-    """Forget the ring that was loaded."""
+    """Drop the loaded ring."""
     with _lock:
         _held.clear()
 
 
 def prepare(*, empty: bool) -> Ring:
-    """Make ready for serving, or raise StartRefusedError.
+    """Prepare ring and databases for serving, or raise StartRefusedError.
 
     `empty`: the memory database holds nothing yet. Only then, with an unused keys
-    database and the default path, a missing ring is made. Also gives both
+    database and the default path, a missing ring is created. Also gives both
     databases the same instance id, once.
     """
     _refuse_one_database()
-    unused = empty and not _keys_used()
+    unused = empty and not _has_keys()
     if unused and settings.KEK_FILE_IS_DEFAULT and not settings.KEK_FILE.exists():
         # Another process of this instance may start too; then its ring is ours.
         with suppress(FileExistsError):
             make_ring(settings.KEK_FILE)
     opened = open_ring()
-    _same_instance(unused=unused)
+    _require_same_instance(unused=unused)
     with transaction.atomic(using="keys"):
         KeyMeta.objects.using("keys").select_for_update().get()
         check(opened, source=settings.KEK_FILE)
-        _record(opened, at=clock.now())
+        _record_ring(opened, at=clock.now())
     reset()
-    return ring()
+    return get_ring()
 
 
 def check(opened: Ring, *, source: Path) -> None:
-    """Refuse a ring that can not open what the keys database holds.
+    """Refuse a ring that can not open the keys of the keys database.
 
-    `source` is the file it came from, for the message. Raises StartRefusedError:
+    `source` is the file of the ring, for the message. Raises StartRefusedError:
     kek_wrong when a sentinel does not open, kek_unknown when rows name an id that
     the ring lacks.
     """
     rows = KekCheck.objects.using("keys").all()
     sentinels = {row.kek_id: row for row in rows}
     for kek_id in sorted(sentinels.keys() & opened.keks.keys()):
-        if not _opens(opened.get(kek_id), bytes(sentinels[kek_id].sealed)):
+        if not _is_sentinel(opened.get(kek_id), bytes(sentinels[kek_id].sealed)):
             raise StartRefusedError(
                 f"kek_wrong: the key {kek_id} of {source} is not the one "
                 "this keys database was sealed with; restore the right ring"
             )
     current = {row.kek_id for row in rows if row.state == KekCheck.State.CURRENT}
-    if absent := sorted((current | rows_per_kek().keys()) - opened.keks.keys()):
+    if absent := sorted((current | count_rows_per_kek().keys()) - opened.keks.keys()):
         raise StartRefusedError(
             f"kek_unknown: the keys database needs the key {', '.join(absent)}, which "
             f"{source} lacks; restore the ring that has it"
         )
 
 
-def rows_per_kek() -> dict[str, int]:
-    """Count the wrapped keys that each KEK holds. One query a table."""
+def count_rows_per_kek() -> dict[str, int]:
+    """Count the keys wrapped under each KEK, by KEK id. One query per table."""
     rows: Counter[str] = Counter()
     for table in WRAPPED:
-        counted = table.rows().values_list("kek_id").annotate(Count("kek_id"))
+        counted = table.get_rows().values_list("kek_id").annotate(Count("kek_id"))
         rows.update(dict(counted.order_by("kek_id")))
     return dict(rows)
 
 
-def any_under_others() -> bool:
-    """Return whether any key is wrapped under another KEK of the ring than its newest.
+def has_outdated_keys() -> bool:
+    """Return whether any key is wrapped under another KEK of the ring than the current.
 
-    At most one query a table, by the index; none while the ring has one KEK.
+    At most one query per table, by the index; none while the ring has one KEK.
     """
-    others = [each for each in ring().ids if each != ring().current_id]
+    others = [each for each in get_ring().ids if each != get_ring().current_id]
     return bool(others) and any(
-        table.rows().filter(kek_id__in=others).exists() for table in WRAPPED
+        table.get_rows().filter(kek_id__in=others).exists() for table in WRAPPED
     )
 
 
-def kek_backed_up() -> bool:
-    """Return whether the current KEK stands in some backup. One query."""
+def is_kek_backed_up() -> bool:
+    """Return whether the current KEK has a backup. One query."""
     backed_up = KekCheck.objects.using("keys").filter(backed_up_at__isnull=False)
-    return backed_up.filter(kek_id=ring().current_id).exists()
+    return backed_up.filter(kek_id=get_ring().current_id).exists()
 
 
 def record(kek: Kek, *, at: datetime, retired: bool = False) -> None:
-    """Seal a sentinel under a KEK, if it is new to the keys database."""
+    """Seal a sentinel under a KEK, if the KEK is new to the keys database."""
     sentinel = {
         "sealed": wrap(kek, _SENTINEL, purpose=KeyPurpose.CHECK, owner=kek.id),
         "state": KekCheck.State.RETIRED if retired else KekCheck.State.CURRENT,
@@ -191,7 +191,7 @@ def record(kek: Kek, *, at: datetime, retired: bool = False) -> None:
     KekCheck.objects.using("keys").get_or_create(kek_id=kek.id, defaults=sentinel)
 
 
-def _record(opened: Ring, *, at: datetime) -> None:
+def _record_ring(opened: Ring, *, at: datetime) -> None:
     for kek_id in opened.ids:
         # An old ring that was restored may hold keys that were removed since.
         record(opened.get(kek_id), at=at, retired=kek_id != opened.current_id)
@@ -200,15 +200,15 @@ def _record(opened: Ring, *, at: datetime) -> None:
     ).update(state=KekCheck.State.CURRENT, retired_at=None)
 
 
-def _opens(kek: Kek, sealed: bytes) -> bool:
+def _is_sentinel(kek: Kek, sealed: bytes) -> bool:
     try:
         return unwrap(kek, sealed, purpose=KeyPurpose.CHECK, owner=kek.id) == _SENTINEL
     except KeyMissingError:
         return False
 
 
-def _keys_used() -> bool:
-    wrapped = any(table.rows().exists() for table in WRAPPED)
+def _has_keys() -> bool:
+    wrapped = any(table.get_rows().exists() for table in WRAPPED)
     checks, destroyed = (
         KekCheck.objects.using("keys"),
         DestroyedKey.objects.using("keys"),
@@ -217,7 +217,7 @@ def _keys_used() -> bool:
 
 
 def _refuse_one_database() -> None:
-    # By what stands in it: two addresses can be one server, so names prove nothing.
+    # Compare contents: two addresses can be one server, so names prove nothing.
     with connections["keys"].cursor() as cursor:
         tables = connections["keys"].introspection.table_names(cursor)
     if Instance._meta.db_table in tables:
@@ -227,7 +227,7 @@ def _refuse_one_database() -> None:
         )
 
 
-def _same_instance(*, unused: bool) -> None:
+def _require_same_instance(*, unused: bool) -> None:
     meta, instance = KeyMeta.objects.using("keys").first(), Instance.objects.first()
     missing = meta is None or instance is None
     if (missing and not unused) or (meta and instance and meta.instance != instance.id):
@@ -235,8 +235,8 @@ def _same_instance(*, unused: bool) -> None:
             "keys_mismatch: the memory database and the keys database belong to "
             "different instances; restore two that belong together"
         )
-    # Half done by a process that died here, the next start completes it; of two
-    # that start together the first one's id counts.
+    # If a process dies here, the next start completes the step; if two processes start
+    # together, the first id counts.
     chosen = instance.id if instance else uuid7()
     kept, _ = KeyMeta.objects.using("keys").get_or_create(
         id=1, defaults={"instance": chosen}

@@ -1,6 +1,7 @@
-"""Keys of projects and subjects: made, opened and cached; only ever stored wrapped.
+"""Keys of projects and subjects: creation, opening, caching and destruction.
 
-A key that is absent without proof of its destruction is lost, never "erased".
+Keys are stored only wrapped. A key that is absent without proof of its destruction is
+lost, never "erased".
 """
 
 from __future__ import annotations
@@ -38,7 +39,7 @@ from memoryhub.vault.registry.lru import Lru
 
 KEY_BYTES = 32
 SWEEP_ROWS = 1_000
-#: Opened keys that a process keeps, and for how long.
+#: Number of opened keys that a process caches, and seconds that it caches each.
 _KEPT = 1_000
 _KEPT_SECONDS = 60
 _FIRST = 1
@@ -46,7 +47,7 @@ _FIRST = 1
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ProjectKeys:
-    """A project's opened key: `ids` digests user ids and erased thread names."""
+    """Opened key of a project: `ids` digests user ids and erased thread names."""
 
     project: UUID
     ids: bytes = field(repr=False)
@@ -54,16 +55,16 @@ class ProjectKeys:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SubjectKeys:
-    """A subject's opened keys, one sub-key a use.
+    """Opened keys of a subject, one sub-key per use.
 
-    Payloads are sealed under the newest version and opened under their own. The
-    digest keys are those of version 1 for ever: a digest that changed with the
-    version would no longer find what it was made to find.
+    Payloads are sealed under the newest version and opened under their own. The digest
+    keys are always those of version 1: a digest that changed with the version would no
+    longer match earlier digests.
     """
 
     project: UUID
     subject: UUID
-    #: What new payloads are sealed under.
+    #: Key version that seals new payloads.
     version: int
     ciphers: Mapping[int, AESGCM] = field(repr=False)
     terms: bytes = field(repr=False)
@@ -72,16 +73,16 @@ class SubjectKeys:
     values: bytes = field(repr=False)
     audit: bytes = field(repr=False)
 
-    def cipher(self, version: int) -> AESGCM:
-        """Return a version's payload cipher; no query unless it is newer than these.
+    def get_cipher(self, version: int) -> AESGCM:
+        """Get a version's payload cipher; no query unless the version is newer.
 
-        Raises SealBrokenError for a version that never was, KeyMissingError for one
-        that is lost.
+        Raises SealBrokenError for a version that never existed, KeyMissingError for a
+        lost version.
         """
         loaded = self
         if version > self.version:
             # Another process has begun a version since these keys were loaded.
-            loaded = _load(self.subject)
+            loaded = _load_subject_keys(self.subject)
         if found := loaded.ciphers.get(version):
             return found
         if _FIRST <= version <= loaded.version:
@@ -98,68 +99,69 @@ _subjects: Lru[tuple[UUID, int], SubjectKeys] = Lru(
 
 
 def create_project_key(project_id: UUID) -> None:
-    """Make a project's key; one that exists stays. Commit it before the project."""
-    kek, key = keyring.ring().current, AESGCM.generate_key(8 * KEY_BYTES)
+    """Create a project's key unless it exists. Commit the key before the project."""
+    kek, key = keyring.get_ring().current, AESGCM.generate_key(8 * KEY_BYTES)
     wrapped = wrap(kek, key, purpose=KeyPurpose.PROJECT, owner=project_id)
     ProjectKey.objects.using("keys").get_or_create(
         project=project_id, defaults={"kek_id": kek.id, "wrapped": wrapped}
     )
 
 
-def project_key(project_id: UUID) -> ProjectKeys:
-    """Return a project's opened key. One query, or none if cached.
+def get_project_key(project_id: UUID) -> ProjectKeys:
+    """Get a project's opened key. One query, or none if cached.
 
-    Raises ProjectDeletedError for one that was destroyed, KeyMissingError for a lost
-    one.
+    Raises ProjectDeletedError for a destroyed key, KeyMissingError for a lost key.
     """
     if cached := _projects.get(project_id):
         return cached
     row = ProjectKey.objects.using("keys").filter(project=project_id).first()
     if row is None:
-        # As for a subject: the key before the proof, for one is swapped for the other.
+        # Read the key before the proof, as for subjects: one transaction swaps the two.
         gone = DestroyedProjectKey.objects.using("keys").filter(project=project_id)
         raise ProjectDeletedError if gone.exists() else KeyMissingError
-    kek = keyring.kek(row.kek_id)
+    kek = keyring.get_kek(row.kek_id)
     key = unwrap(kek, bytes(row.wrapped), purpose=KeyPurpose.PROJECT, owner=project_id)
-    opened = ProjectKeys(project=project_id, ids=_sub_key(key, project_id, "ids"))
+    opened = ProjectKeys(
+        project=project_id, ids=_derive_sub_key(key, project_id, "ids")
+    )
     _projects.put(project_id, opened)
     return opened
 
 
 def create_subject_key(subject_id: UUID, *, project_id: UUID) -> None:
-    """Make a subject's first key; one that exists stays.
+    """Create a subject's first key unless it exists.
 
-    Commit it before the first row sealed under it: a key without a subject is swept
+    Commit the key before the first row sealed with it: a key without a subject is swept
     after an hour. Raises SubjectErasedError when the subject's key was destroyed.
     """
     _create_version(subject_id, project_id=project_id, version=_FIRST)
 
 
-def subject_keys(subject_id: UUID, *, epoch: int) -> SubjectKeys:
-    """Return a subject's opened keys. One query, or none if cached.
+def get_subject_keys(subject_id: UUID, *, epoch: int) -> SubjectKeys:
+    """Get a subject's opened keys. One query, or none if cached.
 
-    `epoch` is what the caller has just read of the subject: keys cached under an
-    older one are never used again. Raises SubjectErasedError for destroyed keys,
+    `epoch` is the subject's epoch, just read by the caller: keys cached under an older
+    epoch are never used again. Raises SubjectErasedError for destroyed keys,
     KeyMissingError for lost ones.
     """
     if cached := _subjects.get((subject_id, epoch)):
         return cached
-    opened = _load(subject_id)
+    opened = _load_subject_keys(subject_id)
     _subjects.put((subject_id, epoch), opened)
     return opened
 
 
-def wrapped(subject_id: UUID) -> list[bytes]:
-    """Return each version of a subject's key as it is stored. One query."""
-    return [bytes(row.wrapped) for row in _rows(subject_id)]
+def list_wrapped(subject_id: UUID) -> list[bytes]:
+    """List the versions of a subject's key in wrapped form. One query."""
+    return [bytes(row.wrapped) for row in _list_rows(subject_id)]
 
 
 def destroy(subject_id: UUID, *, erasure: UUID, at: datetime) -> int:
-    """Destroy a subject's keys for good; returns how many versions went. Idempotent.
+    """Destroy a subject's keys for good; return the number of versions. Idempotent.
 
-    One transaction swaps them for the proof of it, so that a key which is absent
-    without that proof is known to be lost. On PostgreSQL the small table is written
-    anew, since a deleted row's bytes stay in its page.
+    One transaction replaces the keys with the proof of destruction, so that a key
+    absent without proof is known to be lost. On PostgreSQL the table is rewritten,
+    since a deleted row's bytes stay in its page.
     """
     with transaction.atomic(using="keys"):
         _lock_keys()
@@ -168,7 +170,7 @@ def destroy(subject_id: UUID, *, erasure: UUID, at: datetime) -> int:
         DestroyedKey.objects.using("keys").get_or_create(
             subject=subject_id, defaults={"erasure": erasure, "at": at}
         )
-    _rewrite(SubjectKey)
+    _rewrite_table(SubjectKey)
     forget(subject_id)
     return count
 
@@ -176,7 +178,7 @@ def destroy(subject_id: UUID, *, erasure: UUID, at: datetime) -> int:
 def destroy_project_key(project_id: UUID, *, at: datetime) -> None:
     """Destroy a project's key for good, as `destroy` does a subject's. Idempotent.
 
-    With it go the keys of those whom the closed project did not take any more.
+    Also deletes keys of subjects that the closed project no longer accepted.
     """
     with transaction.atomic(using="keys"):
         _lock_keys()
@@ -185,19 +187,19 @@ def destroy_project_key(project_id: UUID, *, at: datetime) -> None:
         DestroyedProjectKey.objects.using("keys").get_or_create(
             project=project_id, defaults={"at": at}
         )
-    _rewrite(SubjectKey)
-    _rewrite(ProjectKey)
+    _rewrite_table(SubjectKey)
+    _rewrite_table(ProjectKey)
     _projects.pop(project_id)
 
 
 def forget(subject_id: UUID) -> None:
-    """Forget what this process has opened of a subject."""
+    """Drop the opened keys of a subject from this process's cache."""
     _subjects.drop(lambda key, _: key[0] == subject_id)
 
 
-def _rewrite(table: type[WrappedKey]) -> None:
+def _rewrite_table(table: type[WrappedKey]) -> None:
     connection = connections["keys"]
-    # Inside of a transaction, as in most tests, there is no VACUUM.
+    # VACUUM can not run inside a transaction, as in most tests.
     if connection.vendor != "postgresql" or connection.in_atomic_block:
         return
     with connection.cursor() as cursor:
@@ -205,9 +207,9 @@ def _rewrite(table: type[WrappedKey]) -> None:
 
 
 def sweep_orphans(*, older_than: datetime) -> int:
-    """Delete the keys made before a time that no subject took; returns how many.
+    """Delete keys older than an instant that have no subject; return their number.
 
-    They are left when a process dies between making a key and its subject. Two
+    Such keys remain when a process dies between creating a key and its subject. Two
     queries for every thousand keys.
     """
     keys = SubjectKey.objects.using("keys").filter(created_at__lt=older_than)
@@ -223,35 +225,35 @@ def sweep_orphans(*, older_than: datetime) -> int:
 
 
 def reset() -> None:
-    """Forget every key that was opened."""
+    """Drop all opened keys from this process's cache."""
     _projects.clear()
     _subjects.clear()
 
 
-def _load(subject_id: UUID) -> SubjectKeys:
+def _load_subject_keys(subject_id: UUID) -> SubjectKeys:
     seal_count.flush()
-    rows = _rows(subject_id)
+    rows = _list_rows(subject_id)
     if not rows or rows[0].version != _FIRST:
-        # Keys before proof: destroying swaps one for the other in one transaction.
+        # Read keys before proof: destruction swaps the two in one transaction.
         if DestroyedKey.objects.using("keys").filter(subject=subject_id).exists():
             raise SubjectErasedError
         raise KeyMissingError
     if rows[-1].seals >= seal_count.SEAL_LIMIT:
         following = rows[-1].version + 1
         _create_version(subject_id, project_id=rows[0].project, version=following)
-        rows = _rows(subject_id)
-    return _opened(subject_id, rows)
+        rows = _list_rows(subject_id)
+    return _open_subject_keys(subject_id, rows)
 
 
-def _rows(subject_id: UUID) -> list[SubjectKey]:
+def _list_rows(subject_id: UUID) -> list[SubjectKey]:
     rows = SubjectKey.objects.using("keys").filter(subject=subject_id)
     return list(rows.order_by("version"))
 
 
-def _opened(subject_id: UUID, rows: list[SubjectKey]) -> SubjectKeys:
+def _open_subject_keys(subject_id: UUID, rows: list[SubjectKey]) -> SubjectKeys:
     keys = {
         row.version: unwrap(
-            keyring.kek(row.kek_id),
+            keyring.get_kek(row.kek_id),
             bytes(row.wrapped),
             purpose=KeyPurpose.SUBJECT,
             owner=subject_id,
@@ -259,7 +261,7 @@ def _opened(subject_id: UUID, rows: list[SubjectKey]) -> SubjectKeys:
         for row in rows
     }
     ciphers = {
-        version: AESGCM(_sub_key(key, subject_id, "payload"))
+        version: AESGCM(_derive_sub_key(key, subject_id, "payload"))
         for version, key in keys.items()
     }
     return SubjectKeys(
@@ -267,18 +269,18 @@ def _opened(subject_id: UUID, rows: list[SubjectKey]) -> SubjectKeys:
         subject=subject_id,
         version=rows[-1].version,
         ciphers=MappingProxyType(ciphers),
-        terms=_sub_key(keys[_FIRST], subject_id, "terms"),
-        lookup=_sub_key(keys[_FIRST], subject_id, "lookup"),
-        dedupe=_sub_key(keys[_FIRST], subject_id, "dedupe"),
-        values=_sub_key(keys[_FIRST], subject_id, "values"),
-        audit=_sub_key(keys[_FIRST], subject_id, "audit"),
+        terms=_derive_sub_key(keys[_FIRST], subject_id, "terms"),
+        lookup=_derive_sub_key(keys[_FIRST], subject_id, "lookup"),
+        dedupe=_derive_sub_key(keys[_FIRST], subject_id, "dedupe"),
+        values=_derive_sub_key(keys[_FIRST], subject_id, "values"),
+        audit=_derive_sub_key(keys[_FIRST], subject_id, "audit"),
     )
 
 
 def _create_version(subject_id: UUID, *, project_id: UUID, version: int) -> None:
     # Version 256 would not fit the sealed header; the table refuses it. That is
     # after five hundred thousand million seals for one subject.
-    kek, key = keyring.ring().current, AESGCM.generate_key(8 * KEY_BYTES)
+    kek, key = keyring.get_ring().current, AESGCM.generate_key(8 * KEY_BYTES)
     with transaction.atomic(using="keys"):
         _lock_keys()
         if DestroyedKey.objects.using("keys").filter(subject=subject_id).exists():
@@ -296,14 +298,15 @@ def _create_version(subject_id: UUID, *, project_id: UUID, version: int) -> None
 
 
 def _lock_keys() -> None:
-    """Until the transaction ends, nobody else makes or destroys a subject's key.
+    """Lock out other creation and destruction of keys until the transaction ends.
 
-    Without it PostgreSQL lets a key be made while its destruction is uncommitted.
+    Without the lock PostgreSQL lets a key be created while its destruction is
+    uncommitted.
     """
     KeyMeta.objects.using("keys").select_for_update().get(id=1)
 
 
-def _sub_key(key: bytes, salt: UUID, use: str) -> bytes:
-    """HKDF-SHA256 (RFC 5869): a key of its own for each use."""
+def _derive_sub_key(key: bytes, salt: UUID, use: str) -> bytes:
+    """Derive the sub-key of a use by HKDF-SHA256 (RFC 5869)."""
     derivation = HKDF(SHA256(), KEY_BYTES, salt.bytes, f"mh1:{use}".encode())
     return derivation.derive(key)

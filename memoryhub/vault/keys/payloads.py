@@ -1,8 +1,8 @@
-"""Payloads: content becomes sealed bytes, which open nowhere but in their place.
+"""Payloads: sealing of content into bytes that open only at their own address.
 
 Sealed bytes = 0x02, flags (bit 0: zlib), key version, nonce 12, ciphertext, tag 16.
-What is sealed ends with 0x80 and zeros up to the next step of `padding`, so that its
-length does not tell `true` from `false`.
+The plaintext is padded with 0x80 and zeros up to the next step of `padding`, so that
+the length does not tell `true` from `false`.
 """
 
 from __future__ import annotations
@@ -19,12 +19,12 @@ from uuid import UUID
 from cryptography.exceptions import InvalidTag
 
 from memoryhub.errors import SealBrokenError
-from memoryhub.kernel.text.padding import padded
+from memoryhub.kernel.text.padding import pad_size
 from memoryhub.vault.keys import seal_count
 from memoryhub.vault.keys.keys import SubjectKeys
 
 OVERHEAD_BYTES: Final = 31
-#: Inflating stops here, so what is larger is sealed as it is.
+#: Most inflated bytes; larger content is sealed without compression.
 MAX_INFLATED_BYTES: Final = 16 << 20
 
 _FORMAT: Final = 2
@@ -34,12 +34,12 @@ _SEALED_FROM: Final = _HEADER_BYTES + 12
 _MIN_COMPRESSED_BYTES: Final = 128
 _END: Final = b"\x80"
 _PLACE = struct.Struct(">3s16s16s16sQB3s")
-#: The end of it, which alone differs between events of one thread.
+#: End of the packed address, the only part that differs within a thread.
 _TAIL = struct.Struct(">QB3s")
 
 
 class Purpose(IntEnum):
-    """What the sealed bytes are; the same place may hold one of each."""
+    """Purpose of sealed bytes; one address may hold one of each purpose."""
 
     PAYLOAD = 1
     SNAPSHOT = 2
@@ -50,9 +50,9 @@ class Purpose(IntEnum):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PayloadAddress:
-    """Where sealed bytes stand; elsewhere they do not open.
+    """Address to which sealed bytes are bound; the bytes open nowhere else.
 
-    A subject's external id is in no thread: thread and seq are zero.
+    For a subject's external id thread and seq are zero.
     """
 
     project: UUID
@@ -72,46 +72,48 @@ def seal(
     """
     assert address.subject == keys.subject
     assert address.project == keys.project
-    packed = _deflated(plain, level)
+    packed = _deflate(plain, level)
     flags = 0 if packed is None else _ZLIB
     header = bytes((_FORMAT, flags, keys.version))
     nonce = os.urandom(12)
     cipher = keys.ciphers[keys.version]
-    bound_to = _bound_to(address, header)
-    filled = _filled(plain if packed is None else packed)
+    bound_to = _pack_address(address, header)
+    filled = _pad_plain(plain if packed is None else packed)
     sealed = cipher.encrypt(nonce, filled, bound_to)
-    if seal_count.marked(nonce):
+    if seal_count.is_marked(nonce):
         seal_count.note(keys.subject, version=keys.version)
     return header + nonce + sealed
 
 
 def open_sealed(keys: SubjectKeys, address: PayloadAddress, sealed: bytes) -> bytes:
-    """Open the content that was sealed for this place.
+    """Open the content that was sealed for this address.
 
     Raises SealBrokenError when the bytes are damaged or were moved, KeyMissingError
-    when their key version is lost. No query unless that version is a new one.
+    when their key version is lost. No query unless the key version is new.
     """
-    return _opened(keys, sealed, _bound_to(address, sealed[:_HEADER_BYTES]))
+    return _open_bound(keys, sealed, _pack_address(address, sealed[:_HEADER_BYTES]))
 
 
-def opener(keys: SubjectKeys, address: PayloadAddress) -> Callable[[int, bytes], bytes]:
-    """Return an `open_sealed` for a whole thread: it takes a seq and its bytes.
+def build_opener(
+    keys: SubjectKeys, address: PayloadAddress
+) -> Callable[[int, bytes], bytes]:
+    """Build an `open_sealed` for a whole thread, called with a seq and its bytes.
 
-    What is the same for all of them is packed once.
+    The common part of the addresses is packed once.
     """
-    before = _bound_to(address, bytes(_HEADER_BYTES))[: -_TAIL.size]
+    before = _pack_address(address, bytes(_HEADER_BYTES))[: -_TAIL.size]
 
-    def opened(seq: int, sealed: bytes) -> bytes:
+    def open_at(seq: int, sealed: bytes) -> bytes:
         end = _TAIL.pack(seq, address.purpose, sealed[:_HEADER_BYTES])
-        return _opened(keys, sealed, before + end)
+        return _open_bound(keys, sealed, before + end)
 
-    return opened
+    return open_at
 
 
-def _opened(keys: SubjectKeys, sealed: bytes, bound_to: bytes) -> bytes:
+def _open_bound(keys: SubjectKeys, sealed: bytes, bound_to: bytes) -> bytes:
     if len(sealed) < OVERHEAD_BYTES or sealed[0] != _FORMAT or sealed[1] & ~_ZLIB:
         raise SealBrokenError
-    cipher = keys.cipher(sealed[2])
+    cipher = keys.get_cipher(sealed[2])
     nonce = sealed[_HEADER_BYTES:_SEALED_FROM]
     try:
         filled = cipher.decrypt(nonce, sealed[_SEALED_FROM:], bound_to)
@@ -121,10 +123,10 @@ def _opened(keys: SubjectKeys, sealed: bytes, bound_to: bytes) -> bytes:
     if not plain.endswith(_END):
         raise SealBrokenError
     plain = plain[:-1]
-    return _inflated(plain) if sealed[1] & _ZLIB else plain
+    return _inflate(plain) if sealed[1] & _ZLIB else plain
 
 
-def _bound_to(address: PayloadAddress, header: bytes) -> bytes:
+def _pack_address(address: PayloadAddress, header: bytes) -> bytes:
     return _PLACE.pack(
         b"mh1",
         address.project.bytes,
@@ -136,12 +138,12 @@ def _bound_to(address: PayloadAddress, header: bytes) -> bytes:
     )
 
 
-def _filled(plain: bytes) -> bytes:
-    return (plain + _END).ljust(padded(len(plain) + 1), b"\0")
+def _pad_plain(plain: bytes) -> bytes:
+    return (plain + _END).ljust(pad_size(len(plain) + 1), b"\0")
 
 
-def _deflated(plain: bytes, level: int) -> bytes | None:
-    """The zlib form if it is at least 10 % shorter, else None."""
+def _deflate(plain: bytes, level: int) -> bytes | None:
+    """Compress with zlib; None unless the result is at least 10 % shorter."""
     if not _MIN_COMPRESSED_BYTES <= len(plain) <= MAX_INFLATED_BYTES:
         return None
     # A window of 16 KiB keeps the compressor's memory below the size from
@@ -151,7 +153,7 @@ def _deflated(plain: bytes, level: int) -> bytes | None:
     return packed if len(packed) * 10 <= len(plain) * 9 else None
 
 
-def _inflated(packed: bytes) -> bytes:
+def _inflate(packed: bytes) -> bytes:
     inflate = zlib.decompressobj()
     try:
         plain = inflate.decompress(packed, MAX_INFLATED_BYTES + 1)

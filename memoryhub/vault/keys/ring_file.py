@@ -1,7 +1,7 @@
-"""The KEK ring and its file: how it is read, refused, made and replaced.
+"""The KEK ring and its file: reading, checking, creating and replacing.
 
-Reads nothing but a regular file that its owner alone can read, and never writes
-over a ring except by an atomic rename.
+Reads only a regular file that its owner alone can read, and replaces a ring only by an
+atomic rename.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ _NONBLOCK = getattr(os, "O_NONBLOCK", 0)
 
 
 class RingRefusedError(Exception):
-    """What was asked of the ring was not done; `reason` is one line, no secret."""
+    """Refusal of a change or read of the ring; `reason` is one line, no secret."""
 
     def __init__(self, reason: str) -> None:
         self.reason = reason
@@ -46,7 +46,7 @@ class Kek:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Ring:
-    """All KEKs of an instance, one of them current: it wraps what is new."""
+    """All KEKs of an instance; the current KEK wraps new keys."""
 
     keks: Mapping[str, Kek]
     current_id: str
@@ -65,36 +65,36 @@ class Ring:
             raise KeyMissingError(kek_id=kek_id)
         return self.keks[kek_id]
 
-    def adding(self, kek: Kek) -> Ring:
-        """Return this ring with one more key, which becomes the current one."""
+    def add_kek(self, kek: Kek) -> Ring:
+        """Return a copy with one more KEK, which becomes the current KEK."""
         keks = MappingProxyType({**self.keks, kek.id: kek})
         return Ring(keks=keks, current_id=kek.id)
 
-    def without(self, kek_id: str) -> Ring:
-        """Return this ring without a key that is not the current one."""
+    def remove_kek(self, kek_id: str) -> Ring:
+        """Return a copy without a KEK, which must not be the current KEK."""
         assert kek_id != self.current_id
         left = {id_: kek for id_, kek in self.keks.items() if id_ != kek_id}
         return Ring(keks=MappingProxyType(left), current_id=self.current_id)
 
 
-def new_kek() -> Kek:
+def make_kek() -> Kek:
     return Kek(id=secrets.token_hex(4), key=secrets.token_bytes(KEK_BYTES))
 
 
-def new_ring() -> Ring:
-    kek = new_kek()
+def make_ring() -> Ring:
+    kek = make_kek()
     return Ring(keks=MappingProxyType({kek.id: kek}), current_id=kek.id)
 
 
-def encoded(ring: Ring) -> bytes:
-    """Encode the ring as the JSON of its file and, sealed, of its backups."""
+def encode_ring(ring: Ring) -> bytes:
+    """Encode a ring as the JSON of its file and, sealed, of its backups."""
     keys = {id_: ring.keks[id_].key.hex() for id_ in ring.ids}
     shape = {"format": FORMAT, "current": ring.current_id, "keys": keys}
     return json.dumps(shape, indent=1).encode() + b"\n"
 
 
-def decoded(data: bytes) -> Ring:
-    """Decode the ring of such JSON. Raises RingRefusedError, quoting nothing of it."""
+def decode_ring(data: bytes) -> Ring:
+    """Decode a ring from JSON. Raises RingRefusedError, whose text quotes no data."""
     try:
         shape = json.loads(data)
         found, current, keys = shape["format"], shape["current"], shape["keys"]
@@ -113,15 +113,15 @@ def decoded(data: bytes) -> Ring:
 
 
 def read(path: Path) -> Ring:
-    """Read the ring in this file.
+    """Read the ring of a file.
 
-    Raises StartRefusedError with what to do about it.
+    Raises StartRefusedError, whose text says how to restore the ring.
     """
-    data = _guarded_bytes(path)
+    data = _read_guarded(path)
     try:
         if len(data) < KEK_BYTES:
             raise RingRefusedError(f"kek_short: it is shorter than {KEK_BYTES} bytes")
-        return decoded(data)
+        return decode_ring(data)
     except RingRefusedError as refused:
         raise StartRefusedError(
             f"{refused.reason} (the key ring {path}); "
@@ -129,7 +129,7 @@ def read(path: Path) -> Ring:
         ) from None
 
 
-def _guarded_bytes(path: Path) -> bytes:
+def _read_guarded(path: Path) -> bytes:
     try:
         # Non-blocking, or a FIFO in the ring's place would hang the start.
         descriptor = os.open(path, os.O_RDONLY | _NONBLOCK)
@@ -143,7 +143,7 @@ def _guarded_bytes(path: Path) -> bytes:
             f"kek_unreadable: the key ring {path} can not be read ({error.strerror})"
         ) from None
     try:
-        # Of the open file, not of the path: nothing can be swapped in between.
+        # Check the open file, not the path: nothing can be swapped in between.
         _refuse_exposed(path, os.fstat(descriptor).st_mode)
         with os.fdopen(descriptor, "rb", closefd=False) as file:
             return file.read(_MAX_FILE_BYTES)
@@ -163,8 +163,8 @@ def _refuse_exposed(path: Path, mode: int) -> None:
         )
 
 
-def stamp(path: Path) -> tuple[object, ...] | None:
-    """Return a stamp that changes when the file does; None when it can't be read."""
+def get_stamp(path: Path) -> tuple[object, ...] | None:
+    """Return a stamp that changes with the file; None when the file can't be read."""
     try:
         seen = path.stat()
     except OSError:
@@ -173,12 +173,12 @@ def stamp(path: Path) -> tuple[object, ...] | None:
 
 
 def create(path: Path, ring: Ring) -> None:
-    """Write a ring where there is none (0600). Raises FileExistsError if there is.
+    """Write a ring to a new file (0600). Raises FileExistsError if the path exists.
 
-    The name appears with the whole ring behind it, so that a crash or a second
-    process never meets half a ring.
+    The name appears once the file is complete, so a crash or a second process never
+    sees half a ring.
     """
-    draft = _draft(path, ring)
+    draft = _write_draft(path, ring)
     try:
         os.link(draft, path)
     finally:
@@ -187,8 +187,8 @@ def create(path: Path, ring: Ring) -> None:
 
 
 def replace(path: Path, ring: Ring) -> None:
-    """Put a ring in place of the one there: write, fsync, rename."""
-    draft = _draft(path, ring)
+    """Replace the ring of a file: write, fsync, rename."""
+    draft = _write_draft(path, ring)
     try:
         draft.replace(path)
     except OSError:
@@ -198,7 +198,7 @@ def replace(path: Path, ring: Ring) -> None:
 
 
 def write_new(path: Path, data: bytes) -> None:
-    """Write a secret file of 0600 that did not exist, and wait until it is on disk."""
+    """Write a new secret file (0600), and wait until the file is on disk."""
     flags = os.O_CREAT | os.O_EXCL | os.O_WRONLY | getattr(os, "O_BINARY", 0)
     descriptor = os.open(path, flags, 0o600)
     try:
@@ -212,16 +212,16 @@ def write_new(path: Path, data: bytes) -> None:
     sync_folder(path.parent)
 
 
-def _draft(path: Path, ring: Ring) -> Path:
+def _write_draft(path: Path, ring: Ring) -> Path:
     path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
     draft = path.with_name(f"{path.name}.{secrets.token_hex(4)}.new")
-    write_new(draft, encoded(ring))
+    write_new(draft, encode_ring(ring))
     return draft
 
 
 def sync_folder(folder: Path) -> None:
-    """Wait until what the folder lists is on disk."""
-    # A file's name lives in its folder. Windows can not open one, and need not.
+    """Wait until the entries of a folder are on disk."""
+    # A file's name lives in its folder. Windows can not open a folder, and need not.
     with suppress(PermissionError):
         descriptor = os.open(folder, os.O_RDONLY)
         try:

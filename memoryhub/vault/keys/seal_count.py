@@ -1,8 +1,8 @@
-"""How many payloads each key version has sealed, estimated without counting.
+"""Estimate of the number of payloads sealed by each key version.
 
-A random nonce begins with two zero bytes once in 65,536 seals. Only such a seal is
-counted, as 65,536, and the counts go to the key's row when a key is next loaded: no
-counter to share between processes and no write per seal.
+A random nonce begins with two zero bytes once in 65,536 seals. Only such a marked seal
+is counted, as 65,536, and the counts go to the key's row when a key is next loaded.
+Processes share no counter, and a seal costs no write.
 """
 
 from __future__ import annotations
@@ -17,10 +17,10 @@ from memoryhub.models.keys import SubjectKey
 
 _MARK = b"\0\0"
 SEALS_PER_MARK = 1 << 16
-#: At most 2^31 seals a version: random 96-bit nonces then collide with a chance
-#: below 2^-35. We change versions 2^27 earlier: the estimate at that point has a
-#: standard deviation of 2^23.4, so the margin is eleven of them, less what other
-#: processes seal in the minute before they load the new version.
+#: Most seals of a key version. At 2^31 seals random 96-bit nonces collide with a
+#: probability below 2^-35. Versions change 2^27 seals earlier: the estimate there has a
+#: standard deviation of 2^23.4, so the margin is eleven deviations, less the seals of
+#: other processes in the minute before they load the new version.
 SEAL_LIMIT = (1 << 31) - (1 << 27)
 
 _lock = Lock()
@@ -28,24 +28,24 @@ _writing = Lock()
 _notes: Counter[tuple[UUID, int]] = Counter()
 
 
-def marked(nonce: bytes) -> bool:
-    """Return whether this seal stands for 65,536 of them."""
+def is_marked(nonce: bytes) -> bool:
+    """Return whether the seal with this nonce counts, as 65,536 seals."""
     return nonce.startswith(_MARK)
 
 
 def note(subject: UUID, *, version: int) -> None:
-    """Remember one marked seal. Touches no database."""
+    """Count one marked seal in memory. No query."""
     with _lock:
         _notes[subject, version] += 1
 
 
 def flush() -> None:
-    """Add what was noted to the key rows. No query when nothing was."""
+    """Add the counted seals to the key rows. No query when nothing was counted."""
     with _writing:
         with _lock:
             noted = dict(_notes)
         for (subject, version), marks in noted.items():
-            # A destroyed key has no row; its count is of no more use to anybody.
+            # A destroyed key has no row and needs no count.
             SubjectKey.objects.using("keys").filter(
                 subject=subject, version=version
             ).update(seals=F("seals") + marks * SEALS_PER_MARK)

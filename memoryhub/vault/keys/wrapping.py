@@ -1,6 +1,6 @@
-"""Wrapping: how a key is stored under a key-encryption key.
+"""Wrapping: sealing a key under a key-encryption key (KEK) for storage.
 
-Wrapped = nonce 12, then AES-256-GCM(KEK, key, what it is and whose).
+Wrapped = nonce 12, then AES-256-GCM(KEK, key, purpose and owner).
 """
 
 from __future__ import annotations
@@ -18,35 +18,39 @@ _NONCE_BYTES = 12
 
 
 class KeyPurpose(StrEnum):
-    """What a wrapped key is for; part of what it is bound to."""
+    """Purpose of a wrapped key, to which the wrapping is bound."""
 
     PROJECT = "project"
     SUBJECT = "subject"
     SIGNING = "signing"
-    #: No key, but the hash of a line, which nobody without the ring can put there.
+    #: No key, but the hash of a line, which only a process with the ring can write.
     LINE = "line"
     FACTOR = "factor"
     CHECK = "check"
 
 
 def wrap(kek: Kek, key: bytes, *, purpose: KeyPurpose, owner: object) -> bytes:
-    """Seal the key under the KEK, bound to its owner: 28 bytes longer."""
+    """Seal a key under a KEK, bound to purpose and owner: 28 bytes longer."""
     nonce = os.urandom(_NONCE_BYTES)
-    return nonce + AESGCM(kek.key).encrypt(nonce, key, _bound_to(kek, purpose, owner))
+    return nonce + AESGCM(kek.key).encrypt(
+        nonce, key, _build_binding(kek, purpose, owner)
+    )
 
 
 def unwrap(kek: Kek, wrapped: bytes, *, purpose: KeyPurpose, owner: object) -> bytes:
-    """Open the key in these bytes.
+    """Open a wrapped key.
 
-    Raises KeyMissingError when they do not open: a damaged key is a lost one, and
+    Raises KeyMissingError when the bytes do not open: a damaged key is a lost key, and
     a good backup of the keys database brings it back.
     """
     nonce, sealed = wrapped[:_NONCE_BYTES], wrapped[_NONCE_BYTES:]
     try:
-        return AESGCM(kek.key).decrypt(nonce, sealed, _bound_to(kek, purpose, owner))
+        return AESGCM(kek.key).decrypt(
+            nonce, sealed, _build_binding(kek, purpose, owner)
+        )
     except (InvalidTag, ValueError):
         raise KeyMissingError(kek_id=kek.id) from None
 
 
-def _bound_to(kek: Kek, purpose: KeyPurpose, owner: object) -> bytes:
+def _build_binding(kek: Kek, purpose: KeyPurpose, owner: object) -> bytes:
     return f"mh1|wrap|{purpose}|{owner}|{kek.id}".encode()

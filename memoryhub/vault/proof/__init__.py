@@ -1,1 +1,1 @@
-"""Signatures, chained files and anchors, which show what was done."""
+"""Signatures, chained files and anchors, as proof of erasures and of history."""

@@ -1,6 +1,6 @@
-"""Anchors: signed lines outside the databases that say where all chains stood.
+"""Anchors: signed lines outside the databases that record the heads of all chains.
 
-Beside the ledger, in a chained file of their own.
+The anchors have their own chained file beside the ledger.
 """
 
 from __future__ import annotations
@@ -15,16 +15,16 @@ from memoryhub.vault.proof.chained import Link
 from memoryhub.vault.proof.chains import Chain
 
 _FILE: Final = Chain(file="heads.jsonl", format="memoryhub.heads/1")
-path, mirror, recover = _FILE.path, _FILE.mirror, _FILE.recover
+path, mirror, recover = _FILE.get_path, _FILE.update_mirror, _FILE.recover
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Heads:
-    """What is anchored: the audit log's head, and all threads' in one digest."""
+class AnchoredHeads:
+    """Anchored heads: that of the audit log, and all threads' heads in one digest."""
 
     audit_seq: int
     audit_hash: bytes
-    #: How many threads are anchored, and the SHA-256 over (id, seq, hash) of them all.
+    #: Number of anchored threads, and SHA-256 over (id, seq, hash) of all threads.
     threads: int
     digest: bytes
 
@@ -35,18 +35,18 @@ class Heads:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Anchor:
-    """One line."""
+    """One line of the anchors' file."""
 
     n: int
     at: datetime
-    heads: Heads
+    heads: AnchoredHeads
 
     @classmethod
-    def of(cls, link: Link) -> Self:
-        """Parse a line. Raises LedgerBrokenError for one that we did not write."""
+    def from_link(cls, link: Link) -> Self:
+        """Parse a line. Raises LedgerBrokenError for a line that is not ours."""
         says = link.says
         try:
-            heads = Heads(
+            heads = AnchoredHeads(
                 audit_seq=int(says["audit_seq"]),
                 audit_hash=bytes.fromhex(says["audit_hash"]),
                 threads=int(says["threads"]),
@@ -58,10 +58,10 @@ class Anchor:
         return cls(n=link.n, at=at, heads=heads)
 
 
-def draft(heads: Heads, *, at: datetime, anew: bool = False) -> Link:
-    """Write a line and wait until it is on disk; it counts once it is noted.
+def draft(heads: AnchoredHeads, *, at: datetime, anew: bool = False) -> Link:
+    """Write a draft line and wait until it is on disk; `note` makes the line count.
 
-    With `anew` it follows whatever there is. Raises LedgerUnwritableError and
+    With `anew` the line follows any last line. Raises LedgerUnwritableError and
     LedgerBrokenError.
     """
     says = {
@@ -75,49 +75,49 @@ def draft(heads: Heads, *, at: datetime, anew: bool = False) -> Link:
 
 
 def note(link: Link, *, anew: bool = False) -> None:
-    """Let a line count: what it says is committed. The mirror follows if it can."""
+    """Note a line, whose heads are committed. The mirror follows if possible."""
     _FILE.note(link, anew=anew)
-    _FILE.mirror(upto=link)
+    _FILE.update_mirror(upto=link)
 
 
-def ends() -> tuple[Anchor | None, ...]:
-    """Return the lines the databases may be as of: the newest, and the noted one.
+def list_ends() -> tuple[Anchor | None, ...]:
+    """List the lines that may match the databases: the newest, and the noted line.
 
-    None is the time before the first line. Raises LedgerBrokenError.
+    None stands for the time before the first line. Raises LedgerBrokenError.
     """
-    link, noted = _FILE.newest(), _FILE.noted().n
-    newest = Anchor.of(link) if link else None
+    link, noted = _FILE.get_newest(), _FILE.get_noted().n
+    newest = Anchor.from_link(link) if link else None
     if newest is None or newest.n <= noted:
         return (newest,)
-    earlier = (each for each in anchors() if each.n == noted)
+    earlier = (each for each in iter_anchors() if each.n == noted)
     return newest, next(earlier, None)
 
 
 def settle(threads: Callable[[], tuple[int, bytes]]) -> None:
-    """Note a draft whose columns were committed; `threads` are what they come to."""
-    link = _FILE.newest()
-    if link is None or link.n <= _FILE.noted().n:
+    """Note a draft whose heads were committed; `threads` counts and digests them."""
+    link = _FILE.get_newest()
+    if link is None or link.n <= _FILE.get_noted().n:
         return
-    if Anchor.of(link).heads.of_threads == threads():
+    if Anchor.from_link(link).heads.of_threads == threads():
         note(link)
 
 
-def newest() -> Anchor | None:
-    """Return the newest line, or None. Reads no more than the file's end.
+def get_newest() -> Anchor | None:
+    """Return the newest line, or None. Reads only the end of the file.
 
-    Raises LedgerBrokenError, also when the file ends elsewhere than it should.
+    Raises LedgerBrokenError, also when the file is shorter or longer than noted.
     """
-    link = _FILE.newest()
-    return Anchor.of(link) if link else None
+    link = _FILE.get_newest()
+    return Anchor.from_link(link) if link else None
 
 
-def anchors() -> Iterator[Anchor]:
+def iter_anchors() -> Iterator[Anchor]:
     """Yield every line, oldest first. Raises LedgerBrokenError."""
-    for link in _FILE.links():
-        yield Anchor.of(link)
+    for link in _FILE.iter_links():
+        yield Anchor.from_link(link)
 
 
 def check() -> Anchor | None:
-    """Walk the whole file; returns its newest line. Raises LedgerBrokenError."""
+    """Check the whole file; return its newest line. Raises LedgerBrokenError."""
     link = _FILE.check()
-    return Anchor.of(link) if link else None
+    return Anchor.from_link(link) if link else None

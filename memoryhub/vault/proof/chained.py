@@ -1,7 +1,7 @@
-"""Files of signed lines, each chained to the one before: appended, never changed.
+"""Append-only files of signed lines, each chained to the line before.
 
-A line counts once it is on disk. What a crash left of an unfinished one was told to
-nobody, so it goes with the next append.
+A line counts once it is on disk. The next append removes the rest of a line that a
+crash left unfinished, since no caller has relied on that line.
 """
 
 from __future__ import annotations
@@ -25,17 +25,17 @@ from memoryhub.vault.proof.signing import Signer
 if sys.platform != "win32":
     import fcntl
 
-#: What is read at once when a file's last line is looked for.
+#: Bytes of the first read in search of a file's last line.
 _BLOCK: Final = 1 << 16
-#: A line is ours, or its hash is wrong: what it may cost is no question.
-_LIMITS: Final = strict_json.Limits(max_bytes=sys.maxsize, max_nodes=sys.maxsize)
-#: What a line has beside what it says.
+#: No limits for parsing: a line that is not ours fails by its hash.
+_LIMITS: Final = strict_json.JsonLimits(max_bytes=sys.maxsize, max_nodes=sys.maxsize)
+#: Members of a line besides its statement.
 _PLACE: Final = frozenset({"n", "prev", "hash", "key_id", "sig"})
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ChainPosition:
-    """Where a line stands: its number, and the hash that the next one follows."""
+    """Position of a line: its number, and the hash that the next line refers to."""
 
     n: int
     hash: bytes
@@ -43,7 +43,7 @@ class ChainPosition:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Link:
-    """A line: what it says, and where it stands in its chain."""
+    """A line of a chained file: its statement, and its position in the chain."""
 
     n: int
     says: Mapping[str, Any]
@@ -54,17 +54,17 @@ class Link:
 
     @property
     def text(self) -> bytes:
-        """The line as it stands in its file, with its end."""
-        shape = {**_hashed(self.n, self.says, self.prev), **_sealed(self)}
-        return strict_json.canonical({**shape, "sig": self.sig.hex()}) + b"\n"
+        """Text of the line in its file, including the line break."""
+        shape = {**_build_hashed(self.n, self.says, self.prev), **_build_proof(self)}
+        return strict_json.dump_canonical({**shape, "sig": self.sig.hex()}) + b"\n"
 
-    def intact(self) -> bool:
+    def is_intact(self) -> bool:
         """Return whether the line's hash is that of its content."""
-        return self.hash == _digest(self.n, self.says, self.prev)
+        return self.hash == _compute_hash(self.n, self.says, self.prev)
 
-    def signed_by(self, keys: Mapping[str, bytes]) -> bool:
-        """Return whether one of these public keys signed it."""
-        return signing.verify(self.key_id, _signed(self), self.sig, keys)
+    def is_signed_by(self, keys: Mapping[str, bytes]) -> bool:
+        """Return whether one of these public keys signed the line."""
+        return signing.is_signed(self.key_id, _build_signed(self), self.sig, keys)
 
 
 def append(
@@ -75,19 +75,19 @@ def append(
     place: Callable[[Link | None, int], tuple[ChainPosition, int]],
     then: Callable[[Link], None] | None = None,
 ) -> Link:
-    """Write one line, and wait until it is on disk.
+    """Append one line, and wait until it is on disk.
 
-    `place` is told the last line and where it ends, and says what the new one follows
-    and where it begins; `then` is done before anybody else appends. Raises
-    LedgerUnwritableError, after which nothing was added, and LedgerBrokenError when the
-    last line is none of ours.
+    `place` takes the last line and its end offset, and returns the position that the
+    new line follows and its begin offset. `then` runs before anybody else can append.
+    Raises LedgerUnwritableError, after which nothing was added, and LedgerBrokenError
+    when the last line is not ours.
     """
     assert not _PLACE & says.keys()
     try:
-        with _locked(path) as file:
-            after, begin = place(*_last(file))
-            link = _linked(says, after=after, signer=signer)
-            _write(file, link.text, at=begin)
+        with _open_locked(path) as file:
+            after, begin = place(*_read_last(file))
+            link = _build_link(says, after=after, signer=signer)
+            _write_text(file, link.text, at=begin)
             if not begin:
                 sync_folder(path.parent)
             if then is not None:
@@ -98,14 +98,15 @@ def append(
 
 
 def copy(source: Path, target: Path, *, upto: Link | None = None) -> int:
-    """Bring a copy up to its source, or to this line of it; how many bytes it lacked.
+    """Append a source's new lines, up to `upto`, to a copy; return the added bytes.
 
-    Raises LedgerBrokenError when the copy does not end where the source has the same
-    line, and LedgerUnwritableError when it can't be written. Reads what is new only.
+    Raises LedgerBrokenError when the source lacks the copy's last line at the same
+    offset, and LedgerUnwritableError when the copy can't be written. Reads new lines
+    only.
     """
     try:
-        with _locked(target) as file:
-            last, end = _last(file)
+        with _open_locked(target) as file:
+            last, end = _read_last(file)
             with source.open("rb") as original:
                 begin = end - len(last.text) if last else 0
                 original.seek(begin)
@@ -120,7 +121,7 @@ def copy(source: Path, target: Path, *, upto: Link | None = None) -> int:
                 raise LedgerBrokenError(n=last.n)
             lacking = rest[end - begin :]
             if lacking:
-                _write(file, lacking, at=end)
+                _write_text(file, lacking, at=end)
         sync_folder(target.parent)
     except OSError as failure:
         raise LedgerUnwritableError from failure
@@ -128,21 +129,21 @@ def copy(source: Path, target: Path, *, upto: Link | None = None) -> int:
 
 
 def touch(path: Path) -> None:
-    """Make the file if it is not there. Raises LedgerUnwritableError if it can't be
+    """Create the file if it is absent. Raises LedgerUnwritableError if it can't be
     written.
     """
     try:
-        with _locked(path):
+        with _open_locked(path):
             pass
     except OSError as failure:
         raise LedgerUnwritableError from failure
 
 
-def head(path: Path) -> Link | None:
-    """Return the newest line that is whole, or None. Raises LedgerBrokenError."""
+def read_head(path: Path) -> Link | None:
+    """Return the newest complete line, or None. Raises LedgerBrokenError."""
     try:
         with path.open("rb") as file:
-            return _last(file)[0]
+            return _read_last(file)[0]
     except FileNotFoundError:
         return None
     except OSError as failure:
@@ -150,9 +151,9 @@ def head(path: Path) -> Link | None:
 
 
 def iter_links(path: Path) -> Iterator[Link]:
-    """Yield every line that is whole, oldest first, each a link of the one before.
+    """Yield every complete line, oldest first, after checking its link to the last.
 
-    Raises LedgerBrokenError at the first that is not. An unfinished last line is none.
+    Raises LedgerBrokenError at the first bad link. Skips an unfinished last line.
     """
     before: Link | None = None
     try:
@@ -166,7 +167,7 @@ def iter_links(path: Path) -> Iterator[Link]:
             if not text.endswith(b"\n"):
                 return
             number = before.n + 1 if before else 1
-            link = _parsed(text, number)
+            link = _parse_link(text, number)
             if link.n != number or (before and link.prev != before.hash):
                 raise LedgerBrokenError(n=number)
             yield link
@@ -174,33 +175,33 @@ def iter_links(path: Path) -> Iterator[Link]:
 
 
 def check(path: Path, *, genesis: bytes, keys: Mapping[str, bytes]) -> Link | None:
-    """Walk the whole file: chain, hashes, signatures. Returns its newest line.
+    """Check the whole file: chain, hashes, signatures. Return its newest line.
 
-    Raises LedgerBrokenError with the first number that is wrong.
+    Raises LedgerBrokenError with the number of the first wrong line.
     """
     link = None
     for link in iter_links(path):
-        if (link.n == 1 and link.prev != genesis) or not link.signed_by(keys):
+        if (link.n == 1 and link.prev != genesis) or not link.is_signed_by(keys):
             raise LedgerBrokenError(n=link.n)
     return link
 
 
 @contextmanager
-def _locked(path: Path) -> Iterator[BinaryIO]:
-    """The file, open for whoever else would append to wait; made if it is not there."""
+def _open_locked(path: Path) -> Iterator[BinaryIO]:
+    """Open the file under an exclusive lock; create it if absent."""
     path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
     flags = os.O_RDWR | os.O_CREAT | getattr(os, "O_BINARY", 0)
     with os.fdopen(os.open(path, flags, 0o600), "r+b", buffering=0) as file:
         if sys.platform != "win32":
-            # It goes with the descriptor, whatever becomes of the process.
+            # The lock ends with the descriptor, even if the process dies.
             fcntl.flock(file, fcntl.LOCK_EX)
         yield file
 
 
-def _write(file: BinaryIO, text: bytes, *, at: int) -> int:
-    """Put a line where the whole ones end; returns where it ends. All or nothing."""
+def _write_text(file: BinaryIO, text: bytes, *, at: int) -> int:
+    """Write a text at an offset; return its end offset. All or nothing."""
     try:
-        # What a crash left behind the last whole line goes here.
+        # Removes the rest of a line that a crash left unfinished.
         file.truncate(at)
         file.seek(at)
         left = memoryview(text)
@@ -213,32 +214,32 @@ def _write(file: BinaryIO, text: bytes, *, at: int) -> int:
     return at + len(text)
 
 
-def _last(file: BinaryIO) -> tuple[Link | None, int]:
-    """The last whole line, and where it ends."""
+def _read_last(file: BinaryIO) -> tuple[Link | None, int]:
+    """Read the last complete line and its end offset."""
     place = file.seek(0, os.SEEK_END)
     tail = b""
-    # Until there is the end of a line, and the one before it or the file's beginning.
+    # Read until the tail has the ends of two lines, or the file's beginning.
     while place and tail.count(b"\n") < 2:
-        # Twice as much each time: a line may have many names to tell of.
+        # Double the size each time: a line may have many targets.
         size = min(max(_BLOCK, len(tail)), place)
         place = file.seek(place - size)
-        tail = _exactly(file, size) + tail
+        tail = _read_exactly(file, size) + tail
     whole = tail[: tail.rfind(b"\n") + 1]
     if not whole:
         return None, 0
     text = whole[whole.rfind(b"\n", 0, -1) + 1 :]
-    return _parsed(text, 0), place + len(whole)
+    return _parse_link(text, 0), place + len(whole)
 
 
-def _exactly(file: BinaryIO, size: int) -> bytes:
+def _read_exactly(file: BinaryIO, size: int) -> bytes:
     chunks = b""
     while len(chunks) < size and (chunk := file.read(size - len(chunks))):
         chunks += chunk
     return chunks
 
 
-def _parsed(text: bytes, number: int) -> Link:
-    """The link of a line's text. Raises LedgerBrokenError unless it is just that."""
+def _parse_link(text: bytes, number: int) -> Link:
+    """Parse a line. Raises LedgerBrokenError unless the text is a canonical line."""
     try:
         shape = strict_json.parse(text[:-1], _LIMITS)
         link = Link(
@@ -251,37 +252,41 @@ def _parsed(text: bytes, number: int) -> Link:
         )
     except (Refusal, ValueError, KeyError, TypeError, AttributeError):
         raise LedgerBrokenError(n=number) from None
-    # One text for one line: a changed blank or letter case shows as well.
-    if type(link.n) is not int or not link.intact() or link.text != text:
+    # A line has exactly one text: a changed blank or letter case shows as well.
+    if type(link.n) is not int or not link.is_intact() or link.text != text:
         raise LedgerBrokenError(n=number)
     return link
 
 
-def _linked(says: Mapping[str, Any], *, after: ChainPosition, signer: Signer) -> Link:
+def _build_link(
+    says: Mapping[str, Any], *, after: ChainPosition, signer: Signer
+) -> Link:
     n, prev = after.n + 1, after.hash
     bare = Link(
         n=n,
         says=MappingProxyType(dict(says)),
         prev=prev,
-        hash=_digest(n, says, prev),
+        hash=_compute_hash(n, says, prev),
         key_id=signer.key_id,
         sig=b"",
     )
-    return replace(bare, sig=signer.sign(_signed(bare)))
+    return replace(bare, sig=signer.sign(_build_signed(bare)))
 
 
-def _hashed(n: int, says: Mapping[str, Any], prev: bytes) -> dict[str, Any]:
+def _build_hashed(n: int, says: Mapping[str, Any], prev: bytes) -> dict[str, Any]:
     return {**says, "n": n, "prev": prev.hex()}
 
 
-def _sealed(link: Link) -> dict[str, Any]:
+def _build_proof(link: Link) -> dict[str, Any]:
     return {"hash": link.hash.hex(), "key_id": link.key_id}
 
 
-def _digest(n: int, says: Mapping[str, Any], prev: bytes) -> bytes:
-    return hashlib.sha256(strict_json.canonical(_hashed(n, says, prev))).digest()
+def _compute_hash(n: int, says: Mapping[str, Any], prev: bytes) -> bytes:
+    return hashlib.sha256(
+        strict_json.dump_canonical(_build_hashed(n, says, prev))
+    ).digest()
 
 
-def _signed(link: Link) -> bytes:
-    shape = {**_hashed(link.n, link.says, link.prev), **_sealed(link)}
-    return strict_json.canonical(shape)
+def _build_signed(link: Link) -> bytes:
+    shape = {**_build_hashed(link.n, link.says, link.prev), **_build_proof(link)}
+    return strict_json.dump_canonical(shape)

@@ -1,8 +1,8 @@
-"""Chained files beside the databases, and what of each the keys database knows.
+"""Chained files beside the databases, and their noted ends in the keys database.
 
-A chain proves what is in it, and not that nothing was cut off behind. So number and
-hash of the newest line stand in the keys database, and are moved once the line is on
-disk: a file is one line ahead after a crash between the two, and never behind.
+A chain proves its lines, but not that no line was cut off at the end. Number and hash
+of the newest line therefore stand in the keys database, and move once the line is on
+disk. After a crash between the two a file is one line ahead, and never behind.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ from memoryhub.vault.proof.chained import ChainPosition, Link
 
 log = structlog.get_logger()
 
-#: What a file lacks or has too much of, in the detail `what` of a refusal.
+#: Mismatch between a file and its noted end, in the detail `what` of a refusal.
 BEHIND: Final = "behind"
 AHEAD: Final = "ahead"
 MIRROR: Final = "mirror"
@@ -37,22 +37,22 @@ MIRROR: Final = "mirror"
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Chain:
-    """One such file, and its mirror."""
+    """One chained file, and its mirror."""
 
     file: str
-    #: Makes its first line another one than that of the other files.
+    #: Part of the genesis hash, so that first lines of different files differ.
     format: str
 
-    def path(self) -> Path:
+    def get_path(self) -> Path:
         folder: Path = settings.LEDGER
         return folder / self.file
 
-    def mirror_path(self) -> Path | None:
+    def find_mirror_path(self) -> Path | None:
         folder: Path | None = settings.LEDGER_MIRROR
         return folder and folder / self.file
 
-    def genesis(self) -> bytes:
-        """Return the hash before the first line, unlike that of any other instance."""
+    def compute_genesis(self) -> bytes:
+        """Compute the hash before the first line, unique to the instance. One query."""
         metas = KeyMeta.objects.using("keys")
         instance = metas.values_list("instance", flat=True).get()
         return hashlib.sha256(self.format.encode() + instance.bytes).digest()
@@ -61,33 +61,35 @@ class Chain:
         """Write a line, note it in the keys database, and bring the mirror up to it.
 
         Raises LedgerUnwritableError, after which there is no such line, and
-        LedgerBrokenError when the file does not end where it should. The mirror follows
-        as far as it can: one that can't be written holds up nobody.
+        LedgerBrokenError when the file's end is not the noted end. A mirror that can't
+        be written holds up nobody.
         """
         link = chained.append(
-            self.path(),
+            self.get_path(),
             says,
-            signer=signing.current(),
-            place=self._behind_all,
+            signer=signing.get_signer(),
+            place=self._place_after_all,
             then=self.note,
         )
-        self.mirror()
+        self.update_mirror()
         return link
 
     def draft(self, says: Mapping[str, Any], *, anew: bool = False) -> Link:
         """Write a line that does not count before it is noted.
 
-        One that never was goes with it. With `anew` it follows whatever is there.
+        The line replaces an earlier draft. With `anew` it follows any last line.
         """
-        place = self._anywhere if anew else self._behind_noted
-        return chained.append(self.path(), says, signer=signing.current(), place=place)
+        place = self._place_anywhere if anew else self._place_after_noted
+        return chained.append(
+            self.get_path(), says, signer=signing.get_signer(), place=place
+        )
 
     def note(self, link: Link, *, anew: bool = False) -> None:
-        """Note that the file goes as far as this line from now on.
+        """Note a line in the keys database as the new end of the file.
 
-        It never gets shorter, unless `anew`. At most three statements.
+        The noted end never moves back, unless `anew`. At most three statements.
         """
-        kek = keyring.ring().current
+        kek = keyring.get_ring().current
         row = NewestLine(file=self.file, n=link.n, kek_id=kek.id)
         wrapped = wrap(kek, link.hash, purpose=KeyPurpose.LINE, owner=row.place)
         values = {"n": link.n, "kek_id": kek.id, "wrapped": wrapped}
@@ -96,128 +98,135 @@ class Chain:
         if not made:
             (rows if anew else rows.filter(n__lt=link.n)).update(**values)
 
-    def noted(self) -> ChainPosition:
-        """Return the newest line that the keys database knows. Two queries.
+    def get_noted(self) -> ChainPosition:
+        """Get the noted end of the file from the keys database. Two queries.
 
-        Raises LedgerBrokenError when what stands there was not noted by us.
+        Raises LedgerBrokenError when the server did not write the noted end.
         """
         row = NewestLine.objects.using("keys").filter(file=self.file).first()
         if row is None:
-            return ChainPosition(n=0, hash=self.genesis())
+            return ChainPosition(n=0, hash=self.compute_genesis())
         try:
-            kek, wrapped = keyring.kek(row.kek_id), bytes(row.wrapped)
+            kek, wrapped = keyring.get_kek(row.kek_id), bytes(row.wrapped)
             digest = unwrap(kek, wrapped, purpose=KeyPurpose.LINE, owner=row.place)
         except KeyMissingError:
             raise LedgerBrokenError(n=row.n, file=self.file) from None
         return ChainPosition(n=row.n, hash=digest)
 
-    def newest(self) -> Link | None:
-        """Return the newest line, noted or one further. Reads the file's end alone.
+    def get_newest(self) -> Link | None:
+        """Return the newest line, noted or one further. Reads only the file's end.
 
-        Raises LedgerBrokenError when the file does not end there.
+        Raises LedgerBrokenError when the file ends elsewhere.
         """
-        noted, link = self.noted(), chained.head(self.path())
-        self._require(link, noted)
+        noted, link = self.get_noted(), chained.read_head(self.get_path())
+        self._require_noted_end(link, noted)
         return link
 
     def check(
         self, *, keys: Mapping[str, bytes] | None = None, restored: bool = False
     ) -> Link | None:
-        """Walk the whole file: chain, hashes, signatures, its end; its newest line.
+        """Check the whole file: chain, hashes, signatures, end; return its newest line.
 
         The keys database may be any number of lines behind when it was `restored`.
         Raises LedgerBrokenError with the number of the first line that is wrong.
         """
-        noted, genesis = self.noted(), self.genesis()
-        keys = signing.public_keys() if keys is None else keys
+        noted, genesis = self.get_noted(), self.compute_genesis()
+        keys = signing.list_public_keys() if keys is None else keys
         try:
-            link = chained.check(self.path(), genesis=genesis, keys=keys)
+            link = chained.check(self.get_path(), genesis=genesis, keys=keys)
         except LedgerBrokenError as broken:
             raise LedgerBrokenError(**broken.detail, file=self.file) from None
-        self._require(link, noted, restored=restored)
+        self._require_noted_end(link, noted, restored=restored)
         self._require_mirrored(link)
         return link
 
-    def links(self) -> Iterator[Link]:
-        return chained.iter_links(self.path())
+    def iter_links(self) -> Iterator[Link]:
+        return chained.iter_links(self.get_path())
 
-    def mirror(self, *, upto: Link | None = None) -> bool:
-        """Bring the mirror up to the file; whether it is, if there is to be one.
+    def update_mirror(self, *, upto: Link | None = None) -> bool:
+        """Copy new lines to the mirror; return whether the mirror, if any, is complete.
 
-        Up to a line behind which there may be a draft of somebody else's.
+        With `upto` no line after that line is copied, which may be a draft.
         """
-        copy = self.mirror_path()
+        copy = self.find_mirror_path()
         if copy is None:
             return True
         try:
-            chained.copy(self.path(), copy, upto=upto)
+            chained.copy(self.get_path(), copy, upto=upto)
         except (LedgerUnwritableError, LedgerBrokenError) as failure:
             log.error("ledger.mirror_failed", code=failure.code)
             return False
         return True
 
     def recover(self) -> int:
-        """Take over what only the mirror has; returns how many bytes.
+        """Append the lines that only the mirror has; return the number of bytes.
 
-        The longer of the two counts: a file is never replaced by a shorter one. Raises
+        The longer file counts: a file is never replaced by a shorter file. Raises
         LedgerBrokenError when neither is the other's beginning.
         """
-        copy = self.mirror_path()
+        copy = self.find_mirror_path()
         if copy is None or not copy.exists():
             return 0
-        ours, theirs = chained.head(self.path()), chained.head(copy)
+        ours, theirs = chained.read_head(self.get_path()), chained.read_head(copy)
         if theirs is None or (ours is not None and ours.n >= theirs.n):
             return 0
-        return chained.copy(copy, self.path())
+        return chained.copy(copy, self.get_path())
 
-    def _behind_all(self, last: Link | None, end: int) -> tuple[ChainPosition, int]:
-        """Behind the last line; one that nobody noted is noted now."""
-        noted = self.noted()
-        self._require(last, noted)
+    def _place_after_all(
+        self, last: Link | None, end: int
+    ) -> tuple[ChainPosition, int]:
+        """Place a line after the last line, which is noted now if it was not."""
+        noted = self.get_noted()
+        self._require_noted_end(last, noted)
         if last is None:
             return noted, end
         if last.n > noted.n:
             self.note(last)
         return ChainPosition(n=last.n, hash=last.hash), end
 
-    def _behind_noted(self, last: Link | None, end: int) -> tuple[ChainPosition, int]:
-        """Behind the noted line, in the place of one that nobody noted."""
-        noted = self.noted()
-        self._require(last, noted)
+    def _place_after_noted(
+        self, last: Link | None, end: int
+    ) -> tuple[ChainPosition, int]:
+        """Place a line after the noted line, over a line that was not noted."""
+        noted = self.get_noted()
+        self._require_noted_end(last, noted)
         if last is not None and last.n > noted.n:
             end -= len(last.text)
         return noted, end
 
-    def _anywhere(self, last: Link | None, end: int) -> tuple[ChainPosition, int]:
+    def _place_anywhere(self, last: Link | None, end: int) -> tuple[ChainPosition, int]:
         if last is None:
-            return ChainPosition(n=0, hash=self.genesis()), end
+            return ChainPosition(n=0, hash=self.compute_genesis()), end
         return ChainPosition(n=last.n, hash=last.hash), end
 
-    def _require(
+    def _require_noted_end(
         self, last: Link | None, noted: ChainPosition, *, restored: bool = False
     ) -> None:
-        """`noted` was read before the file: it may have grown since, not shrunk."""
+        """Raise LedgerBrokenError unless `last` matches the noted end.
+
+        `noted` was read before the file, which may have grown since, but not shrunk.
+        """
         n = last.n if last else 0
         if n < noted.n:
             raise LedgerBrokenError(n=n + 1, file=self.file, what=BEHIND)
         if last is None:
             return
         if n > noted.n + 1:
-            if not restored and n > self.noted().n + 1:
+            if not restored and n > self.get_noted().n + 1:
                 raise LedgerBrokenError(n=n, file=self.file, what=AHEAD)
             return
         same = last.hash if n == noted.n else last.prev
-        further = n == noted.n or last.signed_by(signing.public_keys())
+        further = n == noted.n or last.is_signed_by(signing.list_public_keys())
         if same != noted.hash or not further:
             raise LedgerBrokenError(n=n, file=self.file)
 
     def _require_mirrored(self, last: Link | None) -> None:
-        copy = self.mirror_path()
+        copy = self.find_mirror_path()
         try:
-            theirs = chained.head(copy) if copy else None
+            theirs = chained.read_head(copy) if copy else None
         except LedgerUnwritableError:
             return
         n = last.n if last else 0
-        # What was written meanwhile is noted before it is mirrored.
-        if theirs and theirs.n > max(n, self.noted().n):
+        # A line written meanwhile is noted before it is mirrored.
+        if theirs and theirs.n > max(n, self.get_noted().n):
             raise LedgerBrokenError(n=n + 1, file=self.file, what=MIRROR)

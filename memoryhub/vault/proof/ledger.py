@@ -1,7 +1,7 @@
-"""The ledger of erasures: what was to be forgotten, outside of what can be restored.
+"""The ledger of erasures: a file of signed, chained lines outside the databases.
 
-A file of signed, chained lines with ids and digests only. Whoever restores an older
-database finds here what has to be erased once more.
+Lines hold ids and digests only. After the restore of an older database the ledger
+tells which erasures to replay.
 """
 
 from __future__ import annotations
@@ -18,24 +18,24 @@ from memoryhub.vault.proof import chained
 from memoryhub.vault.proof.chains import Chain
 
 _FILE: Final = Chain(file="erasures.jsonl", format="memoryhub.ledger/1")
-path, genesis = _FILE.path, _FILE.genesis
-mirror, recover, noted = _FILE.mirror, _FILE.recover, _FILE.noted
+path, genesis = _FILE.get_path, _FILE.compute_genesis
+mirror, recover, noted = _FILE.update_mirror, _FILE.recover, _FILE.get_noted
 
 
 class LedgerKind(StrEnum):
-    """What a line says of its erasure."""
+    """Stage of the erasure that a line records."""
 
-    #: It will be done, whatever happens; written before anything is.
+    #: The erasure will be done; the line is written before anything is erased.
     INTENT = "intent"
-    #: It is complete, and this is the digest of its receipt.
+    #: The erasure is complete; the line has the digest of the receipt.
     DONE = "done"
-    #: It was complete once, and is again, after a restore.
+    #: The erasure is complete again, after a restore.
     REPLAYED = "replayed"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Line:
-    """One line: ids and digests, never a name or content."""
+class LedgerLine:
+    """One line of the ledger: ids and digests, never a name or content."""
 
     n: int
     at: datetime
@@ -46,18 +46,18 @@ class Line:
     #: Keyed digest of the user id; None for the anonymous subject.
     subject_ref: bytes | None
     scope: str
-    #: Why, as a closed word: what is erased anew says so again.
+    #: Reason as a closed word; a replayed erasure has the same reason.
     reason: str
-    #: The number of the request in somebody's own files, such as LEGAL-42.
+    #: Number of the request in the operator's own files, such as LEGAL-42.
     ticket: str | None
-    #: What of the subject goes, as the erasure's scope words it; plain JSON.
+    #: Targets of the erasure in the form of its scope; plain JSON.
     targets: Sequence[Any]
     receipt_sha256: bytes | None
     hash: bytes
 
     @classmethod
-    def of(cls, link: chained.Link) -> Self:
-        """Parse a line. Raises LedgerBrokenError for one that we did not write."""
+    def from_link(cls, link: chained.Link) -> Self:
+        """Parse a line. Raises LedgerBrokenError for a line that is not ours."""
         says = link.says
         try:
             return cls(
@@ -67,12 +67,12 @@ class Line:
                 erasure=UUID(says["erasure"]),
                 project=UUID(says["project"]),
                 subject=UUID(says["subject"]),
-                subject_ref=_bytes(says["subject_ref"]),
+                subject_ref=_parse_hex(says["subject_ref"]),
                 scope=says["scope"],
                 reason=says["reason"],
                 ticket=says["ticket"],
                 targets=tuple(says["targets"]),
-                receipt_sha256=_bytes(says["receipt_sha256"]),
+                receipt_sha256=_parse_hex(says["receipt_sha256"]),
                 hash=link.hash,
             )
         except (KeyError, ValueError, TypeError, AttributeError):
@@ -92,8 +92,8 @@ def append(
     at: datetime,
     ticket: str | None = None,
     receipt_sha256: bytes | None = None,
-) -> Line:
-    """Write a line and wait until it is on disk, here and as far as it can be in the
+) -> LedgerLine:
+    """Write a line and wait until it is on disk, in the ledger and if possible in the
     mirror.
 
     Raises LedgerUnwritableError, after which there is no such line, and
@@ -112,50 +112,50 @@ def append(
         "targets": list(targets),
         "receipt_sha256": None if receipt_sha256 is None else receipt_sha256.hex(),
     }
-    return Line.of(_FILE.write(says))
+    return LedgerLine.from_link(_FILE.write(says))
 
 
-def lines(*, after: int = 0) -> Iterator[Line]:
+def iter_lines(*, after: int = 0) -> Iterator[LedgerLine]:
     """Yield the lines with n > `after`, oldest first. Raises LedgerBrokenError."""
-    for link in _FILE.links():
+    for link in _FILE.iter_links():
         if link.n > after:
-            yield Line.of(link)
+            yield LedgerLine.from_link(link)
 
 
-def head() -> Line | None:
-    """Return the newest line, or None. Reads no more than the file's end.
+def get_newest() -> LedgerLine | None:
+    """Return the newest line, or None. Reads only the end of the file.
 
-    Raises LedgerBrokenError, also when the ledger ends elsewhere than it should.
+    Raises LedgerBrokenError, also when the file is shorter or longer than noted.
     """
-    link = _FILE.newest()
-    return Line.of(link) if link else None
+    link = _FILE.get_newest()
+    return LedgerLine.from_link(link) if link else None
 
 
 def check(
     *, keys: Mapping[str, bytes] | None = None, restored: bool = False
-) -> Line | None:
-    """Walk the whole ledger; returns its newest line.
+) -> LedgerLine | None:
+    """Check the whole ledger; return its newest line.
 
-    With `restored` the keys database may be behind it. Raises LedgerBrokenError with
-    the number of the first line that is none of ours, or that is missing.
+    With `restored` the keys database may be behind the ledger. Raises LedgerBrokenError
+    with the number of the first line that is missing or not ours.
     """
     link = _FILE.check(keys=keys, restored=restored)
-    return Line.of(link) if link else None
+    return LedgerLine.from_link(link) if link else None
 
 
 def catch_up() -> None:
     """Note the newest line again in a keys database that was restored."""
-    if link := chained.head(path()):
+    if link := chained.read_head(path()):
         _FILE.note(link)
 
 
 def refuse_unwritable() -> None:
-    """Make the folder and the file if they are not there; look whether they take more.
+    """Create the folder and the file if absent, and check that the file is writable.
 
     Raises LedgerUnwritableError.
     """
     chained.touch(path())
 
 
-def _bytes(text: str | None) -> bytes | None:
+def _parse_hex(text: str | None) -> bytes | None:
     return None if text is None else bytes.fromhex(text)

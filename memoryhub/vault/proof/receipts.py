@@ -1,8 +1,8 @@
-"""Receipts: signed statements that anybody can check, without a database of ours.
+"""Receipts: signed statements that anybody can check without the hub's databases.
 
 Canonical JSON: UTF-8, sorted keys, no white space, integers only. The Ed25519 signature
-is over that text without its `sig`; who checks one may have it in any other layout. Its
-`root` is the fingerprint of the key that the signing one leads back to: the same in
+is over that text without its `sig`; a check accepts any other layout of the JSON. The
+`root` is the fingerprint of the root key that vouches for the signing key: the same in
 every receipt of a hub.
 """
 
@@ -22,9 +22,9 @@ from memoryhub.vault.proof.signing import Signer
 RECEIPT: Final = "memoryhub.receipt/2"
 ADDENDUM: Final = "memoryhub.receipt-addendum/1"
 FORMATS: Final = (RECEIPT, ADDENDUM)
-#: Far above any receipt; what is no receipt is not read at length.
+#: Most bytes that are read; far above the size of any receipt.
 MAX_BYTES: Final = 1 << 20
-_LIMITS: Final = strict_json.Limits(max_bytes=MAX_BYTES, max_nodes=sys.maxsize)
+_LIMITS: Final = strict_json.JsonLimits(max_bytes=MAX_BYTES, max_nodes=sys.maxsize)
 
 
 Reason = Literal[
@@ -34,10 +34,10 @@ Reason = Literal[
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ReceiptCheck:
-    """Whether a receipt is ours and as it was signed; if not, why."""
+    """Result of checking a receipt: its statement, or the reason of failure."""
 
     reason: Reason | Literal[""] = ""
-    #: What it says; only of a good one.
+    #: Statement of a valid receipt; else None.
     says: Mapping[str, Any] | None = None
 
     @property
@@ -45,30 +45,30 @@ class ReceiptCheck:
         return not self.reason
 
 
-def canonical(shape: Mapping[str, Any]) -> bytes:
-    """Return the one text of a statement.
+def render_canonical(shape: Mapping[str, Any]) -> bytes:
+    """Render the canonical text of a statement.
 
     Raises ValueError for a number with a fraction.
     """
-    if not _whole(shape):
+    if not _has_integers_only(shape):
         raise ValueError("a receipt has integers only")
-    return strict_json.canonical(dict(shape))
+    return strict_json.dump_canonical(dict(shape))
 
 
-def signed(shape: Mapping[str, Any], signer: Signer) -> str:
-    """Sign a statement, and return its text with the signature."""
+def sign_statement(shape: Mapping[str, Any], signer: Signer) -> str:
+    """Sign a statement; return its canonical text with the signature."""
     bare = {**shape, "root": signer.root, "key_id": signer.key_id}
-    sig = signer.sign(canonical(bare))
-    return canonical({**bare, "sig": sig.hex()}).decode()
+    sig = signer.sign(render_canonical(bare))
+    return render_canonical({**bare, "sig": sig.hex()}).decode()
 
 
 def verify(text: bytes, keys: Mapping[str, bytes]) -> ReceiptCheck:
-    """Look whether one of these public keys signed what this JSON text says.
+    """Check whether one of these public keys signed the statement in a JSON text.
 
-    White space, escapes and the order of members do not count. What could be read in
-    two ways is malformed: a key that stands twice, a number that is no integer.
+    White space, escapes and the order of members do not count. An ambiguous text is
+    malformed: with a repeated key, or a number that is no integer.
     """
-    shape = _parsed(text)
+    shape = _parse_receipt(text)
     if shape is None:
         return ReceiptCheck(reason="malformed")
     bare = {name: value for name, value in shape.items() if name != "sig"}
@@ -79,9 +79,9 @@ def verify(text: bytes, keys: Mapping[str, bytes]) -> ReceiptCheck:
         return ReceiptCheck(reason="not_a_receipt")
     if key_id not in keys:
         return ReceiptCheck(reason="unknown_key")
-    if not signing.verify(key_id, canonical(bare), _unhexed(sig), keys):
+    if not signing.is_signed(key_id, render_canonical(bare), _parse_hex(sig), keys):
         return ReceiptCheck(reason="bad_signature")
-    if bare.get("root") not in {*map(signing.fingerprint, keys.values())}:
+    if bare.get("root") not in {*map(signing.compute_fingerprint, keys.values())}:
         return ReceiptCheck(reason="unknown_root")
     return ReceiptCheck(says=shape)
 
@@ -91,27 +91,29 @@ def digest(text: str) -> bytes:
     return hashlib.sha256(text.encode()).digest()
 
 
-def _parsed(text: bytes) -> dict[str, Any] | None:
-    """The object that a text is, if it has integers only, else None."""
+def _parse_receipt(text: bytes) -> dict[str, Any] | None:
+    """Parse a JSON object that has integers only; None for any other text."""
     try:
         shape = strict_json.parse(text, _LIMITS)
     except Refusal:
         return None
-    return shape if isinstance(shape, dict) and _whole(shape) else None
+    return shape if isinstance(shape, dict) and _has_integers_only(shape) else None
 
 
-def _unhexed(text: str) -> bytes:
+def _parse_hex(text: str) -> bytes:
     try:
         value = bytes.fromhex(text)
     except ValueError:
         return b""
-    # In one spelling only, or a changed letter would go unseen.
+    # Accept one spelling only, or a changed letter would go unseen.
     return value if value.hex() == text else b""
 
 
-def _whole(value: Any) -> bool:
+def _has_integers_only(value: Any) -> bool:
     if isinstance(value, Mapping):
-        return all(isinstance(k, str) and _whole(v) for k, v in value.items())
+        return all(
+            isinstance(k, str) and _has_integers_only(v) for k, v in value.items()
+        )
     if isinstance(value, list | tuple):
-        return all(map(_whole, value))
+        return all(map(_has_integers_only, value))
     return value is None or isinstance(value, str | int)

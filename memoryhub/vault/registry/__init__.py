@@ -1,1 +1,1 @@
-"""Where content can be beside the tables, and what PostgreSQL lets us do there."""
+"""Places outside the tables that can hold content, and rights on PostgreSQL."""

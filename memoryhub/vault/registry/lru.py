@@ -1,7 +1,7 @@
-"""The one cache of a process: what was used longest ago goes first.
+"""The LRU cache class of the server's processes.
 
-Each that outlives a request is listed in `other_places`. With cachetools each would
-need a lock of its own, and could weigh values only, not the bytes they came from.
+Each cache that outlives a request is listed in `other_places`. With cachetools each
+cache would need its own lock, and could weigh values only, not their source bytes.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ Key = TypeVar("Key")
 Value = TypeVar("Value")
 
 
-#: Caches with a name, for as long as somebody holds them.
+#: Named caches, for as long as somebody holds them.
 _named: WeakSet[Lru[Any, Any]] = WeakSet()
 _naming = Lock()
 
@@ -28,7 +28,7 @@ _naming = Lock()
 class MemoryUse:
     """Use of memory by one cache of this process.
 
-    `weight` and `most` are bytes if `is_bytes`, else counts of what it keeps.
+    `weight` and `most` are bytes if `is_bytes`, else numbers of values.
     """
 
     name: str
@@ -39,11 +39,12 @@ class MemoryUse:
 
 
 class Lru(Generic[Key, Value]):
-    """At most `most` by weight, each value 1 unless put with another, none too old.
+    """LRU cache of values with a total weight up to `most` and an age limit.
 
-    Safe between threads. Never needed for a right answer: who keeps something here can
-    make it again. A `name` says what it keeps and lists it in `list_caches`;
-    `unit_bytes` are the bytes in one unit of weight, None where weights count values.
+    A value weighs 1 unless `put` says otherwise. Thread-safe. Callers can always make a
+    cached value again. A `name` says what the cache keeps and lists it in
+    `list_caches`; `unit_bytes` are the bytes in one unit of weight, None where weights
+    count values.
     """
 
     def __init__(
@@ -60,7 +61,7 @@ class Lru(Generic[Key, Value]):
         self._clock = clock
         self._lock = Lock()
         self._weight = 0
-        #: Value, weight, and until when it holds.
+        #: Value, weight, and the clock reading at which the entry expires.
         self._entries: OrderedDict[Key, tuple[Value, int, float]] = OrderedDict()
         self._name = name
         self._unit_bytes = unit_bytes
@@ -79,7 +80,7 @@ class Lru(Generic[Key, Value]):
             return entry[0]
 
     def get_all(self, keys: Iterable[Key]) -> list[Value | None]:
-        """Return what it holds of these, in their order. Cheaper than to get each."""
+        """Get the values of keys in order, None if absent. Cheaper than many gets."""
         found = list[Value | None]()
         with self._lock:
             now = self._clock()
@@ -104,14 +105,14 @@ class Lru(Generic[Key, Value]):
         with self._lock:
             self._remove(key)
 
-    def items(self) -> list[tuple[Key, Value]]:
-        """Return what it holds by now, longest unused first."""
+    def list_items(self) -> list[tuple[Key, Value]]:
+        """List the current entries, least recently used first."""
         with self._lock:
             return [(key, entry[0]) for key, entry in self._entries.items()]
 
     def drop(self, unwanted: Callable[[Key, Value], bool]) -> None:
-        """Forget what is unwanted. Cost: a look at each."""
-        for key, value in self.items():
+        """Drop the entries that `unwanted` selects. Cost: one call per entry."""
+        for key, value in self.list_items():
             if unwanted(key, value):
                 self.pop(key)
 
@@ -121,7 +122,7 @@ class Lru(Generic[Key, Value]):
             self._weight = 0
 
     def measure(self) -> MemoryUse:
-        """Return how full it is."""
+        """Measure the use of memory by this cache."""
         unit = self._unit_bytes or 1
         with self._lock:
             return MemoryUse(
@@ -138,7 +139,7 @@ class Lru(Generic[Key, Value]):
 
 
 def list_caches() -> list[MemoryUse]:
-    """Return how full the named caches of this process are: the largest limit first."""
+    """Measure the named caches of this process, the largest limit first."""
     with _naming:
         caches = list(_named)
     return sorted(

@@ -21,7 +21,7 @@ class OtherPlace:
     forget: Fate = Fate.NOT_ITS
 
 
-#: Whatever outlives a request in a process: `module.name` to what it holds.
+#: Process-lifetime caches and registries: `module.name` to contents.
 PROCESS: Mapping[str, OtherPlace] = MappingProxyType(
     {
         "inspector.live.hub.hub": OtherPlace(
@@ -259,7 +259,7 @@ BACKENDS: Mapping[str, OtherPlace] = MappingProxyType(
     }
 )
 
-#: Where log lines go, by the class that takes them.
+#: Destinations of log lines, by handler class.
 LOG_HANDLERS: Mapping[str, OtherPlace] = MappingProxyType(
     {
         "logging._StderrHandler": OtherPlace(

@@ -1,6 +1,6 @@
-"""Rights: what PostgreSQL lets our role do, as far as forgetting needs it.
+"""Rights of our PostgreSQL role that forgetting needs.
 
-VACUUM passes over a table that is another's with a mere warning, so it is asked first.
+VACUUM skips another role's table with a mere warning, so ownership is checked first.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ from django.db import connections, router
 from memoryhub.models import privacy
 from memoryhub.models.privacy import Fate
 
-#: A server from before version 15 has no such role; there only a superuser may.
+#: A server before version 15 has no role `pg_checkpoint`; only a superuser may do so.
 _SERVER: Final = """
     SELECT has_function_privilege('pg_switch_wal()', 'EXECUTE'),
            EXISTS (SELECT 1 FROM pg_roles
@@ -31,23 +31,23 @@ _GRANTS: Final = (
 )
 
 
-def tables(alias: str) -> Iterator[tuple[str, Fate]]:
-    """Yield the database's tables that hold something of a subject, quoted."""
-    for model, declared in privacy.tables().items():
+def iter_subject_tables(alias: str) -> Iterator[tuple[str, Fate]]:
+    """Yield (quoted name, fate) of the database's tables with data of subjects."""
+    for model, declared in privacy.list_declared_models().items():
         if declared.subject and router.db_for_read(model) == alias:
             table = connections[alias].ops.quote_name(model._meta.db_table)
             yield table, declared.forget
 
 
-def not_ours(alias: str) -> list[str]:
-    """Return those tables that our role does not own, so that it can't clear them."""
+def list_foreign_tables(alias: str) -> list[str]:
+    """List the tables that our role does not own and so can't clear."""
     with connections[alias].cursor() as cursor:
-        cursor.execute(_NOT_OURS, [[table for table, _ in tables(alias)]])
+        cursor.execute(_NOT_OURS, [[table for table, _ in iter_subject_tables(alias)]])
         return [name for (name,) in cursor.fetchall()]
 
 
-def missing_grants(alias: str) -> list[str]:
-    """Return what `forget --rewrite` needs and our role has not been granted."""
+def list_missing_grants(alias: str) -> list[str]:
+    """List the grants that `forget --rewrite` needs and our role lacks."""
     with connections[alias].cursor() as cursor:
         cursor.execute(_SERVER)
         allowed = cursor.fetchone()

@@ -1,1 +1,1 @@
-"""Looking for a text in bytes of any container."""
+"""Search for erased values in bytes, containers included."""

@@ -1,6 +1,6 @@
-"""Containers: what can hide bytes from a plain search, and how it is opened.
+"""Containers: compressed streams that hide bytes from a plain search. Pure.
 
-Pure. zlib, gzip and members of a zip file, whole or damaged.
+Recognised are zlib, gzip and members of a zip file, whole or damaged.
 """
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass, field
 from typing import Final
 
-#: Bytes that go in and come out at once; and out of what turns out to be damaged.
+#: Bytes of input and output per step, and of output per step of a damaged stream.
 _PIECE, _CRUMB = 16 << 10, 64
 
 _ZLIB_HEADS = [
@@ -28,8 +28,8 @@ _DEFLATED: Final = 8
 
 
 @dataclass(slots=True)
-class Inflating:
-    """A stream that is inflated as it comes."""
+class InflatedStream:
+    """A compressed stream that is inflated piece by piece."""
 
     window_bits: int
     done: bool = False
@@ -39,20 +39,20 @@ class Inflating:
         self.inflate = zlib.decompressobj(self.window_bits)
 
     def feed(self, data: memoryview) -> Iterator[bytes]:
-        """Inflate these bytes, up to the end of the stream or to its damage."""
+        """Inflate more bytes, up to the end of the stream or to its damage."""
         for start in range(0, len(data), _PIECE):
             if self.done:
                 return
-            yield from self._piece(data[start : start + _PIECE])
+            yield from self._inflate_piece(data[start : start + _PIECE])
 
-    def _piece(self, data: bytes | memoryview) -> Iterator[bytes]:
+    def _inflate_piece(self, data: bytes | memoryview) -> Iterator[bytes]:
         most = _PIECE
         while data and not self.done:
             before = self.inflate.copy()
             try:
                 plain = self.inflate.decompress(data, most)
             except zlib.error:
-                # Once more in crumbs, since what precedes the damage is as good.
+                # Inflate again in small steps, to get the bytes before the damage.
                 self.done, self.inflate = most == _CRUMB, before
                 most = _CRUMB
                 continue
@@ -60,8 +60,8 @@ class Inflating:
             data = self.inflate.unconsumed_tail
             self.done = self.inflate.eof
 
-    def rest(self) -> bytes:
-        """Return what was held back for more of the stream."""
+    def flush_rest(self) -> bytes:
+        """Return the output that zlib held back for more of the stream."""
         try:
             return self.inflate.flush()
         except zlib.error:
@@ -69,32 +69,34 @@ class Inflating:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Head:
-    """What looks like the beginning of something compressed."""
+class ContainerHead:
+    """A possible beginning of a compressed stream."""
 
     label: str
     start: int
-    #: Where its content begins; beyond the data if the head itself is cut.
+    #: Offset of the compressed content; beyond the data if the head itself is cut.
     content: int
     window_bits: int
 
 
-def heads(data: bytes, since: int) -> Iterator[Head]:
-    """Find whatever could be the beginning of a compressed stream; most are not."""
+def iter_heads(data: bytes, since: int) -> Iterator[ContainerHead]:
+    """Yield possible beginnings of compressed streams; most are false."""
     for found in _HEADS.finditer(data, since):
         start, first = found.start(), found[0]
         if first.startswith(b"PK"):
-            yield from _member(data, start)
+            yield from _iter_zip_member(data, start)
             continue
         gzip = first.startswith(b"\x1f\x8b")
         label, bits = ("gzip", 31) if gzip else ("zlib", 15)
-        yield Head(label=label, start=start, content=start, window_bits=bits)
+        yield ContainerHead(label=label, start=start, content=start, window_bits=bits)
 
 
-def _member(data: bytes, start: int) -> Iterator[Head]:
-    """Find a deflated member of a zip file; a stored one stands there as it is."""
+def _iter_zip_member(data: bytes, start: int) -> Iterator[ContainerHead]:
+    """Yield a deflated member of a zip file; a plain search finds stored members."""
     if start + _ZIP_HEAD.size <= len(data):
         _, method, name, extra = _ZIP_HEAD.unpack_from(data, start)
         if method == _DEFLATED:
             content = start + _ZIP_HEAD.size + name + extra
-            yield Head(label="zip", start=start, content=content, window_bits=-15)
+            yield ContainerHead(
+                label="zip", start=start, content=content, window_bits=-15
+            )

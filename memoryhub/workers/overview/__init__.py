@@ -1,1 +1,1 @@
-"""What the overview needs that no page could find out: counts, and who is unhealthy."""
+"""Figures of the overview that are too costly for a page: counts, unhealthy threads."""

@@ -1,4 +1,4 @@
-"""Activity: what each process counts of projects is added to the rows of all."""
+"""Activity: adds each process's counts of projects to the rows of all processes."""
 
 from __future__ import annotations
 
@@ -11,11 +11,11 @@ log = structlog.get_logger()
 
 
 def flush() -> int:
-    """Write what this process has counted; how many rows. Needs no lease."""
+    """Write the counts of this process; return how many rows. Needs no lease."""
     try:
         rows: int = journal.run(activity.flush)
     except Exception as failure:  # noqa: BLE001  # no round, and no end, waits for it
-        # It is counted still, and tried again.
+        # The counts are kept, and tried again.
         log.warning("activity.waiting", code=type(failure).__name__)
         return 0
     return rows

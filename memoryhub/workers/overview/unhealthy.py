@@ -1,6 +1,6 @@
-"""Unhealthy: looks for threads over a threshold, so that a page needs not.
+"""Unhealthy threads: looks for threads over a threshold, so that no page has to.
 
-Of each project it keeps the worst, with the turn in which each verdict began.
+Keeps the worst threads of each project, with the turn in which each verdict began.
 """
 
 from __future__ import annotations
@@ -14,24 +14,24 @@ from memoryhub import journal
 from memoryhub.models.projects import ProjectStats
 from memoryhub.models.threads import Thread
 from memoryhub.queries.overview import onsets, unhealthy
-from memoryhub.queries.overview.onsets import Onset
+from memoryhub.queries.overview.onsets import VerdictOnset
 from memoryhub.queries.threads import verdicts
-from memoryhub.queries.threads.verdicts import Counters
+from memoryhub.queries.threads.verdicts import VerdictCounters
 
 
 def look(now: datetime) -> int:
-    """Bring up what each project's unhealthy threads are; how many there are.
+    """Update each project's unhealthy threads; return how many there are.
 
-    Two queries over all threads that were used lately, one of what was found before; up
-    to four more for a verdict that is new.
+    Two queries over all threads that were used lately, one for the stored verdicts; up
+    to four more for a new verdict.
     """
-    flags, counts, by_flag = _flags(now)
+    flags, counts, by_flag = _list_flags(now)
     kept = {row.project_id: row for row in ProjectStats.objects.all()}
     moved = []
     for project, row in kept.items():
-        earlier = unhealthy.kept_onsets(row)
-        found = _onsets(flags.get(project, {}), earlier)
-        text = unhealthy.as_text(found, by_flag[project])
+        earlier = unhealthy.parse_onsets(row)
+        found = _find_onsets(flags.get(project, {}), earlier)
+        text = unhealthy.render_kept(found, by_flag[project])
         if (row.unhealthy, row.unhealthy_threads) != (text, counts[project]):
             row.unhealthy, row.unhealthy_threads = text, counts[project]
             moved.append(row)
@@ -41,20 +41,22 @@ def look(now: datetime) -> int:
     return sum(counts.values())
 
 
-def _flags(
+def _list_flags(
     now: datetime,
 ) -> tuple[dict[UUID, dict[UUID, list[str]]], Counter[UUID], dict[UUID, Counter[str]]]:
-    """By project and thread, what is wrong with the worst; and how many there are.
+    """Return the worst threads' flags by project, the numbers of threads, flag counts.
 
-    Beside it, by project, of how many threads each flag is said.
+    The flag counts give, by project, the number of threads with each flag.
     """
-    refused = {row["thread"]: row["refused"] for row in verdicts.refused_lately(now)}
+    refused = {
+        row["thread"]: row["refused"] for row in verdicts.count_refused_lately(now)
+    }
     columns = ("project_id", "id", *verdicts.COLUMNS)
-    rows = verdicts.unhealthy(now).values_list(*columns)
+    rows = verdicts.filter_unhealthy(now).values_list(*columns)
     found: dict[UUID, list[tuple[int, UUID, list[str]]]] = defaultdict(list)
     by_flag: dict[UUID, Counter[str]] = defaultdict(Counter)
     for project, thread, *counters in rows:
-        counted = Counters(*counters)._replace(refused=refused.get(thread, 0))
+        counted = VerdictCounters(*counters)._replace(refused=refused.get(thread, 0))
         if wrong := verdicts.find(counted):
             rank = verdicts.VERDICTS.index(wrong[0])
             flags: list[str] = [each.flag for each in wrong]
@@ -68,11 +70,11 @@ def _flags(
     return worst, counts, by_flag
 
 
-def _onsets(
+def _find_onsets(
     flags: Mapping[UUID, list[str]],
-    earlier: Mapping[UUID, Mapping[str, Onset]],
-) -> dict[UUID, dict[str, Onset]]:
-    """Since when each holds: as was found before, else by the thread's turns."""
+    earlier: Mapping[UUID, Mapping[str, VerdictOnset]],
+) -> dict[UUID, dict[str, VerdictOnset]]:
+    """Return each verdict's onset: the stored one, else found in the thread's turns."""
     new = {
         thread: [flag for flag in each if flag not in earlier.get(thread, {})]
         for thread, each in flags.items()

@@ -1,1 +1,1 @@
-"""Workers of search."""
+"""Workers that prepare searches."""

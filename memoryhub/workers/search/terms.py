@@ -1,9 +1,9 @@
-"""Terms: written ahead into segments, so that who searches has little to open.
+"""Search terms, written ahead into segments, so that a search has little to open.
 
 A thread is due with 500 events that no segment covers, or with fewer once it is silent,
-as after an import. While it is written to, it is looked at every two seconds. Of
-segments the newer are joined while they are not half as long as the one before, so that
-a thread has at most log2 of its events.
+for example after an import. A thread that is being written to is checked every two
+seconds. Newer segments are joined while they are at least half as long as the one
+before, so that a thread has at most log2 of its events.
 """
 
 from __future__ import annotations
@@ -20,42 +20,42 @@ from memoryhub import journal
 from memoryhub.errors import KeyMissingError, Refusal, UnavailableError
 from memoryhub.journal.log import thread_terms
 from memoryhub.kernel.search import segments
-from memoryhub.kernel.search.index import Span, missing
-from memoryhub.kernel.search.segments import Segment
+from memoryhub.kernel.search.index import Span, list_missing_spans
+from memoryhub.kernel.search.segments import IndexSegment
 from memoryhub.models.events import ThreadTerms
 from memoryhub.models.projects import Project
 from memoryhub.models.subjects import Subject
 from memoryhub.models.threads import Thread
 
-#: Events that are left to readers while a thread is busy.
+#: Events that searches read themselves while a thread is busy.
 EVERY = 500
 SILENT = timedelta(minutes=1)
-#: Within which a thread that is written to appears in the order of its project's list.
+#: Time within which a thread that was written to moves in its project's list.
 LATELY = timedelta(seconds=30)
-#: Threads that one pass looks at, and records that it opens of each.
+#: Threads that one pass looks at, and records that it opens for each.
 THREADS = 50
 MOST = 5_000
-#: Seconds after which a pass begins no other thread: a lease is shown to be held
-#: between passes alone.
+#: Seconds after which a pass begins no other thread: the lease is renewed only between
+#: passes.
 PASS_SECONDS = 5
 #: Events that are read without a pause.
 SLICE = 250
 
 
 def write_ahead(now: datetime) -> int:
-    """Write segments where they are due; returns how many threads got one.
+    """Write segments where they are due; return how many threads got one.
 
-    One query to find them, which looks at all threads; for each, five and those of its
-    events. What can't be read is left out until it has moved.
+    One query to find them, which looks at all threads; for each thread, five and those
+    of its events. A thread that can't be read is left out until it has moved.
     """
     silent = Q(last_event_at__lte=now - SILENT, head_seq__gt=F("covered"))
     return _write_segments(_list_due(silent))
 
 
 def write_busy_threads(now: datetime) -> int:
-    """Write segments of threads that are written to; returns how many got one.
+    """Write segments of threads that are being written to; return how many got one.
 
-    As `write_ahead`, but looks at threads of the last 30 seconds alone, by an index.
+    Like `write_ahead`, but looks only at threads of the last 30 seconds, by an index.
     """
     lately = Q(project__in=Project.objects.values("id"), listed_at__gte=now - LATELY)
     return _write_segments(_list_due(Q()).filter(lately))
@@ -65,7 +65,7 @@ def _write_segments(threads: QuerySet[Thread]) -> int:
     written, end = 0, time.monotonic() + PASS_SECONDS
     for thread in threads[:THREADS]:
         try:
-            written += bring_up(thread)
+            written += write_segment(thread)
         except Refusal as refusal:
             missing_key = isinstance(refusal, KeyMissingError)
             if isinstance(refusal, UnavailableError) and not missing_key:
@@ -75,35 +75,35 @@ def _write_segments(threads: QuerySet[Thread]) -> int:
     return written
 
 
-def bring_up(thread: Thread) -> bool:
-    """Write what no segment of a thread covers into one, 5,000 records at most.
+def write_segment(thread: Thread) -> bool:
+    """Write the uncovered events of a thread into a segment, 5,000 records at most.
 
-    Returns whether anything was written: nothing is where something of it was erased
-    meanwhile. `thread` comes with its subject.
+    Returns whether a segment was written: none is where an erasure came meanwhile.
+    `thread` comes with its subject.
     """
     rows = ThreadTerms.objects.filter(thread=thread).order_by("upto_seq")
     kept = [*rows.only("thread_id", "first_seq", "upto_seq")]
-    gaps = missing([_span(row) for row in kept], thread.head_seq)
+    gaps = list_missing_spans([_to_span(row) for row in kept], thread.head_seq)
     if not gaps:
         return False
     first, last = gaps[0]
     made, last = _build_slices(thread, (first, last))
     before = [row for row in kept if row.upto_seq < first]
-    old, span = _joined(before, (first, last))
-    parts = [*_opened(thread, old), *made]
-    row = thread_terms.sealed_row(thread, span, segments.joined(parts))
+    old, span = _choose_joined(before, (first, last))
+    parts = [*_open_segments(thread, old), *made]
+    row = thread_terms.seal_row(thread, span, segments.join_segments(parts))
     work = partial(thread_terms.replace, thread, old, row, head=thread.head_seq)
     written: bool = journal.run(work)
     return written
 
 
-def _build_slices(thread: Thread, span: Span) -> tuple[list[Segment], int]:
-    """Return segments of a run's beginning, and its last event that they cover.
+def _build_slices(thread: Thread, span: Span) -> tuple[list[IndexSegment], int]:
+    """Build segments of a span's beginning; return them and the last event covered.
 
-    Between slices it sleeps as long as it has worked, so that it takes half of what one
-    thread of this process can have, and requests the rest.
+    Sleeps between slices as long as it has worked, so that the worker takes half of the
+    time that one thread of this process can have, and requests the rest.
     """
-    made, opened, (first, last) = list[Segment](), 0, span
+    made, opened, (first, last) = list[IndexSegment](), 0, span
     for start in range(first, last + 1, SLICE):
         began = time.perf_counter()
         upto = min(last, start + SLICE - 1)
@@ -130,10 +130,10 @@ def _list_due(silent: Q) -> QuerySet[Thread]:
     return found.select_related("subject").order_by("last_event_at", "id")
 
 
-def _joined(
+def _choose_joined(
     before: Sequence[ThreadTerms], span: Span
 ) -> tuple[list[ThreadTerms], Span]:
-    """The segments that are joined with what is new behind them, and all it spans."""
+    """Return the segments to be joined with the new one, and the span of all."""
     old, (first, last) = list[ThreadTerms](), span
     for row in reversed(before):
         if row.upto_seq + 1 != first or row.upto_seq - row.first_seq >= 2 * (
@@ -145,17 +145,17 @@ def _joined(
     return old, (first, last)
 
 
-def _opened(thread: Thread, rows: Sequence[ThreadTerms]) -> list[Segment]:
-    """Open those that are joined; one of other terms is read again from its events."""
-    found = list[Segment]()
+def _open_segments(thread: Thread, rows: Sequence[ThreadTerms]) -> list[IndexSegment]:
+    """Open the segments to be joined; rebuild those with another version's terms."""
+    found = list[IndexSegment]()
     for row in rows:
-        segment = thread_terms.opened(thread, row)
+        segment = thread_terms.open_segment(thread, row)
         if segment is None:
-            read = thread_terms.read(thread, _span(row), most=row.upto_seq)
+            read = thread_terms.read(thread, _to_span(row), most=row.upto_seq)
             segment = segments.build(read.records)
         found.append(segment)
     return found
 
 
-def _span(row: ThreadTerms) -> Span:
+def _to_span(row: ThreadTerms) -> Span:
     return row.first_seq, row.upto_seq

@@ -34,7 +34,7 @@ from memoryhub.api.errors import MEDIA_TYPE, PARSER_STATUS, STATUS
 from memoryhub.api.knowledge.facts import FactIn
 from tests.api.client import Answer, Client, run
 
-#: As it is sent: statuses are texts there.
+#: The document as sent: statuses are texts there.
 DOCUMENT: dict[str, Any] = json.loads(json.dumps(agent_api.get_openapi_schema()))
 SCHEMAS = DOCUMENT["components"]["schemas"]
 EXAMPLES = {
@@ -55,7 +55,7 @@ def _validator(reference: str) -> jsonschema_rs.Validator:
 
 
 @pytest.mark.parametrize("name", EXAMPLES)
-def test_an_example_is_one_of_its_schema(name: str) -> None:
+def test_example_is_one_of_its_schema(name: str) -> None:
     (example,) = EXAMPLES[name]
     _validator(f"#/components/schemas/{name}").validate(example)
 
@@ -78,8 +78,8 @@ def test_text_of_a_fact_is_taken_as_documented(name: str, text: str) -> None:
         assert documented
 
 
-def _resolved(part: dict[str, Any]) -> dict[str, Any]:
-    """What the part refers to, if it does."""
+def _resolve_schema(part: dict[str, Any]) -> dict[str, Any]:
+    """Return the schema that the part refers to, or the part itself."""
     while "$ref" in part:
         _, _, kind, name = part["$ref"].split("/")
         part = DOCUMENT["components"][kind][name]
@@ -87,10 +87,10 @@ def _resolved(part: dict[str, Any]) -> dict[str, Any]:
 
 
 def _codes(operation: dict[str, Any], status: int) -> set[str]:
-    """The codes that an operation can answer with a status."""
+    """Return the codes that an operation can answer with a status."""
     found = dict[str, str]()
     for named, response in operation["responses"].items():
-        listed = _resolved(response)["description"]
+        listed = _resolve_schema(response)["description"]
         if named == "4XX":
             _, _, listed = listed.partition(f"{status}: ")
             listed, _, _ = listed.partition(";")
@@ -100,14 +100,14 @@ def _codes(operation: dict[str, Any], status: int) -> set[str]:
 
 
 @pytest.mark.parametrize("label", OPERATIONS)
-def test_an_operation_documents_everything(label: str) -> None:
+def test_operation_documents_everything(label: str) -> None:
     operation = OPERATIONS[label]
     assert re.fullmatch(r"[A-Z][^.\n]{10,90}\.", operation["summary"])
     assert operation["security"] == [{"Bearer": []}]
     assert "x-codes" not in operation
     for status, response in operation["responses"].items():
         if status[0] in "45":
-            _check_refusal(status, _resolved(response))
+            _check_refusal(status, _resolve_schema(response))
         elif binary := response["content"].get("application/zip"):
             assert binary["schema"] == {"type": "string", "format": "binary"}
         else:
@@ -117,15 +117,15 @@ def test_an_operation_documents_everything(label: str) -> None:
 
 
 def _check_example(body: dict[str, Any]) -> None:
-    """One of each kind that it may be."""
+    """Check that a value is an example of one of the kinds that it may be."""
     for each in body.get("anyOf", [body]):
-        assert len(_resolved(each)["examples"]) == 1
+        assert len(_resolve_schema(each)["examples"]) == 1
 
 
 def _check_refusal(status: str, refusal: dict[str, Any]) -> None:
     problem = refusal["content"][MEDIA_TYPE]
     ((code, referred),) = problem["examples"].items()
-    example = _resolved(referred)["value"]
+    example = _resolve_schema(referred)["value"]
     _validator(problem["schema"]["$ref"]).validate(example)
     assert example["code"] == code
     assert status in ("4XX", str(example["status"]))
@@ -142,13 +142,13 @@ def _documented() -> set[str]:
     }
 
 
-def test_the_document_is_small() -> None:
-    """A page that draws it is drawn in a moment."""
+def test_openapi_document_is_small() -> None:
+    """A documentation page shows so small a document at once."""
     assert len(orjson.dumps(DOCUMENT)) <= 352_000
 
 
 def test_everything_is_described() -> None:
-    """Each property, parameter and header; and no word is kept for what is not."""
+    """Each property, parameter and header has a description, and none is left over."""
     components = DOCUMENT["components"]
     parts = {
         f"{schema}.{name}": part
@@ -177,7 +177,7 @@ def _below(kind: type[BaseModel]) -> Iterator[type[BaseModel]]:
 
 
 def test_no_two_schemas_share_a_name() -> None:
-    """Only one of them would be told."""
+    """Only one of two schemas of a name would be documented."""
     bases: tuple[type[BaseModel], ...] = (In, Out)
     kinds = {each for base in bases for each in _below(base)}
     ours = [each.__name__ for each in kinds if each.__module__.startswith("memoryhub")]
@@ -187,14 +187,14 @@ def test_no_two_schemas_share_a_name() -> None:
 @pytest.mark.parametrize("label", OPERATIONS)
 def test_only_what_takes_a_key_may_refuse_one(label: str) -> None:
     operation = OPERATIONS[label]
-    names = {_resolved(each)["name"] for each in operation["parameters"]}
+    names = {_resolve_schema(each)["name"] for each in operation["parameters"]}
     codes = _codes(operation, 409) | _codes(operation, 422)
     keyed = {"idempotency_key", "idempotency_mismatch", "in_progress"} & codes
     assert bool(keyed) == ("Idempotency-Key" in names)
 
 
 def test_generators_can_take_the_document() -> None:
-    """By what one refused: parameters name examples, and no object is a default."""
+    """A generator refused unnamed examples of parameters, and objects as defaults."""
     found = list[str]()
 
     def walk(part: Any, path: str) -> None:
@@ -216,7 +216,7 @@ def test_generators_can_take_the_document() -> None:
 
 
 def test_every_code_is_documented() -> None:
-    """Each refusal that this version can raise stands in the document."""
+    """The document names each refusal that this version can raise."""
     raised = {refusal.code for refusal in STATUS} | PARSER_STATUS.keys()
     # Ours to prevent; and those of a command that no route has.
     assert raised - _documented() == {
@@ -236,13 +236,13 @@ def test_every_refusal_has_its_status() -> None:
 
 
 @pytest.mark.django_db
-def test_the_document_is_served_without_a_key(nobody: Client) -> None:
+def test_document_is_served_without_a_key(nobody: Client) -> None:
     answer = run(nobody.get("/openapi.json"))
     assert answer.status == 200
     assert answer.json == DOCUMENT
 
 
-# What generated requests find
+# Generated requests
 
 SCHEMA = schemathesis.openapi.from_dict(DOCUMENT)
 GENERATED = {
@@ -284,7 +284,7 @@ def _sent(client: Client, case: Any) -> tuple[requests.PreparedRequest, Answer]:
 @pytest.mark.promise("P20", load="{examples} × each operation and mode, generated")
 @pytest.mark.parametrize("label", GENERATED)
 @pytest.mark.parametrize("examples", [3, pytest.param(30, marks=pytest.mark.nightly)])
-def test_no_request_finds_what_is_not_documented(
+def test_requests_reveal_no_undocumented_refusal(
     api: Client, label: str, examples: int
 ) -> None:
     for mode in GenerationMode:
@@ -321,7 +321,7 @@ def _send_generated(
     ("target", "code"),
     [("slots?type=Refund", "type_not_qualified"), ("checkpoints:compare", "missing")],
 )
-def test_what_a_query_may_lack_or_hold_is_documented(
+def test_query_parameter_refusals_are_documented(
     api: Client, target: str, code: str
 ) -> None:
     answer = run(api.get(f"/threads/t-1/{target}"))

@@ -22,7 +22,7 @@ async def exact(api: Client) -> None:
 
 
 def count(text: str) -> int:
-    return tokenizers.nearest(O200K).count(text)
+    return tokenizers.get_nearest(O200K).count(text)
 
 
 async def page_of(api: Client, page_id: str) -> dict[str, Any]:
@@ -64,7 +64,7 @@ async def test_replies_say_who_has_counted(api: Client, exact: None) -> None:
         assert (await api.get(f"/threads/t-2/{path}")).json["tokenizer"] == "est/1"
 
 
-async def test_without_the_extra_it_is_said_what_to_do(
+async def test_missing_tokenizer_extra_is_told_with_its_install_command(
     api: Client, exact: None, not_run_here: str
 ) -> None:
     answer = await api.post(f"{T}/slots", {**SLOT, "content": TEXT})
@@ -74,8 +74,8 @@ async def test_without_the_extra_it_is_said_what_to_do(
     assert sent.status == 201
 
 
-async def test_an_unknown_tokenizer_is_refused(api: Client) -> None:
-    """It could never be changed again, and nothing would be counted."""
+async def test_unknown_tokenizer_is_refused(api: Client) -> None:
+    """The thread's tokenizer can never be changed, and nothing would be counted."""
     await api.put("/threads/t-2")
     config = {"config": {"tokenizer": "cl100k_base"}}
     for answer in (

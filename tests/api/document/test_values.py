@@ -1,4 +1,4 @@
-"""What is kept as it is: any JSON, any text, any name that the charset allows."""
+"""Values kept unchanged: any JSON, any text, any name that the charset allows."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ import pytest
 from hypothesis import strategies as st
 
 from memoryhub.kernel.text import strict_json
-from memoryhub.kernel.text.padding import padded
+from memoryhub.kernel.text.padding import pad_size
 from tests.api.client import SLOT, Client
 
 pytestmark = pytest.mark.django_db
@@ -47,8 +47,10 @@ async def test_content_comes_back_as_it_was(api: Client, content: object) -> Non
     (made,) = await api.append("t-1", content)
     assert made.status == 201, made.body
     read = await api.get("/threads/t-1/slots/0")
-    assert strict_json.as_sent(read.json["content"]) == strict_json.as_sent(content)
-    assert read.json["bytes"] == padded(len(strict_json.as_sent(content)))
+    assert strict_json.dump_stored(read.json["content"]) == strict_json.dump_stored(
+        content
+    )
+    assert read.json["bytes"] == pad_size(len(strict_json.dump_stored(content)))
 
 
 async def test_minus_zero_keeps_its_sign(api: Client) -> None:
@@ -58,14 +60,14 @@ async def test_minus_zero_keeps_its_sign(api: Client) -> None:
 
 
 @pytest.mark.parametrize("value", [*TEXTS[:-1], *VALUES, -0.0])
-async def test_a_key_gives_its_value_back_as_it_was(api: Client, value: object) -> None:
+async def test_key_gives_its_value_back_as_it_was(api: Client, value: object) -> None:
     made = await api.put("/threads/t-1/keys/k", {"value": value})
     assert made.status == 201, made.body
     read = (await api.get("/threads/t-1/keys/k")).json
     (listed,) = (await api.get("/threads/t-1/keys?values=true")).json["items"]
     for found in (read["value"], listed["value"]):
-        assert strict_json.as_sent(found) == strict_json.as_sent(value)
-    assert read["bytes"] == padded(len(strict_json.canonical(value)))
+        assert strict_json.dump_stored(found) == strict_json.dump_stored(value)
+    assert read["bytes"] == pad_size(len(strict_json.dump_canonical(value)))
 
 
 @pytest.mark.parametrize("text", [text for text in TEXTS if 0 < len(text) < 1_000])
@@ -83,7 +85,7 @@ async def test_texts_of_working_memory_come_back_as_they_were(
     assert taken["description"] == text
 
 
-async def test_a_body_may_say_that_it_is_utf_8(api: Client) -> None:
+async def test_body_may_say_that_it_is_utf_8(api: Client) -> None:
     kinds = ("application/json; charset=UTF-8", 'Application/JSON ;charset="utf-8"')
     for kind in kinds:
         headers = [("content-type", kind)]
@@ -92,7 +94,7 @@ async def test_a_body_may_say_that_it_is_utf_8(api: Client) -> None:
 
 
 @pytest.mark.parametrize("content", [1, {"a": [1]}, "x"])
-async def test_a_body_of_a_get_is_ignored(api: Client, content: object) -> None:
+async def test_body_of_a_get_is_ignored(api: Client, content: object) -> None:
     await api.append("t-1", "hello")
     for method in ("GET", "HEAD"):
         answer = await api.send(method, "/threads/t-1", content)
@@ -100,7 +102,7 @@ async def test_a_body_of_a_get_is_ignored(api: Client, content: object) -> None:
 
 
 @pytest.mark.parametrize("at", ["1970-01-01T00:00:00Z", "2199-12-31T23:59:59.5+02:00"])
-async def test_the_agents_clock_orders_nothing(api: Client, at: str) -> None:
+async def test_agents_clock_orders_nothing(api: Client, at: str) -> None:
     await api.append("t-1", "first", agent_at="2026-01-01T00:00:00Z")
     await api.append("t-1", "second", agent_at=at)
     listed = await api.get("/threads/t-1/slots")
@@ -111,13 +113,13 @@ async def test_the_agents_clock_orders_nothing(api: Client, at: str) -> None:
 @pytest.mark.parametrize(
     "name", ["CON", "nul", "a:b", "x@y", "x" * 128, "0", "a.b_c-d"]
 )
-async def test_a_name_of_the_charset_is_taken(api: Client, name: str) -> None:
+async def test_name_of_the_charset_is_taken(api: Client, name: str) -> None:
     assert (await api.put(f"/threads/{name}")).status == 201
     assert (await api.get(f"/threads/{name}")).json["thread"] == name
 
 
 @pytest.mark.parametrize("action", ["close", "reopen", "fork"])
-async def test_a_thread_may_be_named_like_an_action(api: Client, action: str) -> None:
+async def test_thread_may_be_named_like_an_action(api: Client, action: str) -> None:
     name = f"x:{action}"
     assert (await api.put(f"/threads/{name}")).status == 201
     assert (await api.get(f"/threads/{name}")).json["thread"] == name

@@ -27,7 +27,7 @@ async def remember(api: Client, subject: Subject, **fields: Any) -> Any:
     return await api.post(f"/subjects/{subject.id}/episodes", {**TALK, **fields})
 
 
-async def test_what_was_remembered_is_listed_with_its_thread(
+async def test_remembered_exchange_is_listed_with_its_thread(
     api: Client, ann: Subject
 ) -> None:
     call = {"name": "seat_map", "arguments": {"flight": "LX318"}, "result": "free"}
@@ -46,7 +46,9 @@ async def test_what_was_remembered_is_listed_with_its_thread(
     assert profile["episodes"] == 1
 
 
-async def test_a_repeat_remembers_nothing_more(api: Client, ann: Subject) -> None:
+async def test_repeated_remember_request_adds_no_episode(
+    api: Client, ann: Subject
+) -> None:
     key = [("idempotency-key", "once")]
     path = f"/subjects/{ann.id}/episodes"
     first = await api.post(path, TALK, headers=key)
@@ -72,7 +74,7 @@ async def test_a_repeat_remembers_nothing_more(api: Client, ann: Subject) -> Non
         ({"extra": 1}, "extra_field"),
     ],
 )
-async def test_what_is_no_exchange_is_refused(
+async def test_malformed_exchange_is_refused(
     api: Client, ann: Subject, changes: dict[str, Any], code: str
 ) -> None:
     refused = await remember(api, ann, **changes)
@@ -92,14 +94,14 @@ async def test_what_is_no_exchange_is_refused(
         ("kind=fact", "extra_parameter"),
     ],
 )
-async def test_what_is_no_question_is_refused(
+async def test_malformed_episode_query_is_refused(
     api: Client, ann: Subject, query: str, code: str
 ) -> None:
     refused = await api.get(f"/subjects/{ann.id}/episodes?{query}")
     assert (refused.status, refused.json["errors"][0]["code"]) == (422, code)
 
 
-async def test_a_thread_of_another_subject_is_absent(
+async def test_thread_of_another_subject_is_absent(
     api: Client, theirs: Thread, ann: Subject
 ) -> None:
     path = f"/subjects/{ann.id}/episodes"
@@ -110,9 +112,7 @@ async def test_a_thread_of_another_subject_is_absent(
     assert (await remember(api, ann, thread="theirs")).status == 404
 
 
-async def test_a_bound_key_calls_its_threads_as_ever(
-    bound: Client, ann: Subject
-) -> None:
+async def test_bound_key_calls_its_threads_as_ever(bound: Client, ann: Subject) -> None:
     assert (await remember(bound, ann)).json["thread"] == "talk"
     (found,) = (await bound.get(f"/subjects/{ann.id}/episodes")).json["items"]
     assert found["thread"] == "talk"
@@ -120,7 +120,7 @@ async def test_a_bound_key_calls_its_threads_as_ever(
     assert [each["index"] for each in newest] == [1]
 
 
-async def test_what_is_loaded_at_the_start_is_the_newest_and_all_counts(
+async def test_memory_loads_the_newest_episodes_and_counts_all(
     api: Client, ann: Subject
 ) -> None:
     for n in range(22):

@@ -18,7 +18,7 @@ def admin(acme: Project) -> Client:
     return Client(key=factories.make_key(acme, scopes=["admin"])[1])
 
 
-def test_from_now_on_by_default_and_all_by_consent(
+def test_learning_starts_from_now_and_takes_the_backlog_by_consent(
     agent: Agent, acme: Project, admin: Client
 ) -> None:
     factories.make_thread(agent, "talk", user_id="ann")
@@ -42,7 +42,7 @@ def test_from_now_on_by_default_and_all_by_consent(
     assert acme.consolidate == Project.Consolidate.MANUAL
 
 
-def test_a_key_of_one_person_has_no_say(acme: Project) -> None:
+def test_key_of_one_person_has_no_say(acme: Project) -> None:
     ann = subjects.find_or_create(acme.id, "ann")
     key = factories.make_key(acme, scopes=["admin"], subject=ann)[1]
     bound = Client(key=key)

@@ -1,4 +1,4 @@
-"""Whatever was erased, every read answers: as a place that is empty, or 410."""
+"""Reads after erasures: every read answers, with an empty place or 410."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from memoryhub.kernel.paging.page_commands import WriteLevels
 from memoryhub.models.events import Event
 from memoryhub.models.projects import Project
 from memoryhub.models.threads import Thread
-from memoryhub.queries.verify.context_verification import Checked, iter_checked
+from memoryhub.queries.verify.context_verification import ContextCheck, iter_checks
 from memoryhub.services.access.api_keys import Agent
 from tests.api.client import Client, run
 from tests.cast import factories
@@ -29,8 +29,8 @@ TOOL = {"name": "look_up", "description": "Look up a flight."}
 SLOT = {"from": "a", "to": "b", "type": "t.x", "role": "user", "content": "hello you"}
 
 
-def remembered(agent: Agent, client: Client) -> Thread:
-    """A thread with something of everything, two recorded requests among it."""
+def make_full_thread(agent: Agent, client: Client) -> Thread:
+    """Make a thread with a record of every kind, two recorded requests among them."""
     append(agent, "t-1", "one", "two")
     make_pages(agent, new_page("a", "aaa", hint="h"), new_page("b", "bbb"))
     act(agent, WriteLevels(made=levels_of("a", {1: "short", 3: "x"})))
@@ -55,7 +55,7 @@ def _turn(client: Client) -> None:
     assert answer.status in (200, 201), answer.body
 
 
-#: What stands in for the parameters of an operation.
+#: Values for the parameters of an operation.
 #: Records that go before everything is read once more.
 STEP = 6
 VALUES = {
@@ -70,7 +70,7 @@ VALUES = {
 
 
 def operations(thread: str) -> list[str]:
-    """Every GET of a thread that the document tells of, filled in every way."""
+    """Return every GET of a thread in the document, filled in every way."""
     found = []
     for path, operation in agent_api.get_openapi_schema()["paths"].items():
         if "get" in operation and "{thread}" in path:
@@ -89,9 +89,9 @@ def _filled(path: str) -> list[str]:
     ]
 
 
-def test_every_read_answers_whatever_was_erased(acme: Project, api: Client) -> None:
+def test_every_read_route_answers_after_any_erasure(acme: Project, api: Client) -> None:
     agent = factories.make_agent(acme)
-    thread = remembered(agent, api)
+    thread = make_full_thread(agent, api)
     child = fork(agent, "t-1", "child", seq=thread.head_seq - 3)
     sealed = Event.objects.filter(thread=thread, payload__isnull=False)
     records = [*sealed.order_by("seq").values_list("seq", flat=True)]
@@ -110,11 +110,11 @@ def test_every_read_answers_whatever_was_erased(acme: Project, api: Client) -> N
     assert seen[410] > 50
 
 
-def test_what_was_erased_says_so_and_the_rest_is_as_it_was(
+def test_erased_records_are_marked_and_other_reads_stay(
     acme: Project, api: Client
 ) -> None:
     agent = factories.make_agent(acme)
-    thread = remembered(agent, api)
+    thread = make_full_thread(agent, api)
     events = {row.seq: row.type for row in Event.objects.filter(thread=thread)}
     slot = [seq for seq in sorted(events) if events[seq] == "slot.appended"][1]
     value = min(seq for seq in events if events[seq] == "key.set")
@@ -147,10 +147,10 @@ def test_what_was_erased_says_so_and_the_rest_is_as_it_was(
     sound(thread)
 
 
-def test_a_turn_whose_tools_were_erased_says_what_is_missing(
+def test_turn_whose_tools_were_erased_says_what_is_missing(
     acme: Project, api: Client
 ) -> None:
-    thread = remembered(factories.make_agent(acme), api)
+    thread = make_full_thread(factories.make_agent(acme), api)
     (seq,) = Event.objects.filter(type="tools.set").values_list("seq", flat=True)
     erase(thread, (1, seq))
     for turn in (1, 2):
@@ -159,4 +159,4 @@ def test_a_turn_whose_tools_were_erased_says_what_is_missing(
         assert (answer.status, answer.code) == (410, "page_erased")
         assert "tools" in answer.json["detail"]
     thread = Thread.objects.select_related("subject").get(id=thread.id)
-    assert [*iter_checked(thread)] == [Checked(turn=n, erased=True) for n in (1, 2)]
+    assert [*iter_checks(thread)] == [ContextCheck(turn=n, erased=True) for n in (1, 2)]

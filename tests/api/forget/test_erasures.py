@@ -17,7 +17,7 @@ pytestmark = pytest.mark.django_db
 
 FORGET = ["subject:forget"]
 WHOLE = {"scope": "subject", "reason": "test"}
-#: What a scan says that went through everything.
+#: Result of a complete scan.
 LOOKED = (
     '{"scanner":"1","self_test":"passed","surfaces":["database"],"needles":{},'
     '"hits":[],"undeclared":0,"unreachable":[]}'
@@ -31,7 +31,7 @@ def forgetter(acme: Project) -> Client:
 
 @pytest.fixture
 def threads(agent: Agent, ann: Subject) -> None:
-    """Hers, and those of the twin, which all must stay."""
+    """Make her threads, and those of the twin, which must all stay."""
     for user_id in ("ann", "bob"):
         name = f"{user_id}-1"
         factories.make_thread(agent, name, user_id=user_id)
@@ -48,7 +48,7 @@ async def confirm(client: Client, made: Any, **other: Any) -> Any:
     return await client.post(f"/erasures/{made['id']}:confirm", body)
 
 
-async def test_a_plan_is_confirmed_and_everything_is_gone_at_once(
+async def test_confirmed_erasure_hides_everything_at_once(
     forgetter: Client, api: Client, ann: Subject, threads: None
 ) -> None:
     made = await plan(forgetter, ann.id, ticket="LEGAL-42")
@@ -71,16 +71,16 @@ async def test_a_plan_is_confirmed_and_everything_is_gone_at_once(
 
 
 def _forms(row: UUID) -> list[str]:
-    """Other ways to write an id; of them only one is ours."""
+    """Return other spellings of an id, which the API does not accept."""
     text = str(row)
     forms = [text.upper(), row.hex, f"{{{text}}}", f"urn:uuid:{text}", f"{text}0"]
     return [*forms, "9" * 5_000, str(UUID(int=0)), str(uuid1())]
 
 
-async def test_an_id_is_written_in_one_way(
+async def test_erasure_id_is_accepted_in_one_spelling(
     forgetter: Client, ann: Subject, threads: None
 ) -> None:
-    """Row 59 of the bad inputs: any other is answered as one that is absent."""
+    """Row 59 of the bad inputs: another spelling is answered like an absent id."""
     made = UUID((await plan(forgetter, ann.id)).json["id"])
     absent = await forgetter.get(f"/erasures/{uuid4()}")
     assert absent.status == 404
@@ -92,7 +92,7 @@ async def test_an_id_is_written_in_one_way(
         assert (await plan(forgetter, form)).status == 404, form
 
 
-async def test_a_stale_plan_is_answered_with_the_new_one(
+async def test_stale_plan_is_answered_with_the_new_one(
     forgetter: Client, agent: Agent, ann: Subject, threads: None
 ) -> None:
     made = (await plan(forgetter, ann.id)).json
@@ -150,7 +150,7 @@ async def test_unknown_threads_and_records_are_not_found(
         assert answer.status == 404, answer.body
 
 
-async def test_a_key_has_a_budget(
+async def test_erasure_key_has_a_budget(
     forgetter: Client,
     ann: Subject,
     threads: None,
@@ -182,17 +182,17 @@ async def test_erasures_are_listed_newest_first(
     assert (other.status, other.code) == (400, "bad_cursor")
 
 
-async def test_what_was_signed_later_is_told_and_verifies(
+async def test_erasure_addenda_are_listed_and_verify(
     forgetter: Client, ann: Subject
 ) -> None:
     forgetter.connect()
     row = graves.make_erasure(ann, scope="record", verification=LOOKED)
-    receipt = receipts.issue(row)
+    receipt = receipts.issue_receipt(row)
     path = f"/erasures/{row.id}"
     assert (await forgetter.get(f"{path}/addenda")).json == {"items": []}
     before = (await forgetter.get(f"{path}/receipt")).body
     for what, numbers in (("rewritten", {}), ("scanned", {"bytes": 412})):
-        receipts.add(row, what, numbers)
+        receipts.add_addendum(row, what, numbers)
     addenda = (await forgetter.get(f"{path}/addenda")).json["items"]
     assert [each["what"] for each in addenda] == ["rewritten", "scanned"]
     assert {each["to"] for each in addenda} == {str(receipt.id)}

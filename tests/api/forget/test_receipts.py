@@ -24,7 +24,7 @@ SHAPE: dict[str, Any] = {
 
 
 def signed() -> dict[str, Any]:
-    text = receipts.signed(SHAPE, signing.current())
+    text = receipts.sign_statement(SHAPE, signing.get_signer())
     shape: dict[str, Any] = strict_json.parse(text.encode())
     return shape
 
@@ -35,7 +35,7 @@ async def verdict(api: Client, receipt: object) -> tuple[int, Any]:
     return answer.status, answer.json
 
 
-async def test_a_receipt_of_ours_is_good(api: Client) -> None:
+async def test_signed_receipt_is_valid(api: Client) -> None:
     api.connect()
     receipt = signed()
     good = (200, {"valid": True, "reason": None})
@@ -45,7 +45,7 @@ async def test_a_receipt_of_ours_is_good(api: Client) -> None:
     assert await verdict(api, backwards) == good
 
 
-async def test_it_stays_good_when_keys_are_rotated(api: Client) -> None:
+async def test_receipt_stays_valid_after_key_rotation(api: Client) -> None:
     api.connect()
     receipt = signed()
     signing.rotate(at=clock.now())
@@ -64,7 +64,7 @@ async def test_it_stays_good_when_keys_are_rotated(api: Client) -> None:
         ({"erased": 1.5}, "malformed"),
     ],
 )
-async def test_a_changed_one_is_not(
+async def test_changed_receipt_is_invalid(
     api: Client, change: dict[str, Any], reason: str
 ) -> None:
     api.connect()
@@ -72,11 +72,11 @@ async def test_a_changed_one_is_not(
     assert answer == (200, {"valid": False, "reason": reason})
 
 
-async def test_an_own_key_in_the_list_makes_none_good(api: Client) -> None:
-    """Who can write the ledger's folder has signed it and listed the key."""
+async def test_planted_key_in_the_list_makes_no_receipt_valid(api: Client) -> None:
+    """A writer of the ledger's folder has signed the receipt and listed the key."""
     api.connect()
     good, own = signed(), stranger()
-    forged = strict_json.parse(receipts.signed(SHAPE, own).encode())
+    forged = strict_json.parse(receipts.sign_statement(SHAPE, own).encode())
     listed(own)
     assert await verdict(api, forged) == (
         200,
@@ -88,39 +88,39 @@ async def test_an_own_key_in_the_list_makes_none_good(api: Client) -> None:
     assert answer.json["root"] == good["root"]
 
 
-async def test_what_is_no_object_is_no_receipt(api: Client) -> None:
+async def test_receipt_that_is_no_object_is_refused(api: Client) -> None:
     assert (await verdict(api, "text"))[0] == 422
     assert (await verdict(api, None))[0] == 422
     api.connect()
     assert (await api.post("/receipts:verify", {})).status == 422
 
 
-async def test_the_public_keys_verify_without_us(api: Client) -> None:
+async def test_public_keys_verify_without_us(api: Client) -> None:
     api.connect()
     receipt = signed()
     signing.rotate(at=clock.now())
     answer = await api.get("/receipt-keys")
     assert answer.status == 200
-    keys = signing.decoded(answer.body)
+    keys = signing.decode_keys(answer.body)
     assert len(keys) == 2
-    assert receipts.verify(strict_json.canonical(receipt), keys).valid
+    assert receipts.verify(strict_json.dump_canonical(receipt), keys).valid
 
 
 @pytest.fixture(params=["memory:read", "memory:write", "subject:forget"])
 def single(request: pytest.FixtureRequest, acme: Project) -> Client:
-    """An agent with one scope."""
+    """Return an agent with one scope."""
     return Client(key=factories.make_key(acme, scopes=[request.param])[1])
 
 
-async def test_any_key_will_do(single: Client) -> None:
+async def test_receipt_routes_accept_any_key(single: Client) -> None:
     single.connect()
     assert (await single.get("/receipt-keys")).status == 200
     assert (await verdict(single, {}))[0] == 200
 
 
-async def test_a_damaged_list_of_keys_is_said(api: Client, settings: Any) -> None:
+async def test_damaged_key_list_is_reported(api: Client, settings: Any) -> None:
     api.connect()
-    signing.current()
+    signing.get_signer()
     (settings.LEDGER / "public-keys.json").write_text("{}")
     answer = await api.get("/receipt-keys")
     assert (answer.status, answer.code) == (503, "ledger_broken")

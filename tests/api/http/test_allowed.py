@@ -57,7 +57,7 @@ SENT: dict[str, list[tuple[dict[str, Any], str]]] = {
     ("label", "body", "says"),
     [(label, *each) for label, listed in SENT.items() for each in listed],
 )
-async def test_a_refusal_says_what_is_taken(
+async def test_refusal_tells_the_allowed_values(
     api: Client, label: str, body: dict[str, Any], says: str
 ) -> None:
     await api.append("t-1", "hello")

@@ -1,4 +1,4 @@
-"""Who is let in, and how alike the refusals are."""
+"""Authentication, and the likeness of its refusals."""
 
 from __future__ import annotations
 
@@ -56,21 +56,21 @@ async def test_every_wrong_key_has_one_answer(
         rest=key[3:],
         typo=key[:20] + ("a" if key[20] != "a" else "b") + key[21:],
         lower=key.lower(),
-        unknown=unsigned + api_keys.checksum(unsigned),
+        unknown=unsigned + api_keys.compute_checksum(unsigned),
     )
     expected = (await nobody.get("/threads")).comparable
     assert expected[0] == 401
     assert await _answers(api, header if WRONG[wrong] else None) == expected
 
 
-def test_unknown_key_timing_equal(acme: Project) -> None:
-    """Whatever is wrong with a well-formed key, it costs as much to find out."""
+def test_unknown_key_takes_the_same_time_as_a_wrong_one(acme: Project) -> None:
+    """A well-formed key that is wrong costs the same, whatever is wrong with it."""
     keys = make_wrong_keys(acme)
     assert any(spread(keys) < 1 + ALIKE for _ in range(ATTEMPTS))
 
 
 def make_wrong_keys(project: Project) -> dict[str, str]:
-    """One for each cause of a 401 that takes a look at the database."""
+    """Make one key for each cause of a 401 that needs the database."""
     unknown = "mh_live_" + "A" * 8 + "_" + "B" * 43
     _, key = api_keys.create(project)
     wrong = key[:-49] + "B" * 43
@@ -79,29 +79,29 @@ def make_wrong_keys(project: Project) -> dict[str, str]:
     expired, old = api_keys.create(project)
     ApiKey.objects.filter(id=expired.id).update(expires_at=clock.now())
     return {
-        "unknown": unknown + api_keys.checksum(unknown),
-        "wrong secret": wrong + api_keys.checksum(wrong),
+        "unknown": unknown + api_keys.compute_checksum(unknown),
+        "wrong secret": wrong + api_keys.compute_checksum(wrong),
         "revoked": dead,
         "expired": old,
     }
 
 
 def spread(keys: dict[str, str]) -> float:
-    """How many times as much of the processor's time the dearest takes.
+    """Return the costliest key's processor time divided by that of the cheapest.
 
-    They take turns, so that all have the same weather.
+    The keys take turns, so that all have the same conditions.
     """
     found: dict[str, list[int]] = {cause: [] for cause in keys}
     for _ in range(SAMPLES):
         for cause, key in keys.items():
             began = time.thread_time_ns()
-            assert run(auth.believed(key)) is None
+            assert run(auth.find_holder(key)) is None
             found[cause].append(time.thread_time_ns() - began)
     medians = [median(costs) for costs in found.values()]
     return max(medians) / min(medians)
 
 
-async def test_a_revoked_key_is_believed_for_a_second_at_most(
+async def test_revoked_key_is_believed_for_a_second_at_most(
     api: Client, acme: Project
 ) -> None:
     assert (await api.get("/threads")).status == 200
@@ -111,7 +111,7 @@ async def test_a_revoked_key_is_believed_for_a_second_at_most(
     assert (await api.get("/threads")).status == 401
 
 
-async def test_a_key_that_expires_while_it_is_believed_is_refused(
+async def test_key_that_expires_while_it_is_believed_is_refused(
     api: Client, acme: Project
 ) -> None:
     api.connect()
@@ -135,7 +135,7 @@ async def test_cookies_and_method_overrides_are_ignored(
     assert answer.header("content-type") == "application/json"
 
 
-async def test_a_request_id_of_the_clients_is_ignored(api: Client) -> None:
+async def test_request_id_of_the_clients_is_ignored(api: Client) -> None:
     sent = [("x-request-id", "mine\r\nX-Injected: 1")]
     answer = await api.get("/threads", headers=sent)
     assert answer.header("x-request-id") not in (None, "mine")
@@ -164,7 +164,7 @@ async def test_bound_key_sees_one_subject(
         assert (made.status, made.json["subject_id"]) == (201, str(ann.id))
 
 
-async def test_a_key_notes_its_use_once_a_minute(api: Client, acme: Project) -> None:
+async def test_key_notes_its_use_once_a_minute(api: Client, acme: Project) -> None:
     for _ in range(2):
         assert (await api.get("/threads")).status == 200
         key = ApiKey.objects.get(project=acme)
@@ -172,10 +172,10 @@ async def test_a_key_notes_its_use_once_a_minute(api: Client, acme: Project) -> 
         assert key.last_used_at == key.created_at
 
 
-async def test_nobody_is_let_in_while_the_clock_is_off(
+async def test_requests_are_refused_while_the_clock_is_off(
     api: Client, nobody: Client
 ) -> None:
-    """A key may have ended by a clock that is right."""
+    """A key may have expired by the true clock."""
     clock.compare(-TOLERANCE_NS - 1)
     for client in (api, nobody):
         for answer in (
@@ -189,8 +189,8 @@ async def test_nobody_is_let_in_while_the_clock_is_off(
 
 
 @pytest.mark.parametrize("place", ["/threads?after={}", "/threads/{}"])
-async def test_a_key_in_an_address_is_refused(api: Client, place: str) -> None:
-    """Whoever sends it there has told it to every log on the way."""
+async def test_key_in_an_address_is_refused(api: Client, place: str) -> None:
+    """A client that sends the key there has told it to every log on the way."""
     key = "mh_live_" + "a" * 8 + "_" + "b" * 49
     refused = await api.get(place.format(key))
     assert (refused.status, refused.code) == (400, "key_in_url")

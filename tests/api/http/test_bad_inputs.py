@@ -58,10 +58,10 @@ PROBLEM = {"type", "title", "status", "code", "detail", "errors", "request_id"}
 @pytest.fixture
 def thread(agent: Agent, api: Client) -> Thread:
     factories.append(agent, "t-1", "hello")
-    kept = keys.setting("kept", 1, Expiry())
-    factories.run(keys.change(agent=agent, thread="t-1", changes=(kept,)))
+    kept = keys.build_setting("kept", 1, Expiry())
+    factories.run(keys.change_keys(agent=agent, thread="t-1", changes=(kept,)))
     here = TakeCheckpoint(name="here")
-    factories.run(checkpoints.take(agent=agent, thread="t-1", command=here))
+    factories.run(checkpoints.take_checkpoint(agent=agent, thread="t-1", command=here))
     return factories.get_thread(agent)
 
 
@@ -86,18 +86,18 @@ def assert_refused(answer: Answer, *, status: int, code: str) -> None:
 @pytest.mark.promise("P20", load="every bad input of a catalogue")
 @pytest.mark.promise("P21", load="every bad input of a catalogue")
 @pytest.mark.parametrize("cases", CATALOGUE.values(), ids=CATALOGUE)
-async def test_each_is_refused(
+async def test_bad_inputs_are_refused(
     cases: list[Case],
     api: Client,
     thread: Thread,
     capsys: pytest.CaptureFixture[str],
     subtests: pytest.Subtests,
 ) -> None:
-    """All before the same rows, since none changes any."""
+    """All cases share the same rows, since no case changes any."""
     api.connect()
     before = rows()
     for case in cases:
-        limits.account = limits.Limits()
+        limits.account = limits.UsageAccount()
         with subtests.test(case.row):
             answer = await api.send(
                 case.method,
@@ -112,10 +112,10 @@ async def test_each_is_refused(
             assert (await api.get("/threads/t-1")).status == 200
 
 
-async def test_a_page_that_is_unknown_or_erased_is_journaled_as_refused(
+async def test_page_that_is_unknown_or_erased_is_journaled_as_refused(
     api: Client, thread: Thread
 ) -> None:
-    """Row 109: nothing is charged; what was asked for stands in no event's body."""
+    """Row 109: nothing is charged; the requested id is in no event's body."""
     page = {"type": "claim", "modality": "text", "content": {"text": "x"}}
     await api.put("/threads/t-1/pages/gone", page)
     await api.send("DELETE", "/threads/t-1/pages/gone")
@@ -134,10 +134,10 @@ async def test_a_page_that_is_unknown_or_erased_is_journaled_as_refused(
     assert not Event.objects.filter(body__contains=CANARY).exists()
 
 
-async def test_a_mapped_page_is_free_a_thousand_times(
+async def test_mapped_page_is_free_a_thousand_times(
     api: Client, thread: Thread
 ) -> None:
-    """Row 110, with what is beyond the budget and below the threshold."""
+    """Row 110, with requests beyond the budget and below the threshold."""
     target = "/threads/t-1/pages/slot-0/fault"
     for _ in range(1_000):
         assert (await api.post(target, {"level": 0})).status == 200
@@ -154,10 +154,10 @@ async def test_a_mapped_page_is_free_a_thousand_times(
     assert (await api.get("/threads/t-1/paging")).json["total"]["faults"] == 0
 
 
-async def test_a_foreign_tokenizer_needs_tokens(
+async def test_foreign_tokenizer_needs_tokens(
     api: Client, thread: Thread, not_run_here: str
 ) -> None:
-    """Row 113, on each route that writes what is counted."""
+    """Row 113, on each route that writes counted contents."""
     await api.put("/threads/t-2", {"config": {"tokenizer": not_run_here}})
     text = {"type": "claim", "modality": "text", "content": {"text": "x"}}
     slot = {"from": "a", "to": "b", "type": "chat.user", "content": "x"}

@@ -27,7 +27,7 @@ def sent(value: object) -> bytes:
 
 
 def read(answer: Answer) -> Any:
-    """The answer, by a parser that knows integers of any size."""
+    """Parse the answer, keeping integers of any size."""
     assert answer.status in (200, 201), answer.body
     return json.loads(answer.body)
 
@@ -37,7 +37,7 @@ async def append(api: Client, thread: str = "t-1", **fields: object) -> Answer:
     return await api.post(f"/threads/{thread}/slots", body)
 
 
-async def test_a_message_is_read_as_it_was_sent(api: Client) -> None:
+async def test_message_is_read_as_it_was_sent(api: Client) -> None:
     assert (await append(api)).status == 201
     await api.post(f"{T}/slots:batch", sent({"items": [{**SLOT, "content": BIG}]}))
     slots = read(await api.get(f"{T}/slots"))["items"]
@@ -50,14 +50,16 @@ async def test_a_message_is_read_as_it_was_sent(api: Client) -> None:
     assert str(LARGEST) in json.dumps(page["page"])
 
 
-async def test_a_repeat_is_told_from_another_number(api: Client) -> None:
+async def test_idempotent_repeat_is_told_apart_from_another_big_integer(
+    api: Client,
+) -> None:
     headers = [("idempotency-key", "a")]
     bodies = [sent({**SLOT, "content": 10**30 + n}) for n in (0, 0, 1)]
     answers = [await api.post(f"{T}/slots", b, headers=headers) for b in bodies]
     assert [answer.status for answer in answers] == [201, 201, 422]
 
 
-async def test_a_model_is_sent_it_and_the_request_verifies(api: Client) -> None:
+async def test_big_integer_is_sent_to_the_model_and_verifies(api: Client) -> None:
     slot = {**SLOT, "role": "user", "content": CONTENT}
     turn = await api.post(f"{T}/turns", sent({"items": [slot]}))
     assert turn.status == 201
@@ -67,7 +69,7 @@ async def test_a_model_is_sent_it_and_the_request_verifies(api: Client) -> None:
     assert again["sha256"] == read(turn)["sha256"]
 
 
-async def test_working_memory_keeps_it(api: Client) -> None:
+async def test_working_memory_keeps_big_integers(api: Client) -> None:
     await api.put(f"{T}/keys/k", sent({"value": CONTENT}))
     item = {"op": "set", "key": "l", "value": BIG}
     await api.post(f"{T}/keys:batch", sent({"items": [item]}))
@@ -84,7 +86,7 @@ async def test_working_memory_keeps_it(api: Client) -> None:
     assert read(await api.get(f"{T}/keys/k"))["value"] == CONTENT
 
 
-async def test_a_page_keeps_it(api: Client) -> None:
+async def test_page_keeps_big_integers(api: Client) -> None:
     page = {"type": "artifact", "modality": "structured", "meta": {"rows": 2**64}}
     body = {**page, "content": {"data": CONTENT}}
     assert (await api.put(f"{T}/pages/p", sent(body))).status == 201
@@ -94,7 +96,7 @@ async def test_a_page_keeps_it(api: Client) -> None:
     assert {"rows": 2**64} in [(each["payload"] or {}).get("meta") for each in events]
 
 
-async def test_a_field_takes_64_bits(api: Client) -> None:
+async def test_api_field_takes_64_bits(api: Client) -> None:
     for body in (
         {**SLOT, "tokens": 2**63},
         {**SLOT, "agent_at": -(2**63)},
@@ -112,7 +114,7 @@ async def test_a_field_takes_64_bits(api: Client) -> None:
 
 
 @pytest.mark.django_db(transaction=True)
-async def test_streams_tell_it(served: tuple[Client, str]) -> None:
+async def test_event_stream_keeps_big_integers(served: tuple[Client, str]) -> None:
     api, _ = served
     await append(api)
     async with api.stream(f"{T}/events") as stream:
@@ -124,7 +126,7 @@ async def test_streams_tell_it(served: tuple[Client, str]) -> None:
 
 @pytest.mark.django_db(transaction=True)
 @pytest.mark.usefixtures("listening")
-async def test_sockets_tell_it(key: str) -> None:
+async def test_socket_keeps_big_integers(key: str) -> None:
     await append(Client(key=key))
     socket = await AgentSocket(key).greet()
     await socket.follow("t-1", after=3)
@@ -132,7 +134,7 @@ async def test_sockets_tell_it(key: str) -> None:
     await socket.leave()
 
 
-async def test_a_bundle_takes_it_along(
+async def test_bundle_keeps_big_integers(
     api: Client, foreign: Client, ann: Subject, zeta: Project
 ) -> None:
     await api.put(T, {"user_id": "ann"})

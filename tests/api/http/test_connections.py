@@ -29,7 +29,7 @@ class Hub:
     key: str
 
     def head(self, *headers: str, method: str = "POST") -> bytes:
-        """A request's first lines, up to the body."""
+        """Build the first lines of a request, up to its body."""
         lines = [
             f"{method} /api/v1/threads/t-1/slots HTTP/1.1",
             "Host: 127.0.0.1",
@@ -61,7 +61,7 @@ def body(content: str) -> bytes:
 
 
 def answers(hub: Hub, *sent: bytes) -> list[int]:
-    """Statuses of all that the server says until it hangs up."""
+    """Return the statuses of all answers until the server hangs up."""
     heard = b""
     line = socket.create_connection(("127.0.0.1", hub.port), timeout=30)
     # The server may hang up while we are still talking.
@@ -74,7 +74,7 @@ def answers(hub: Hub, *sent: bytes) -> list[int]:
 
 
 def follow_up(hub: Hub) -> bytes:
-    """The next request on the connection, and the last."""
+    """Build the next request on the connection, which is the last."""
     text = body("next")
     return hub.head(f"Content-Length: {len(text)}", "Connection: close") + text
 
@@ -108,7 +108,9 @@ AMBIGUOUS: dict[str, tuple[str, ...]] = {
 
 @pytest.mark.parametrize("chunked", [False, True], ids=["plain", "in-chunks"])
 @pytest.mark.parametrize("case", AMBIGUOUS)
-def test_row_21_a_length_that_is_none(hub: Hub, case: str, *, chunked: bool) -> None:
+def test_row_21_malformed_content_length_is_refused(
+    hub: Hub, case: str, *, chunked: bool
+) -> None:
     before = hub.contents()
     sent = CHUNKED if chunked else TEXT
     statuses = answers(hub, hub.head(*AMBIGUOUS[case]) + sent + follow_up(hub))
@@ -117,8 +119,8 @@ def test_row_21_a_length_that_is_none(hub: Hub, case: str, *, chunked: bool) -> 
 
 
 @pytest.mark.parametrize("missing", [1, SIZE // 2, SIZE])
-def test_row_21_too_small(hub: Hub, missing: int) -> None:
-    """What stands behind so many bytes is no request, and what follows is not one."""
+def test_row_21_content_length_too_small_is_refused(hub: Hub, missing: int) -> None:
+    """The bytes form no request, and the bytes behind them are none."""
     before = hub.contents()
     statuses = answers(
         hub, hub.head(f"Content-Length: {SIZE - missing}") + TEXT + follow_up(hub)
@@ -127,8 +129,8 @@ def test_row_21_too_small(hub: Hub, missing: int) -> None:
     assert hub.contents() == before
 
 
-def test_row_21_too_small_for_what_stands_behind_a_whole_message(hub: Hub) -> None:
-    """The message was whole, and its own answer says so: it is not called a 400."""
+def test_row_21_data_behind_a_whole_message_is_not_read_as_a_request(hub: Hub) -> None:
+    """The message was whole and is answered as such, not with a 400."""
     before = hub.contents()
     garbage = b'"and more": true}'
     sent = hub.head(f"Content-Length: {SIZE}") + TEXT + garbage + follow_up(hub)
@@ -137,16 +139,18 @@ def test_row_21_too_small_for_what_stands_behind_a_whole_message(hub: Hub) -> No
 
 
 @pytest.mark.parametrize("more", [1, 20])
-def test_row_21_too_big(hub: Hub, more: int) -> None:
-    """The next request is taken for the rest of the body, and not for another one."""
+def test_row_21_content_length_too_big_is_refused(hub: Hub, more: int) -> None:
+    """The server takes the next request as the rest of the body."""
     before = hub.contents()
     head = hub.head(f"Content-Length: {SIZE + more}")
     assert answers(hub, head + TEXT + follow_up(hub)) == [400]
     assert hub.contents() == before
 
 
-def test_row_21_too_big_by_the_whole_next_request(hub: Hub) -> None:
-    """What stands behind that is one again."""
+def test_row_21_content_length_that_covers_the_next_request_is_refused(
+    hub: Hub,
+) -> None:
+    """The bytes behind the swallowed request are a request again."""
     before, swallowed = hub.contents(), follow_up(hub)
     head = hub.head(f"Content-Length: {SIZE + len(swallowed)}")
     last = hub.head("Connection: close", method="GET")
@@ -154,7 +158,7 @@ def test_row_21_too_big_by_the_whole_next_request(hub: Hub) -> None:
     assert hub.contents() == before
 
 
-def test_row_21_a_client_that_leaves_in_the_middle(hub: Hub) -> None:
+def test_row_21_client_that_leaves_in_the_middle_writes_nothing(hub: Hub) -> None:
     before = hub.contents()
     with socket.create_connection(("127.0.0.1", hub.port), timeout=30) as line:
         line.sendall(hub.head(f"Content-Length: {SIZE + 1}") + TEXT)
@@ -162,9 +166,7 @@ def test_row_21_a_client_that_leaves_in_the_middle(hub: Hub) -> None:
 
 
 @pytest.mark.parametrize("method", ["GET", "HEAD", "DELETE"])
-def test_row_23_a_body_that_none_is_wanted_of_is_not_read_as_a_request(
-    hub: Hub, method: str
-) -> None:
+def test_row_23_unwanted_body_is_not_read_as_a_request(hub: Hub, method: str) -> None:
     before, hidden = hub.contents(), follow_up(hub)
     statuses = answers(
         hub,
@@ -176,8 +178,8 @@ def test_row_23_a_body_that_none_is_wanted_of_is_not_read_as_a_request(
     assert hub.contents() == before
 
 
-def test_a_client_that_sends_on_hears_why_it_is_refused(hub: Hub) -> None:
-    """Its body is above the cap, and it reads nothing before it has sent all."""
+def test_client_that_sends_on_hears_why_it_is_refused(hub: Hub) -> None:
+    """The client's body is above the cap, and it reads only after sending all."""
     piece = b" " * 262_144
     with socket.create_connection(("127.0.0.1", hub.port), timeout=10) as line:
         line.sendall(hub.head(f"Content-Length: {8 * len(piece)}"))

@@ -11,7 +11,7 @@ from django.core.asgi import get_asgi_application
 from django.db import connections
 
 from memoryhub.api.errors import IncompleteBodyError
-from memoryhub.api.handler import application
+from memoryhub.api.handler import build_application
 from memoryhub.api.http import gate
 from memoryhub.journal import writer
 from memoryhub.queries.threads.readers import readers
@@ -72,7 +72,7 @@ def key(transactional_db: None) -> Iterator[str]:
 def _client(key: str, settings: Any, *, lean: bool) -> Client:
     settings.LEAN_API = lean
     django: Any = get_asgi_application()
-    return Client(key=key, app=application(django))
+    return Client(key=key, app=build_application(django))
 
 
 @pytest.mark.parametrize("case", REQUESTS, ids=lambda case: case.row)
@@ -96,9 +96,7 @@ async def test_both_handlers_answer_alike(key: str, settings: Any, case: Case) -
     assert one.header("cache-control") == other.header("cache-control") == "no-store"
 
 
-async def test_the_reference_page_comes_from_our_own_files(
-    key: str, settings: Any
-) -> None:
+async def test_reference_page_comes_from_our_own_files(key: str, settings: Any) -> None:
     for lean in (True, False):
         answer = await _client(key, settings, lean=lean).get("/docs")
         assert answer.status == 200
@@ -119,7 +117,7 @@ async def test_head_is_get_without_the_body(key: str, settings: Any) -> None:
     assert (answer.status, answer.header("content-type")) == (200, "application/json")
 
 
-async def test_a_body_that_is_too_large_is_not_read_to_its_end(key: str) -> None:
+async def test_body_that_is_too_large_is_not_read_to_its_end(key: str) -> None:
     client = Client(key=key)
     declared = [("content-length", str(50_000_000))]
     answer = await client.post("/threads/t-1/slots", b"{", headers=declared)
@@ -133,7 +131,7 @@ async def test_a_body_that_is_too_large_is_not_read_to_its_end(key: str) -> None
     assert answer.header("connection") == "close"
 
 
-async def test_a_body_that_dawdles_is_given_up(
+async def test_body_that_dawdles_is_given_up(
     key: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     assert gate.BODY_SECONDS <= 15
@@ -147,7 +145,7 @@ async def test_a_body_that_dawdles_is_given_up(
         await gate.read_body({"headers": []}, dawdle)
 
 
-async def test_a_client_that_leaves_is_given_up(key: str) -> None:
+async def test_client_that_leaves_is_given_up(key: str) -> None:
     async def leave() -> dict[str, Any]:
         return {"type": "http.disconnect"}
 
@@ -155,7 +153,7 @@ async def test_a_client_that_leaves_is_given_up(key: str) -> None:
         await gate.read_body({"headers": []}, leave)
 
 
-async def test_an_error_of_ours_is_a_500_without_its_text(
+async def test_error_of_ours_is_a_500_without_its_text(
     key: str, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     async def fail(scope: Any, receive: Any, send: Any) -> None:
@@ -169,7 +167,7 @@ async def test_an_error_of_ours_is_a_500_without_its_text(
     assert "canary" not in written + repr(answer.body)
 
 
-async def test_a_database_that_is_away_is_a_503(
+async def test_database_that_is_away_is_a_503(
     key: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     client = Client(key=key)

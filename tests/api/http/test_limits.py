@@ -28,7 +28,7 @@ class Clock:
 @pytest.fixture
 def clock(monkeypatch: pytest.MonkeyPatch) -> Clock:
     clock = Clock()
-    monkeypatch.setattr(limits, "account", limits.Limits(clock=clock))
+    monkeypatch.setattr(limits, "account", limits.UsageAccount(clock=clock))
     return clock
 
 
@@ -37,7 +37,7 @@ def other(acme: Project) -> Client:
     return Client(key=factories.make_key(acme)[1])
 
 
-async def test_what_is_over_the_rate_is_refused_for_that_key_only(
+async def test_request_over_the_rate_is_refused_for_that_key_only(
     api: Client, other: Client, clock: Clock, settings: Any
 ) -> None:
     settings.KEY_REQUESTS_PER_SECOND, settings.KEY_BURST = 2, 5
@@ -64,7 +64,7 @@ async def test_requests_without_a_key_are_counted_by_address(
 
 
 @pytest.mark.usefixtures("clock")
-async def test_guesses_beyond_the_rate_ask_nothing_of_the_database(
+async def test_key_guesses_beyond_the_rate_cost_no_query(
     api: Client,
     nobody: Client,
     settings: Any,
@@ -74,7 +74,9 @@ async def test_guesses_beyond_the_rate_ask_nothing_of_the_database(
     monkeypatch.setattr(auth, "BELIEVED_SECONDS", 0)
     settings.ANONYMOUS_REQUESTS_PER_SECOND = 3
     unsigned = "mh_live_" + "A" * 8 + "_" + "B" * 43
-    guess = [("authorization", f"Bearer {unsigned}{api_keys.checksum(unsigned)}")]
+    guess = [
+        ("authorization", f"Bearer {unsigned}{api_keys.compute_checksum(unsigned)}")
+    ]
     assert (await api.get("/threads")).status == 200
     with django_assert_num_queries(3):
         answers = [await nobody.get("/threads", headers=guess) for _ in range(8)]
@@ -93,7 +95,7 @@ async def test_valid_keys_take_nothing_from_their_address(
     assert (await nobody.get("/threads")).status == 401
 
 
-async def test_a_write_is_acknowledged_and_the_next_request_pays_for_its_answer(
+async def test_bytes_of_a_write_reply_are_charged_to_the_next_request(
     api: Client, clock: Clock, settings: Any
 ) -> None:
     """A refusal means that nothing has changed, whatever the answer would weigh."""
@@ -120,7 +122,7 @@ async def test_bytes_of_a_day_are_bounded(
 
 
 def test_buckets_do_not_grow_without_bound() -> None:
-    account = limits.Limits()
+    account = limits.UsageAccount()
     for n in range(limits._KEPT + 5):
         account.take(account.addresses, str(n), rate=1, burst=1)
     assert len(account.addresses) == limits._KEPT

@@ -25,7 +25,7 @@ PLACE = "tests.api.http.test_neighbours"
 PATIENCE = 20
 #: Within which a refusal is told; the rest is a busy machine's.
 TOLD_SECONDS, SLACK_SECONDS = 1.0, 1.0
-#: How many times as long a write may take while another key floods the server.
+#: Factor by which a write may slow down while another key floods the server.
 SLOWED, WRITES, FLOODERS = 20, 20, 4
 
 #: So low that a test reaches each of them, and no other before it.
@@ -48,7 +48,7 @@ SLOW = {
 
 @dataclass(frozen=True, slots=True)
 class Limit:
-    """How a key goes beyond it, and what it is told."""
+    """Limit of a key: how to exceed it, and the refusal that follows."""
 
     beyond: Callable[[Client, str], Answer]
     status: int = 429
@@ -62,13 +62,13 @@ class Limit:
 
 
 def until_refused(ask: Callable[..., Answer], *arguments: object) -> Answer:
-    """The first answer that is a refusal, of more than any limit allows."""
+    """Return the first refusal among more requests than any limit allows."""
     answers = (ask(*arguments) for _ in range(100))
     return next(each for each in answers if each.status >= 400)
 
 
 def guess(client: Client, ann: str) -> Answer:
-    """Show no key that holds, from the address that all the others come from too."""
+    """Send an invalid key from the address that all other clients use."""
     with Client(client.line.port, "mh_live_guess") as guesser:
         answers = (guesser.get("/threads") for _ in range(100))
         return next(each for each in answers if each.status != 401)
@@ -145,7 +145,7 @@ class Hub:
 
 
 def print_cast() -> None:
-    """Runs in the instance: two keys for each limit, of different projects."""
+    """Print two keys for each limit, of different projects. Runs in the instance."""
     acme, zeta = factories.make_project("acme"), factories.make_project("zeta")
     ann = subjects.find_or_create(acme.id, "ann")
     greedy = {
@@ -172,7 +172,7 @@ def hub(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Hub]:
 
 
 def introduce(client: Client) -> None:
-    """A key that is new to a server waits with those that are wrong."""
+    """Use a key once: a new one shares the limit of wrong keys."""
     until = time.monotonic() + PATIENCE
     while client.get("/stats").status in {401, 429}:
         assert time.monotonic() < until
@@ -192,11 +192,11 @@ def test_each_limit_refuses_in_time(hub: Hub, name: str) -> None:
     assert not limit.passes or int(refused.headers["retry-after"]) > 0
 
 
-# Who is quiet beside who is not
+# Quiet clients beside flooding ones
 
 
 def flood(port: int, key: str) -> None:
-    """Runs beside: write without a pause until told to stop; print what came of it."""
+    """Write without a pause until told to stop; print the outcome. Runs beside."""
     statuses: Counter[int] = Counter()
     over, stop = Event(), Event()
 
@@ -242,7 +242,7 @@ def test_quiet_tenant_stays_fast(instance: Instance) -> None:
 
 
 def written(client: Client) -> list[float]:
-    """Seconds of each of a few writes, none of which is refused."""
+    """Return the seconds of each of a few writes, none of which is refused."""
     answers = [client.append("t-1", "x") for _ in range(WRITES)]
     assert {answer.status for answer in answers} == {201}
     return [answer.seconds for answer in answers]

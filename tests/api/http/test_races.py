@@ -13,7 +13,7 @@ from tests.cast import factories
 
 @pytest.mark.promise("P6", load="a key 50 times at once")
 @pytest.mark.django_db(transaction=True)
-async def test_a_key_used_fifty_times_at_once_has_one_effect(
+async def test_idempotency_key_used_fifty_times_at_once_has_one_effect(
     served: tuple[Client, str],
 ) -> None:
     api, _ = served
@@ -29,8 +29,10 @@ async def test_a_key_used_fifty_times_at_once_has_one_effect(
 
 @pytest.mark.promise("P12", load="200 interleaved reads in 20 projects")
 @pytest.mark.django_db(transaction=True)
-async def test_no_scope_leaks_across_tasks(served: tuple[Client, str]) -> None:
-    """Interleaved requests of many projects: each sees its own thread only."""
+async def test_request_scope_never_leaks_across_tasks(
+    served: tuple[Client, str],
+) -> None:
+    """Requests of many projects interleave: each sees its own thread only."""
     made = await asyncio.to_thread(_projects)
     clients = {slug: Client(key=key) for slug, key in made.items()}
     for slug, client in clients.items():
@@ -53,7 +55,7 @@ def _projects() -> dict[str, str]:
 
 
 @pytest.mark.django_db(transaction=True)
-async def test_a_subject_asked_for_by_many_at_once_is_one(
+async def test_subject_asked_for_by_many_at_once_is_one(
     served: tuple[Client, str],
 ) -> None:
     api, _ = served

@@ -1,4 +1,4 @@
-"""What the API refuses is counted by code, and by thread where there is one."""
+"""Counts of refusals by code, and by thread where there is one."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ async def test_refusals_are_counted_by_code_and_thread(api: Client) -> None:
     assert await counted(threads=True) == {"not_found": 1, "name": 1}
 
 
-async def test_a_refused_fetch_is_counted_once(api: Client) -> None:
+async def test_refused_fetch_is_counted_once(api: Client) -> None:
     async with serving():
         assert (await api.send("POST", SLOTS, SLOT)).status == 201
         path = "/api/v1/threads/t-1/pages/slot-77/fault"
@@ -46,7 +46,7 @@ async def test_a_refused_fetch_is_counted_once(api: Client) -> None:
         assert await counted(threads=threads) == {"page_unknown": 1}
 
 
-async def test_who_has_no_key_is_counted_to_nobody(nobody: Client) -> None:
+async def test_refusal_without_a_key_is_counted_for_no_project(nobody: Client) -> None:
     async with serving():
         assert (await nobody.send("GET", SLOTS)).status == 401
     assert not await RefusalCount.objects.aexists()

@@ -1,4 +1,4 @@
-"""What a 422 says, where no schema alone says it."""
+"""Details of a 422 beyond those of the schema."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ def _page(modality: str, content: object) -> dict[str, Any]:
 #: A request, the place that is named, and words of the answer.
 Case = tuple[str, str, Any, list[Any], list[str]]
 CASES: list[Case] = [
-    # What the kernel and services look at.
+    # Fields that the kernel and services check.
     ("PATCH", T, {"config": {"evict_to": 0.9}}, ["config", "evict_to"], ["`evict_at`"]),
     (
         *("PATCH", T, {"config": {"reserved_tokens": 5}}),
@@ -48,7 +48,7 @@ CASES: list[Case] = [
         ["expires_at"],
         ["still to come"],
     ),
-    # What is looked at beside the schema.
+    # Parts that are checked beside the schema.
     (
         "PUT",
         f"{T}/pages/p",
@@ -85,7 +85,7 @@ CASES: list[Case] = [
     ("GET", f"{T}?at_seq=1&at_seq=1", None, ["query", "at_seq"], ["once"]),
     ("GET", f"{T}?{CANARY}=1&{CANARY}=1", None, ["query", 1], ["once"]),
     ("GET", f"/receipt-keys?{CANARY}=1", None, ["query", 0], ["takes none"]),
-    # What the parser looks at.
+    # Parts that the parser checks.
     ("POST", f"{T}/slots", b"7", ["body"], ["a JSON object"]),
     ("POST", f"{T}/slots", b"[" * 40 + b"]" * 40, ["body"], ["32 levels"]),
     ("POST", f"{T}/slots", {**SLOT, "tokens": 2**63}, ["tokens"], ["64 bits"]),
@@ -98,7 +98,7 @@ CASES: list[Case] = [
 
 
 @pytest.mark.parametrize("case", CASES, ids=lambda case: f"{case[0]} {case[3]}")
-async def test_it_names_the_field_and_says_what_it_takes(
+async def test_refusal_names_the_field_and_what_it_takes(
     api: Client, case: Case
 ) -> None:
     method, target, body, loc, says = case
@@ -113,21 +113,21 @@ async def test_it_names_the_field_and_says_what_it_takes(
     assert CANARY not in answer.body.decode()
 
 
-async def test_an_idempotency_key_is_told_its_form(api: Client) -> None:
+async def test_idempotency_key_is_told_its_form(api: Client) -> None:
     headers = [("idempotency-key", "a b")]
     answer = await api.post(f"{T}/slots", SLOT, headers=headers)
     assert answer.json["errors"][0]["loc"] == ["Idempotency-Key"]
     assert "1 to 255 visible ASCII characters" in answer.json["detail"]
 
 
-async def test_of_much_that_is_wrong_the_first_is_told(api: Client) -> None:
+async def test_refusal_of_many_errors_tells_the_first_five(api: Client) -> None:
     answer = await api.post(f"{T}/slots:batch", {"items": [{}] * 3})
     assert len(answer.json["errors"]) == 12
     assert answer.json["detail"].count(" is missing: ") == 5
     assert answer.json["detail"].endswith(" And 7 more.")
 
 
-async def test_a_misspelt_member_is_told_the_nearest(api: Client) -> None:
+async def test_misspelt_member_is_told_the_nearest(api: Client) -> None:
     answer = await api.post(f"{T}/slots", {**SLOT, "contents": CANARY})
     assert answer.json["errors"] == [{"loc": [4], "code": "extra_field"}]
     assert "nearest is `content`" in answer.json["detail"]

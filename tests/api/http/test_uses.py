@@ -35,7 +35,7 @@ async def test_reads_and_writes_are_flushed_when_the_server_ends(api: Client) ->
     assert await used() == (3, 1)
 
 
-async def test_what_is_refused_is_no_use(api: Client, foreign: Client) -> None:
+async def test_refused_request_counts_as_no_use(api: Client, foreign: Client) -> None:
     async with serving():
         assert (await api.send("POST", SLOTS, SLOT)).status == 201
         assert (await foreign.send("GET", SLOTS)).status == 404

@@ -14,8 +14,10 @@ PERSONA = "/threads/t-1/blocks/persona"
 
 @pytest.mark.django_db(transaction=True)
 @pytest.mark.timeout(300)
-async def test_concurrent_appends_all_kept(served: tuple[Client, str]) -> None:
-    """Eight at once, two hundred each: every line stands there once, whole."""
+async def test_concurrent_block_appends_are_all_kept(
+    served: tuple[Client, str],
+) -> None:
+    """Eight clients append two hundred lines each: every line stands once, whole."""
     api, _ = served
     await api.put("/threads/t-1", {"user_id": "ann"})
     await api.put(PERSONA, {"text": ""})
@@ -36,10 +38,10 @@ async def test_concurrent_appends_all_kept(served: tuple[Client, str]) -> None:
 
 
 @pytest.mark.django_db(transaction=True)
-async def test_a_careful_save_names_the_version_it_read(
+async def test_careful_save_names_the_version_it_read(
     served: tuple[Client, str],
 ) -> None:
-    """As its entity tag has it, whatever else is learnt meanwhile."""
+    """The entity tag names the version, whatever else is learnt meanwhile."""
     api, _ = served
     await api.put("/threads/t-1", {"user_id": "ann"})
     tag = str((await api.put(PERSONA, {"text": "a"})).header("etag"))
@@ -58,7 +60,7 @@ async def test_a_careful_save_names_the_version_it_read(
 
 
 @pytest.mark.django_db(transaction=True)
-async def test_a_repeat_appends_once(served: tuple[Client, str]) -> None:
+async def test_repeated_block_append_has_one_effect(served: tuple[Client, str]) -> None:
     api, _ = served
     await api.put("/threads/t-1", {"user_id": "ann"})
     await api.put(PERSONA, {"text": "a"})
@@ -88,7 +90,7 @@ BAD: list[tuple[str, str, dict[str, Any]]] = [
 
 
 @pytest.mark.django_db(transaction=True)
-async def test_what_is_wrong_is_refused(served: tuple[Client, str]) -> None:
+async def test_malformed_block_is_refused(served: tuple[Client, str]) -> None:
     api, _ = served
     await api.put("/threads/t-1", {"user_id": "ann"})
     await api.put(PERSONA, {"text": "x"})
@@ -100,7 +102,9 @@ async def test_what_is_wrong_is_refused(served: tuple[Client, str]) -> None:
 
 
 @pytest.mark.django_db(transaction=True)
-async def test_both_addresses_are_of_one_subject(served: tuple[Client, str]) -> None:
+async def test_block_routes_by_thread_and_subject_are_equivalent(
+    served: tuple[Client, str],
+) -> None:
     api, _ = served
     subject = (await api.put("/threads/t-1", {"user_id": "ann"})).json["subject_id"]
     empty = (await api.get(f"/subjects/{subject}/blocks")).json

@@ -24,7 +24,7 @@ def ann(agent: Agent) -> Subject:
     return forgetting.of(agent, "ann")
 
 
-async def test_a_fact_by_a_thread_is_the_subjects(api: Client, ann: Subject) -> None:
+async def test_fact_by_a_thread_is_the_subjects(api: Client, ann: Subject) -> None:
     sent = {**FACT, "valid_from": FROM, "source": {"thread": "visit", "seq": 2}}
     made = await api.post("/threads/visit/facts", sent)
     assert made.status == 201
@@ -50,7 +50,7 @@ async def test_a_fact_by_a_thread_is_the_subjects(api: Client, ann: Subject) -> 
     assert (loaded["facts"], loaded["counts"]["assertions"]) == ([], 2)
 
 
-async def test_a_repeat_asserts_nothing_twice(api: Client, ann: Subject) -> None:
+async def test_repeated_assertion_has_one_effect(api: Client, ann: Subject) -> None:
     for n in range(2):
         named = [("Idempotency-Key", "k")]
         again = await api.post("/threads/visit/facts", FACT, headers=named)
@@ -60,7 +60,7 @@ async def test_a_repeat_asserts_nothing_twice(api: Client, ann: Subject) -> None
     ] == 1
 
 
-async def test_a_repeat_is_answered_though_its_fact_is_gone(
+async def test_repeat_is_answered_though_its_fact_is_gone(
     api: Client, ann: Subject
 ) -> None:
     await api.post("/threads/visit/facts", FACT)
@@ -75,7 +75,7 @@ async def test_a_repeat_is_answered_though_its_fact_is_gone(
 async def test_model_is_told_that_its_claim_has_no_effect(
     api: Client, ann: Subject
 ) -> None:
-    """It was retracted as wrong; what an agent asserts counts, and so does the rest."""
+    """The claim was retracted as wrong; an agent's claims and others still count."""
     await api.post("/threads/visit/facts", FACT)
     await api.post(f"/subjects/{ann.id}/facts/2:retract", {"reason": "wrong"})
     named, by_model = [("Idempotency-Key", "k")], {**FACT, "origin": "model"}
@@ -94,7 +94,9 @@ async def test_model_is_told_that_its_claim_has_no_effect(
     assert counting == [7]
 
 
-async def test_lists_go_on_where_they_stopped(api: Client, ann: Subject) -> None:
+async def test_fact_lists_continue_where_they_stopped(
+    api: Client, ann: Subject
+) -> None:
     items = [{**FACT, "predicate": "likes", "value": str(n)} for n in range(7)]
     items += [{**FACT, "predicate": f"p {n}", "value": "x"} for n in range(4)]
     await api.post("/threads/visit/facts:batch", {"items": items})
@@ -116,7 +118,7 @@ async def test_lists_go_on_where_they_stopped(api: Client, ann: Subject) -> None
     assert len(rest["items"]) == 2
 
 
-async def test_a_bound_key_reads_its_own_names(bound: Client, ann: Subject) -> None:
+async def test_bound_key_reads_its_own_names(bound: Client, ann: Subject) -> None:
     await bound.post("/threads/mine/slots", SLOT)
     sent = {**FACT, "source": {"thread": "mine", "seq": 2}}
     assert (await bound.post("/threads/mine/facts", sent)).status == 201
@@ -153,7 +155,7 @@ async def test_bad_facts_are_refused(
     assert not Thread.objects.filter(home=True).exists()
 
 
-async def test_bad_questions_are_refused(api: Client, ann: Subject) -> None:
+async def test_malformed_fact_queries_are_refused(api: Client, ann: Subject) -> None:
     at = f"/subjects/{ann.id}/facts"
     for query in ("limit=0", "limit=201", "valid_at=2026-01-01", "ended=yes", "x=1"):
         assert (await api.get(f"{at}?{query}")).status == 422, query

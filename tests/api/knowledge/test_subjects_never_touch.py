@@ -1,4 +1,4 @@
-"""Of three people, what is done to one changes nothing of the others, to the byte."""
+"""Isolation of three people: an act on one changes no byte of the others."""
 
 from __future__ import annotations
 
@@ -104,7 +104,7 @@ class Lives(RuleBasedStateMachine):
 
     def meet(self, name: str) -> Person:
         if name == "nobody":
-            subject, keys = subjects.anonymous(self.project.id), self.keys
+            subject, keys = subjects.get_anonymous(self.project.id), self.keys
         else:
             subject = subjects.find_or_create(self.project.id, name)
             keys = self.make_keys(subject)
@@ -123,7 +123,7 @@ class Lives(RuleBasedStateMachine):
         word: str = "tea",
         bound: bool = True,
     ) -> Answer:
-        """By their own key, or by one that may see everybody."""
+        """Send a request by the person's own key, or by one that may see everybody."""
         far = not bound and person.name != "nobody"
         before = f"{person.subject.id}:" if far else ""
         facts = Event.objects.filter(
@@ -147,11 +147,11 @@ class Lives(RuleBasedStateMachine):
         return run(client.send(method.upper(), target, sent))
 
     def everything(self, name: str) -> dict[str, object]:
-        """Rows, what each route that reads answers, scores too, and the export."""
+        """Return rows, answers of each reading route, scores, and the export."""
         person = self.people[name]
         told: dict[str, object] = {
             place.name: sorted(
-                map(repr, place.of(subject=person.subject.id).values_list())
+                map(repr, place.filter_rows(subject=person.subject.id).values_list())
             )
             for place in erasure_counts.iter_places()
         }
@@ -175,7 +175,7 @@ class Lives(RuleBasedStateMachine):
 
     @contextmanager
     def alone(self, name: str) -> Iterator[Person]:
-        """What happens here, happens to one."""
+        """Let one person be changed, and assert that nothing of the others changes."""
         others = self.people.keys() - {name}
         for other in others - self.known.keys():
             self.known[other] = self.everything(other)
@@ -206,15 +206,15 @@ class Lives(RuleBasedStateMachine):
             )
             thread = threads.filter(name__endswith="t-1").first()
             later = clock.now() + timedelta(minutes=11)
-            if thread and (due := consolidations.find_due(thread, now=later)):
+            if thread and (due := consolidations.find_due_exchange(thread, now=later)):
                 model = Model([{**FACT, "value": word}])
-                assert consolidations.consolidate(due, model) is not None
+                assert consolidations.consolidate_exchange(due, model) is not None
                 heard = json.dumps(model.questions)
                 others = self.people.keys() - {name}
                 assert not any(other in heard for other in others)
 
     def erase(self, person: Person, *, confirmed: bool = True, **asked: object) -> bool:
-        """Whether it was: a plan, confirmed by its count, and every step of it."""
+        """Plan, confirm and finish an erasure; return whether it was done."""
         body = {"reason": "test", **asked}
         plan = self.ask(person, "post /subjects/{subject}/erasures", body)
         if plan.status != 201:
@@ -258,7 +258,7 @@ class Lives(RuleBasedStateMachine):
     @precondition(lambda self: not self.gone)
     @rule(name=NAMED)
     def forget(self, name: str) -> None:
-        """All of one, and of one alone."""
+        """Forget all of one person, and of that one alone."""
         with self.alone(name) as person:
             if self.erase(person, scope="subject"):
                 self.gone = name
@@ -266,7 +266,7 @@ class Lives(RuleBasedStateMachine):
     @precondition(lambda self: self.gone)
     @rule()
     def readmit(self) -> None:
-        """Who comes again is another subject."""
+        """Readmit the erased person, who becomes another subject."""
         name, self.gone = self.gone, ""
         with self.alone(name):
             answer = run(self.keys[True].post("/subjects:readmit", {"user_id": name}))
@@ -281,11 +281,11 @@ def hands(settings: Any) -> Iterator[None]:
         yield
 
 
-def test_every_route_of_somebody_is_asked() -> None:
+def test_every_subject_route_is_covered() -> None:
     assert sorted([*WRITES, *READS, *OTHERWISE]) == sorted(NAMING)
 
 
-def test_each_route_writes_and_touches_nobody_else() -> None:
+def test_each_route_changes_one_subject_only() -> None:
     lives = Lives()
     lives.begin()
     for name in lives.people:
@@ -295,7 +295,7 @@ def test_each_route_writes_and_touches_nobody_else() -> None:
                 assert answer.status < 300, (label, answer.body)
 
 
-def test_subjects_never_touch() -> None:
+def test_random_acts_on_one_subject_never_change_another() -> None:
     run_state_machine_as_test(
         Lives,
         settings=hypothesis.settings(

@@ -23,7 +23,7 @@ from tests.api.remembering import (
 pytestmark = pytest.mark.django_db
 
 
-async def test_a_checkpoint_that_is_taken_reads_back(api: Client) -> None:
+async def test_checkpoint_that_is_taken_reads_back(api: Client) -> None:
     await put(api, "a")
     await put(api, "b")
     await note(api)
@@ -51,7 +51,7 @@ async def test_a_checkpoint_that_is_taken_reads_back(api: Client) -> None:
     assert await items(api, "/checkpoints") == [taken.json, second]
 
 
-async def test_a_name_is_taken_once_and_is_no_number(api: Client) -> None:
+async def test_name_is_taken_once_and_is_no_number(api: Client) -> None:
     first = await take(api, "one")
     taken = await api.post(f"{T}/checkpoints", {"name": "one"})
     assert (taken.status, taken.code) == (409, "name_taken")
@@ -84,8 +84,8 @@ async def test_checkpoints_are_listed_by_number_and_filtered(api: Client) -> Non
     assert await seqs(api, f"?at_seq={taken[1]}") == taken[:2]
 
 
-async def test_an_action_is_no_name_of_a_checkpoint(api: Client) -> None:
-    """One may be called `x:restore`: only a POST to that address restores `x`."""
+async def test_action_is_no_name_of_a_checkpoint(api: Client) -> None:
+    """A checkpoint may be called `x:restore`: only a POST there restores `x`."""
     await put(api, "k", 1)
     x, odd = await take(api, "x"), await take(api, "x:restore")
     await put(api, "k", 2)
@@ -101,7 +101,7 @@ async def test_an_action_is_no_name_of_a_checkpoint(api: Client) -> None:
 # Forks
 
 
-async def test_a_fork_from_a_checkpoint_is_the_thread_as_of_it(api: Client) -> None:
+async def test_fork_from_a_checkpoint_is_the_thread_as_of_it(api: Client) -> None:
     await put(api, "k", "then")
     await api.append("t-1", "hello")
     here = await take(api, "here")
@@ -123,8 +123,8 @@ async def test_a_fork_from_a_checkpoint_is_the_thread_as_of_it(api: Client) -> N
     assert (two.status, two.code) == (422, "value")
 
 
-async def test_what_a_fork_inherits_is_named_from_zero_down(api: Client) -> None:
-    """Its own numbers go on from 1; both are checkpoints of its own tree."""
+async def test_inherited_checkpoints_are_numbered_from_zero_down(api: Client) -> None:
+    """The fork's own numbers go on from 1; both kinds are in its own tree."""
     await put(api, "k", "old")
     old = await take(api, "old")
     await put(api, "k", "new")
@@ -159,7 +159,7 @@ async def test_what_a_fork_inherits_is_named_from_zero_down(api: Client) -> None
     assert await seqs(api, thread=fork) == [0, 3, automatic]
 
 
-async def test_a_fork_is_forked_from_a_checkpoint_it_inherits(api: Client) -> None:
+async def test_fork_is_forked_from_a_checkpoint_it_inherits(api: Client) -> None:
     await put(api, "k", "old")
     here = await take(api, "here")
     await put(api, "k", "new")
@@ -180,7 +180,7 @@ async def test_a_fork_is_forked_from_a_checkpoint_it_inherits(api: Client) -> No
 
 @pytest.mark.usefixtures("believed")
 async def test_listing_checkpoints_reads_no_values(api: Client) -> None:
-    """As many statements and opened texts for much behind them as for little."""
+    """The number of statements and opened texts does not grow with the contents."""
     counts: list[int] = []
     for size in (1, 60):
         for n in range(size):

@@ -16,7 +16,7 @@ from tests.api.remembering import (
 pytestmark = pytest.mark.django_db
 
 
-async def test_a_comparison_says_how_each_key_differs(api: Client) -> None:
+async def test_comparison_says_how_each_key_differs(api: Client) -> None:
     with still():
         for key, value in (
             ("same", 1),
@@ -67,7 +67,7 @@ async def test_a_comparison_says_how_each_key_differs(api: Client) -> None:
         assert (await compare(api, "a=a"))["keys"] == bare["keys"]
 
 
-async def test_a_comparison_shows_tasks_and_notes(api: Client) -> None:
+async def test_comparison_shows_tasks_and_notes(api: Client) -> None:
     none = await take(api)
     await api.put(f"{T}/task", {"description": "x"})
     first = await note(api)
@@ -85,7 +85,7 @@ async def test_a_comparison_shows_tasks_and_notes(api: Client) -> None:
     assert (found["task"], found["notes_removed"]) == (["task"], [first, second])
 
 
-async def test_a_comparison_goes_on_at_one_instant(api: Client) -> None:
+async def test_comparison_goes_on_at_one_instant(api: Client) -> None:
     here = await take(api)
     for n in range(5):
         await put(api, f"k{n}")
@@ -104,7 +104,7 @@ async def test_a_comparison_goes_on_at_one_instant(api: Client) -> None:
     assert (other.status, other.code) == (400, "bad_cursor")
 
 
-async def test_a_comparison_shows_no_key_that_has_expired(api: Client) -> None:
+async def test_comparison_shows_no_key_that_has_expired(api: Client) -> None:
     with still() as clock:
         await put(api, "k", ttl_seconds=60)
         here = await take(api)

@@ -17,7 +17,7 @@ from tests.api.remembering import (
 pytestmark = pytest.mark.django_db
 
 
-async def test_a_batch_sets_and_deletes_at_once(api: Client) -> None:
+async def test_batch_sets_and_deletes_at_once(api: Client) -> None:
     seen = (await put(api, "a", 1)).json["seq"]
     await put(api, "b", 1)
     with still():
@@ -54,7 +54,7 @@ async def test_a_batch_sets_and_deletes_at_once(api: Client) -> None:
         ({"value": "x" * 3_000}, 409, "keys_full", []),
     ],
 )
-async def test_a_batch_is_refused_as_a_whole_and_says_by_which_item(
+async def test_batch_is_refused_as_a_whole_and_says_by_which_item(
     api: Client, item: dict[str, Any], status: int, code: str, loc: list[str]
 ) -> None:
     await api.put(T, {"config": {"max_key_bytes": 2_048}})
@@ -68,7 +68,7 @@ async def test_a_batch_is_refused_as_a_whole_and_says_by_which_item(
         sent = [items[2]] if index == 0 else items
         refused = await api.post(f"{T}/keys:batch", {"items": sent})
         assert (refused.status, refused.code) == (status, code)
-        # Of two limits the one that was passed is named.
+        # The refusal names the limit that was passed.
         named = [
             "max_key" in refused.json["detail"],
             "max_keys:" in refused.json["detail"],
@@ -79,14 +79,14 @@ async def test_a_batch_is_refused_as_a_whole_and_says_by_which_item(
     assert (await api.get(T)).json["seq"] == 2
 
 
-async def test_a_refusal_of_one_key_names_no_item(api: Client) -> None:
+async def test_refusal_of_one_key_names_no_item(api: Client) -> None:
     await put(api, "k")
     refused = await put(api, "k", headers=if_match(99))
     assert refused.json["errors"] == []
     assert "index" not in refused.json["detail"]
 
 
-async def test_a_full_batch_is_done_and_kept_in_order(api: Client) -> None:
+async def test_full_key_batch_is_applied_in_order(api: Client) -> None:
     items = [{"op": "set", "key": f"k{n}", "value": n} for n in range(200)]
     done = await api.post(f"{T}/keys:batch", {"items": items})
     assert [each["seq"] for each in done.json["items"]] == list(range(2, 202))

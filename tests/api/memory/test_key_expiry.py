@@ -44,7 +44,7 @@ SECOND = timedelta(seconds=1)
         ({}, None),
     ],
 )
-async def test_an_expiry_is_an_instant_fixed_when_it_is_decided(
+async def test_expiry_is_an_instant_fixed_when_it_is_decided(
     api: Client, said: dict[str, Any], expected: datetime | None
 ) -> None:
     with still():
@@ -55,7 +55,7 @@ async def test_an_expiry_is_an_instant_fixed_when_it_is_decided(
     assert (told and datetime.fromisoformat(told)) == expected
 
 
-async def test_never_expire_is_reachable(api: Client, acme: Project) -> None:
+async def test_key_can_be_set_to_never_expire(api: Client, acme: Project) -> None:
     """An explicit null beats the thread's default and the project's; 0 is refused."""
     api.connect()
     Project.objects.filter(id=acme.id).update(default_ttl_seconds=600)
@@ -84,7 +84,7 @@ async def _expiry(api: Client, **said: Any) -> datetime | None:
     return told and datetime.fromisoformat(told)
 
 
-async def test_a_patch_changes_the_expiry_alone(api: Client) -> None:
+async def test_patch_changes_the_expiry_alone(api: Client) -> None:
     with still() as clock:
         first = (await put(api, "k", "v", ttl_seconds=60)).json["seq"]
         done = await api.patch(f"{T}/keys/k", {"ttl_seconds": 120})
@@ -113,10 +113,10 @@ async def test_a_patch_changes_the_expiry_alone(api: Client) -> None:
     assert (await api.patch("/threads/none/keys/k", {"ttl_seconds": 1})).status == 404
 
 
-async def test_a_value_that_was_erased_says_so_and_is_no_null(
+async def test_value_that_was_erased_says_so_and_is_no_null(
     api: Client, acme: Project
 ) -> None:
-    """Of the past, its grace over; a twin that never expires is still there."""
+    """A past value is gone after its grace; a twin without expiry is still there."""
     api.connect()
     Project.objects.filter(id=acme.id).update(expired_value_grace_seconds=0)
     with still() as clock:
@@ -147,8 +147,8 @@ async def test_a_value_that_was_erased_says_so_and_is_no_null(
 # Without the worker
 
 
-async def _kept(api: Client, count: int) -> None:
-    """So many keys, all but two of which expire a minute after noon."""
+async def _set_keys(api: Client, count: int) -> None:
+    """Set so many keys, all but two of which expire a minute after noon."""
     for first in range(0, count, 200):
         some = range(first, min(first + 200, count))
         batch = [
@@ -161,10 +161,10 @@ async def _kept(api: Client, count: int) -> None:
 
 
 @pytest.mark.promise("P9", load="1,000 keys, no worker, at the instant and before it")
-async def test_expired_is_invisible_without_worker(api: Client) -> None:
-    """1,000 keys, no worker: all there to the last microsecond, and gone with it."""
+async def test_expired_key_is_invisible_without_a_worker(api: Client) -> None:
+    """1,000 keys without a worker: all visible to the last microsecond, then none."""
     with still() as clock:
-        await _kept(api, 1_000)
+        await _set_keys(api, 1_000)
         here = await take(api)
         before = (await api.get(T)).json["seq"]
         clock.shift(60)
@@ -181,7 +181,7 @@ async def test_expired_is_invisible_without_worker(api: Client) -> None:
         taken = await put(api, "k0500", 1, headers=CREATE_ONLY)
         assert (taken.status, taken.code) == (409, "key_exists")
         clock.now += timedelta(microseconds=1)
-        await _gone(api, here)
+        await _assert_keys_gone(api, here)
         assert (await api.get(T)).json["seq"] == before
         # Nor do they count when something is written; not even in what is told of it.
         await api.patch(T, {"config": {"max_keys": 3}})
@@ -198,8 +198,8 @@ async def test_expired_is_invisible_without_worker(api: Client) -> None:
         assert (await api.post(f"{T}/keys:clear", {})).json["cleared"] == 2
 
 
-async def _gone(api: Client, here: int) -> None:
-    """Every route that reads tells of the two keys that are left, and no other."""
+async def _assert_keys_gone(api: Client, here: int) -> None:
+    """Assert that every reading route tells of the two remaining keys alone."""
     left = ["later", "never"]
     for query in ("", "?glob=*", "?values=true", "?sort=bytes", "?limit=1"):
         assert sorted(await names(api, query)) == left

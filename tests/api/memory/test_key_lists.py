@@ -65,7 +65,7 @@ async def test_keys_are_listed_by_size_and_by_expiry(api: Client) -> None:
         ("*" * 8, ["a", "aB", "ab", "abc", "b-1"]),
     ],
 )
-async def test_a_glob_is_anchored_and_minds_case(
+async def test_glob_is_anchored_and_minds_case(
     api: Client, glob: str, found: list[str]
 ) -> None:
     for key in ("ab", "abc", "aB", "b-1", "a"):
@@ -76,8 +76,8 @@ async def test_a_glob_is_anchored_and_minds_case(
 
 
 @pytest.mark.parametrize("sort", ["name", "expiry", "bytes"])
-async def test_a_long_list_shows_one_instant(api: Client, sort: str) -> None:
-    """Whatever happens between its parts, and however much time passes."""
+async def test_long_list_shows_one_instant(api: Client, sort: str) -> None:
+    """Events between the parts of a list, and time, do not change the list."""
     with still() as clock:
         for n in range(6):
             await put(api, f"k{n}", n, ttl_seconds=60 + n)
@@ -97,7 +97,7 @@ async def test_a_long_list_shows_one_instant(api: Client, sort: str) -> None:
         assert await names(api) == ["k0a", "k3", "k4"]
 
 
-async def test_a_part_of_a_list_carries_at_most_4_mib_of_values(api: Client) -> None:
+async def test_part_of_a_list_carries_at_most_4_mib_of_values(api: Client) -> None:
     for n in range(18):
         await put(api, f"k{n:02}", "x" * 250_000)
     part = (await api.get(f"{T}/keys?values=true")).json
@@ -109,7 +109,7 @@ async def test_a_part_of_a_list_carries_at_most_4_mib_of_values(api: Client) -> 
     assert (len(view["keys"]), view["stats"]["keys"]) == (16, 18)
 
 
-async def test_a_cursor_serves_its_own_list_only(api: Client) -> None:
+async def test_cursor_serves_its_own_list_only(api: Client) -> None:
     for thread in ("t-1", "t-2"):
         for key in ("a", "b"):
             await api.put(f"/threads/{thread}/keys/{key}", {"value": 1})

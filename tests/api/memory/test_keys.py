@@ -20,7 +20,7 @@ from tests.api.remembering import (
 pytestmark = pytest.mark.django_db
 
 
-async def test_a_key_that_is_set_reads_back(api: Client) -> None:
+async def test_key_that_is_set_reads_back(api: Client) -> None:
     with still():
         made = await put(api, "seat", {"row": 12, "letter": "A"})
         assert made.status == 201
@@ -92,7 +92,7 @@ async def test_head_of_a_key_is_get_without_its_body(api: Client) -> None:
 # Compare and set
 
 
-async def test_a_version_is_compared_before_a_key_is_set(api: Client) -> None:
+async def test_version_is_compared_before_a_key_is_set(api: Client) -> None:
     seen = (await put(api, "k", 1)).json["seq"]
     assert (await put(api, "k", 2, headers=if_match(seen))).status == 200
     for stale in (seen, 0, -7, seen + 99):
@@ -107,7 +107,7 @@ async def test_a_version_is_compared_before_a_key_is_set(api: Client) -> None:
     assert (await api.get(T)).json["seq"] == 4
 
 
-async def test_a_delete_minds_the_version(api: Client) -> None:
+async def test_delete_checks_the_version(api: Client) -> None:
     seen = (await put(api, "k")).json["seq"]
     stale = await delete(api, "/keys/k", headers=if_match(seen + 1))
     assert (stale.status, stale.code) == (409, "stale")
@@ -121,7 +121,7 @@ async def test_a_delete_minds_the_version(api: Client) -> None:
     assert (await get(api, "k", f"?at_seq={seen}")).json["value"] == 1
 
 
-async def test_a_fork_counts_what_it_inherits_from_zero_down(api: Client) -> None:
+async def test_fork_counts_what_it_inherits_from_zero_down(api: Client) -> None:
     first = (await put(api, "old", "then")).json["seq"]
     newer = (await put(api, "new", "now")).json["seq"]
     await api.post(f"{T}:fork", {"thread": "f"})
@@ -144,7 +144,7 @@ async def test_a_fork_counts_what_it_inherits_from_zero_down(api: Client) -> Non
 # The past
 
 
-async def test_the_past_is_judged_by_its_own_instant(api: Client) -> None:
+async def test_past_read_judges_expiry_at_its_own_instant(api: Client) -> None:
     with still() as clock:
         seq = (await put(api, "k", "v", ttl_seconds=60)).json["seq"]
         clock.shift(59)
@@ -158,7 +158,7 @@ async def test_the_past_is_judged_by_its_own_instant(api: Client) -> None:
         assert await names(api, f"?at_seq={last}") == ["other", "third"]
 
 
-async def test_the_past_is_found_by_turn_too(api: Client) -> None:
+async def test_past_read_accepts_a_turn(api: Client) -> None:
     await put(api, "k", "before")
     await api.post(f"{T}/turns", {})
     await put(api, "k", "first")
@@ -171,7 +171,7 @@ async def test_the_past_is_found_by_turn_too(api: Client) -> None:
     assert (await get(api, "k", "?at_turn=3")).code == "seq_unknown"
 
 
-async def test_before_its_first_event_a_thread_holds_nothing(api: Client) -> None:
+async def test_thread_before_its_first_event_holds_nothing(api: Client) -> None:
     await put(api, "k")
     assert (await get(api, "k", "?at_seq=0")).code == "key_not_found"
     assert (await get(api, "k", "?at_seq=1")).code == "key_not_found"
@@ -183,8 +183,8 @@ async def test_before_its_first_event_a_thread_holds_nothing(api: Client) -> Non
         assert (await api.get(f"{T}/{path}?at_seq=0")).status == 200
 
 
-async def test_an_action_is_no_name_of_a_key(api: Client) -> None:
-    """Names may hold a colon; the actions stand beside the keys, not below them."""
+async def test_action_is_no_name_of_a_key(api: Client) -> None:
+    """Names may hold a colon; actions stand beside the keys, not below them."""
     assert (await put(api, "a:batch")).status == 201
     assert (await get(api, "a:batch")).json["value"] == 1
     assert await names(api) == ["a:batch"]

@@ -15,7 +15,7 @@ async def texts(api: Client, query: str = "", *, thread: str = T) -> list[Any]:
     return [line["text"] for line in found]
 
 
-async def test_a_note_that_is_added_reads_back(api: Client) -> None:
+async def test_note_that_is_added_reads_back(api: Client) -> None:
     with still():
         added = await api.post(f"{T}/notes", {"text": "Ä \u2028 <b>"})
     assert added.status == 201
@@ -25,7 +25,7 @@ async def test_a_note_that_is_added_reads_back(api: Client) -> None:
     assert line == {"seq": 2, "at": at, "bytes": 64, "text": "Ä \u2028 <b>"}
 
 
-async def test_a_batch_adds_in_order_or_nothing(api: Client) -> None:
+async def test_batch_adds_in_order_or_nothing(api: Client) -> None:
     batch = [{"text": str(n)} for n in range(200)]
     added = await api.post(f"{T}/notes:batch", {"items": batch})
     assert added.status == 201
@@ -62,7 +62,7 @@ async def test_notes_are_listed_both_ways_and_in_parts(api: Client) -> None:
     assert (other.status, other.code) == (400, "bad_cursor")
 
 
-async def test_max_notes_one_keeps_one(api: Client) -> None:
+async def test_note_limit_of_one_keeps_the_newest_note(api: Client) -> None:
     await api.put(T, {"config": {"max_notes": 1}})
     seqs = []
     for n in range(3):
@@ -81,7 +81,7 @@ async def test_max_notes_one_keeps_one(api: Client) -> None:
     assert await texts(api) == ["b"]
 
 
-async def test_a_fork_numbers_inherited_notes_from_zero_down(api: Client) -> None:
+async def test_fork_numbers_inherited_notes_from_zero_down(api: Client) -> None:
     first, second = await note(api, "one"), await note(api, "two")
     await api.post(f"{T}:fork", {"thread": "f"})
     await api.post("/threads/f/notes", {"text": "three"})

@@ -30,7 +30,7 @@ LOOSE = {
 }
 
 
-async def test_a_restore_brings_back_and_can_be_undone(api: Client) -> None:
+async def test_restore_brings_back_and_can_be_undone(api: Client) -> None:
     await put(api, "kept", 1)
     await put(api, "changed", "then")
     await put(api, "gone", None)
@@ -70,7 +70,7 @@ async def test_a_restore_brings_back_and_can_be_undone(api: Client) -> None:
     assert [n["text"] for n in await items(api, "/notes")] == ["then", "now"]
 
 
-async def test_the_working_set_comes_back_only_when_asked(api: Client) -> None:
+async def test_working_set_comes_back_only_when_asked(api: Client) -> None:
     await api.put(T, {"config": LOOSE})
     for page_id in ("a", "b"):
         await api.post(f"{T}/pages", {**PAGE, "page_id": page_id})
@@ -94,7 +94,7 @@ async def test_the_working_set_comes_back_only_when_asked(api: Client) -> None:
     assert again.json["seq"] is None
 
 
-async def test_a_dry_run_tells_and_writes_nothing(api: Client) -> None:
+async def test_dry_run_tells_and_writes_nothing(api: Client) -> None:
     await put(api, "k", 1)
     await note(api)
     here = await take(api)
@@ -119,7 +119,7 @@ async def test_a_dry_run_tells_and_writes_nothing(api: Client) -> None:
     assert [told[name] for name in same] == [done[name] for name in same]
 
 
-async def test_a_restore_is_refused_and_leaves_all_as_it_is(api: Client) -> None:
+async def test_restore_is_refused_and_leaves_all_as_it_is(api: Client) -> None:
     await put(api, "k", 1)
     here, gone = await take(api), await take(api, "gone")
     foreign = (await api.post("/threads/t-2/checkpoints", {})).json["seq"]
@@ -149,10 +149,10 @@ async def test_a_restore_is_refused_and_leaves_all_as_it_is(api: Client) -> None
 @pytest.mark.parametrize(
     ("newer", "code"), [(True, "newer_format"), (False, "corrupt")]
 )
-async def test_a_journal_that_cannot_be_read_is_not_restored_from(
+async def test_journal_that_cannot_be_read_is_not_restored_from(
     api: Client, newer: bool, code: str
 ) -> None:
-    """Of a later version an event is unknown; or one is missing. Nothing is written."""
+    """An event is unknown, being of a later version, or missing. Nothing is written."""
     await put(api, "k", 1)
     here = await take(api)
     await put(api, "k", 2)

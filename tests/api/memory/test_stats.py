@@ -15,7 +15,7 @@ from tests.cast import factories
 pytestmark = pytest.mark.django_db
 
 
-async def test_stats_equal_fold(api: Client, agent: Agent) -> None:
+async def test_stats_equal_those_of_the_fold(api: Client, agent: Agent) -> None:
     """After any history the counts are those of a recount, at every seq of it."""
     chance = random.Random(11)
     sent: list[dict[str, object]] = []
@@ -61,7 +61,7 @@ async def test_names_beyond_the_fiftieth_are_counted_together(
     assert senders["other"] == 10
 
 
-async def test_a_projects_sums_say_how_old_they_are(api: Client) -> None:
+async def test_projects_sums_say_how_old_they_are(api: Client) -> None:
     stats = (await api.get("/stats")).json
     assert stats["age_seconds"] >= 0
     assert stats["max_threads"] == 100_000
@@ -69,7 +69,7 @@ async def test_a_projects_sums_say_how_old_they_are(api: Client) -> None:
 
 
 @pytest.mark.usefixtures("believed")
-def test_a_bound_key_is_told_of_its_own_threads_only(
+def test_bound_key_is_told_of_its_own_threads_only(
     api: Client,
     bound: Client,
     agent: Agent,

@@ -29,7 +29,7 @@ WHOLE = {
 }
 
 
-async def test_a_task_that_is_set_reads_back(api: Client) -> None:
+async def test_task_that_is_set_reads_back(api: Client) -> None:
     with still():
         made = await api.put(TASK, WHOLE)
         read = await api.get(TASK)
@@ -44,7 +44,7 @@ async def test_a_task_that_is_set_reads_back(api: Client) -> None:
     assert list(read.json["data"]) == ["b", "a"]
 
 
-async def test_what_is_absent_takes_its_default(api: Client) -> None:
+async def test_task_fields_that_are_absent_take_their_defaults(api: Client) -> None:
     await api.put(TASK, WHOLE)
     with still():
         made = (await api.put(TASK, {})).json
@@ -60,7 +60,7 @@ async def test_what_is_absent_takes_its_default(api: Client) -> None:
     }
 
 
-async def test_null_clears(api: Client) -> None:
+async def test_null_clears_a_task_field(api: Client) -> None:
     fields = ("description", "current_step", "progress_percent", "started_at", "data")
     cleared = dict.fromkeys(fields)
     made = (await api.put(TASK, cleared)).json
@@ -88,7 +88,7 @@ async def test_null_clears(api: Client) -> None:
         ("data", {"deep": {"null": None}}),
     ],
 )
-async def test_a_patch_changes_only_what_is_sent(
+async def test_patch_changes_only_what_is_sent(
     api: Client, field: str, value: Any
 ) -> None:
     whole = (await api.put(TASK, WHOLE)).json
@@ -103,7 +103,7 @@ async def test_data_is_replaced_whole(api: Client) -> None:
     assert (await api.patch(TASK, {"data": {"c": 3}})).json["data"] == {"c": 3}
 
 
-async def test_without_a_task_there_is_nothing_to_read_or_patch(api: Client) -> None:
+async def test_absent_task_cannot_be_read_or_patched(api: Client) -> None:
     await put(api, "k")
     for answer in (await api.get(TASK), await api.patch(TASK, {"current_step": 1})):
         assert (answer.status, answer.code) == (404, "task_not_found")
@@ -117,7 +117,7 @@ async def test_without_a_task_there_is_nothing_to_read_or_patch(api: Client) -> 
     assert (absent.status, absent.code) == (404, "not_found")
 
 
-async def test_a_version_is_compared_before_anything_is_written(api: Client) -> None:
+async def test_version_is_compared_before_anything_is_written(api: Client) -> None:
     seen = (await api.put(TASK, WHOLE)).json["version"]
     newer = (await api.patch(TASK, {}, headers=if_match(seen))).json["version"]
     for answer in (
@@ -134,7 +134,7 @@ async def test_a_version_is_compared_before_anything_is_written(api: Client) -> 
     assert (await api.put(TASK, {}, headers=CREATE_ONLY)).status == 200
 
 
-async def test_a_fork_has_the_task_and_a_version_of_its_own(api: Client) -> None:
+async def test_fork_has_the_task_and_a_version_of_its_own(api: Client) -> None:
     await api.put(TASK, WHOLE)
     await api.patch(TASK, {"current_step": 4})
     await api.post(f"{T}:fork", {"thread": "f"})
@@ -179,7 +179,7 @@ async def test_texts_are_measured_in_bytes(api: Client) -> None:
 async def test_task_rejects_drift(
     api: Client, method: str, sent: dict[str, Any], code: str
 ) -> None:
-    """What is wrong is refused, never mended; times come back with their offset."""
+    """A wrong field is refused, never mended; times come back with their offset."""
     before = (await api.put(TASK, WHOLE)).json
     answer = await api.send(method, TASK, sent)
     assert (answer.status, answer.code) == (422, code)
@@ -191,7 +191,7 @@ async def test_task_rejects_drift(
 
 @pytest.mark.django_db(transaction=True)
 async def test_concurrent_progress_not_lost(served: tuple[Client, str]) -> None:
-    """Two at once, one with the step, one with the status: each change stays."""
+    """Two writers at once, one of the step, one of the status: each change stays."""
     api, _ = served
     await api.put(TASK, WHOLE)
 

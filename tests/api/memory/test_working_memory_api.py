@@ -24,7 +24,7 @@ AGENTS = Path(__file__).parents[3] / "docs" / "agents.md"
 RESERVED = ("_x", "mh.x", "_", "mh.")
 
 
-async def test_all_of_it_at_one_instant_in_one_call(api: Client) -> None:
+async def test_working_memory_is_read_at_one_instant_in_one_call(api: Client) -> None:
     with still() as clock:
         await put(api, "b", None, ttl_seconds=60)
         await put(api, "a", {"x": 1})
@@ -68,7 +68,7 @@ async def test_all_of_it_at_one_instant_in_one_call(api: Client) -> None:
         assert (then["task"], then["notes"], then["checkpoints"]) == (None, [], [])
 
 
-async def test_of_an_empty_thread_there_is_nothing_to_tell(api: Client) -> None:
+async def test_empty_thread_has_empty_working_memory_and_stats(api: Client) -> None:
     made = (await api.put(T, {"scope": {"session": "s"}})).json
     found = (await api.get(f"{T}/working-memory")).json
     assert (found["task"], found["keys"], found["notes"]) == (None, [], [])
@@ -79,9 +79,9 @@ async def test_of_an_empty_thread_there_is_nothing_to_tell(api: Client) -> None:
     assert (await api.get(f"{T}/stats?at_seq=1")).json["scope"] == made["scope"]
 
 
-async def test_what_the_page_for_agents_shows_works(api: Client) -> None:
-    """Its lines as they stand, one after the other."""
-    for call in ast.walk(ast.parse(_shown('send("PUT", HUB, "/keys'))):
+async def test_agents_page_examples_work_as_written(api: Client) -> None:
+    """The lines of the examples run unchanged, one after the other."""
+    for call in ast.walk(ast.parse(_find_example('send("PUT", HUB, "/keys'))):
         if isinstance(call, ast.Call) and ast.unparse(call.func) == "send":
             method, path, *body = map(ast.literal_eval, [call.args[0], *call.args[2:]])
             answer = await api.send(method, f"{T}{path}", *body)
@@ -91,8 +91,8 @@ async def test_what_the_page_for_agents_shows_works(api: Client) -> None:
     assert [each["key"] for each in found["keys"]] == ["offer"]
 
 
-def _shown(beginning: str) -> str:
-    """The block of the page's code that begins so."""
+def _find_example(beginning: str) -> str:
+    """Return the page's block of code that begins so."""
     blocks = AGENTS.read_text("utf-8").split("```python\n")
     return next(b for b in blocks if b.startswith(beginning)).partition("```")[0]
 
@@ -101,8 +101,8 @@ def _shown(beginning: str) -> str:
 
 
 @pytest.mark.parametrize("name", RESERVED)
-async def test_reserved_names_guarded_everywhere(api: Client, name: str) -> None:
-    """Reads, HEAD, writes, batches and globs: what is ours is out of reach."""
+async def test_reserved_names_are_refused_everywhere(api: Client, name: str) -> None:
+    """Reads, HEAD, writes, batches and globs refuse reserved names."""
     await api.put(f"{T}/task", {"status": "running"})
     head = (await api.get(T)).json["seq"]
     path = f"{T}/keys/{name}"
@@ -130,14 +130,14 @@ async def test_reserved_names_guarded_everywhere(api: Client, name: str) -> None
     assert (await api.get(T)).json["seq"] == head
 
 
-async def test_names_that_only_look_alike_are_free(api: Client) -> None:
+async def test_names_similar_to_reserved_ones_are_free(api: Client) -> None:
     for key in ("mh", "mhx", "a_x", "a.mh.x", "MH.x", "x" * 128):
         assert (await put(api, key)).status == 201
     assert len(await names(api)) == 6
 
 
-async def test_clear_leaves_the_rest(api: Client) -> None:
-    """Task, notes and checkpoints are equal; the count is that of visible keys."""
+async def test_clearing_keys_leaves_notes_and_checkpoints(api: Client) -> None:
+    """Task, notes and checkpoints are unchanged; the count is that of visible keys."""
     await api.put(f"{T}/task", {"description": "x", "data": {"a": 1}})
     for n in range(3):
         await put(api, f"k{n}", n)

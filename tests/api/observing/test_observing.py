@@ -40,7 +40,7 @@ async def append(api: Client, first: int, end: int) -> None:
 
 
 async def talk(api: Client, end: int) -> None:
-    """Turns of five messages each."""
+    """Say turns of five messages each."""
     for first in range(0, end, 5):
         items = [said(n) for n in range(first, first + 5)]
         assert (await api.post(f"{T}/turns", {"items": items})).status == 201
@@ -62,7 +62,7 @@ async def observe(api: Client, first: int, end: int, **fields: Any) -> Answer:
     return await api.post(f"{T}/observations", body)
 
 
-async def test_a_thread_that_outgrows_its_window_is_told_now_and_as_it_was(
+async def test_thread_that_outgrows_its_window_is_told_now_and_as_it_was(
     observed: Client,
 ) -> None:
     before = (await read(observed, "observer"))["seq"]
@@ -115,7 +115,7 @@ async def test_all_observations_are_listed_in_parts(observed: Client) -> None:
     assert [item["page_id"] for item in waiting["items"]] == made
 
 
-async def test_a_run_is_activated_and_condensed_by_hand(observed: Client) -> None:
+async def test_run_is_activated_and_condensed_by_hand(observed: Client) -> None:
     await append(observed, 0, 60)
     ran = (await act(observed, "run")).json
     assert ran["observer"]["watermark"] > ran["observer"]["cursor"] == 0
@@ -139,7 +139,7 @@ async def test_a_run_is_activated_and_condensed_by_hand(observed: Client) -> Non
     assert (await read(observed, "generations", as_of))["items"] == []
 
 
-async def test_an_agents_observation_pauses_the_built_in_one(observed: Client) -> None:
+async def test_agents_observation_pauses_the_built_in_one(observed: Client) -> None:
     await append(observed, 0, 6)
     lines: list[dict[str, Any]] = [
         {"at": "2026-03-01T10:30:09+01:00", "mark": "critical", "text": "Zero\nis 0."},
@@ -173,7 +173,9 @@ async def test_an_agents_observation_pauses_the_built_in_one(observed: Client) -
     assert not (await act(observed, "resume")).json["observer"]["paused"]
 
 
-async def test_what_can_not_be_observed_is_refused(observed: Client) -> None:
+async def test_observation_of_a_wrong_range_or_epoch_is_refused(
+    observed: Client,
+) -> None:
     await append(observed, 0, 6)
     assert (await observe(observed, 0, 2)).status == 201
     for first, end in ((0, 2), (1, 3), (3, 4)):
@@ -191,7 +193,7 @@ async def test_what_can_not_be_observed_is_refused(observed: Client) -> None:
     assert (off.status, off.code) == (409, "observer_off")
 
 
-async def test_calls_stay_with_their_results(observed: Client) -> None:
+async def test_tool_calls_stay_with_their_results(observed: Client) -> None:
     function = {"name": "weather", "arguments": "{}"}
     call = {"id": "c-1", "type": "function", "function": function}
     asking = said(1, content=None, tool_calls=[call])
@@ -205,7 +207,9 @@ async def test_calls_stay_with_their_results(observed: Client) -> None:
     assert (await observe(observed, 0, 1)).status == 201
 
 
-async def test_a_repeat_is_told_what_came_of_it(observed: Client) -> None:
+async def test_repeated_observer_action_returns_the_first_result(
+    observed: Client,
+) -> None:
     await append(observed, 0, 3)
     for verb in ("run", "activate", "reflect", "abort", "resume"):
         key = [("Idempotency-Key", verb)]
@@ -215,14 +219,14 @@ async def test_a_repeat_is_told_what_came_of_it(observed: Client) -> None:
         assert again.header("idempotent-replayed") == "true"
 
 
-async def test_a_thread_that_moved_on_is_not_steered(observed: Client) -> None:
+async def test_thread_that_moved_on_is_not_steered(observed: Client) -> None:
     await append(observed, 0, 3)
     for verb in ("run", "activate", "reflect", "abort", "resume"):
         stale = await act(observed, verb, headers=[("If-Match", "1")])
         assert (stale.status, stale.code) == (409, "stale"), verb
 
 
-async def test_a_fork_reads_the_log_that_it_inherits(observed: Client) -> None:
+async def test_fork_reads_the_log_that_it_inherits(observed: Client) -> None:
     await append(observed, 0, 6)
     await observe(observed, 0, 4)
     await act(observed, "activate")
@@ -233,20 +237,20 @@ async def test_a_fork_reads_the_log_that_it_inherits(observed: Client) -> None:
     assert (await observed.get("/threads/f-1/observations")).json["items"] == []
 
 
-async def test_a_closed_thread_is_not_observed(observed: Client) -> None:
+async def test_closed_thread_is_not_observed(observed: Client) -> None:
     await append(observed, 0, 3)
     await observed.post(f"{T}:close", {})
     for answer in (await observe(observed, 0, 2), await act(observed, "run")):
         assert (answer.status, answer.code) == (409, "thread_closed")
 
 
-async def test_a_turn_says_that_messages_are_left_out(observed: Client) -> None:
+async def test_turn_says_that_messages_are_left_out(observed: Client) -> None:
     begun = await observed.post(f"{T}/turns", {"items": [said(0)]})
     assert begun.json["over_budget"] is False
     config = {"budget_tokens": 2_000, "observe_keep_tokens": 200}
     changed = await observed.patch(T, {"config": config})
     assert changed.status == 200, changed.body
-    # What comes with a turn can't be observed before it.
+    # Messages sent with a turn cannot be observed before it.
     long = {**said(0), "content": "It goes on for a while like this. " * 60}
     items = [[long] * 64, [said(2)], [said(4)]]
     left = []

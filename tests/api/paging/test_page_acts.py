@@ -9,7 +9,7 @@ from tests.oracles.paging import LOOSE, prose
 pytestmark = pytest.mark.django_db
 
 
-async def test_a_page_is_mapped_evicted_pinned(api: Client) -> None:
+async def test_page_can_be_mapped_evicted_and_pinned(api: Client) -> None:
     await api.put(T, {"config": LOOSE})
     await make(api, "a", prose(900), map=False)
     mapped = (await act(api, "a", "map", level=2)).json
@@ -26,7 +26,7 @@ async def test_a_page_is_mapped_evicted_pinned(api: Client) -> None:
     assert (await act(api, "a", "reference", how="cited")).json["tier"] == "L2"
 
 
-async def test_what_leaves_for_a_page_is_told(api: Client) -> None:
+async def test_page_creation_tells_its_evictions(api: Client) -> None:
     await api.put(T, {"config": LOOSE})
     gone: list[str] = []
     for n in range(6):
@@ -35,7 +35,7 @@ async def test_what_leaves_for_a_page_is_told(api: Client) -> None:
     assert set(await ids(api, "?tier=L1")) == set(gone)
 
 
-async def test_a_fault_says_what_it_did_and_what_is_left(api: Client) -> None:
+async def test_fault_says_what_it_did_and_what_is_left(api: Client) -> None:
     await api.put(T, {"config": LOOSE})
     for n in range(4):
         await make(api, f"p{n}", prose(900), map=False)
@@ -59,7 +59,7 @@ async def test_a_fault_says_what_it_did_and_what_is_left(api: Client) -> None:
     assert (await act(api, "p3", "fault")).status == 200
 
 
-async def test_a_fault_beyond_the_tokens_names_what_would_fit(api: Client) -> None:
+async def test_fault_beyond_the_tokens_names_what_would_fit(api: Client) -> None:
     await api.put(T, {"config": {**LOOSE, "max_fault_tokens_per_turn": 300}})
     await make(api, "a", prose(1_200), map=False)
     refused = await act(api, "a", "fault", level=0)

@@ -17,7 +17,7 @@ from tests.oracles.paging import LOOSE, prose
 pytestmark = pytest.mark.django_db
 
 
-async def test_a_page_that_is_made_reads_back(api: Client) -> None:
+async def test_page_that_is_made_reads_back(api: Client) -> None:
     fields = {"hint": "fare rules", "importance": 0.7, "meta": {"mime_type": "a/b"}}
     made = await make(api, "rules", "Class Q may change once.", **fields)
     assert made.status == 201
@@ -64,7 +64,7 @@ async def test_any_content_comes_back_as_it_was_sent(
         assert read["level"] <= level
 
 
-async def test_a_batch_may_name_what_it_makes_itself(api: Client) -> None:
+async def test_batch_may_name_what_it_makes_itself(api: Client) -> None:
     items = [
         {**PAGE, "page_id": "a"},
         {**PAGE, "page_id": "b", "provenance": ["a"], "type": "claim"},
@@ -76,7 +76,7 @@ async def test_a_batch_may_name_what_it_makes_itself(api: Client) -> None:
     assert (refused.status, refused.code) == (409, "name_taken")
 
 
-async def test_a_put_makes_a_page_and_then_versions_of_it(api: Client) -> None:
+async def test_put_makes_a_page_and_then_versions_of_it(api: Client) -> None:
     first = await api.put(f"{T}/pages/rules", PAGE)
     second = await api.put(f"{T}/pages/rules", {**PAGE, "content": {"text": "New."}})
     assert (first.status, second.status) == (201, 200)
@@ -87,7 +87,7 @@ async def test_a_put_makes_a_page_and_then_versions_of_it(api: Client) -> None:
     assert (now["version"], now["page"]["content"]) == (2, {"text": "New."})
 
 
-async def test_a_put_says_anew_what_a_page_was_made_of(api: Client) -> None:
+async def test_put_says_anew_what_a_page_was_made_of(api: Client) -> None:
     for name in ("a", "b"):
         await make(api, name)
     url = f"{T}/pages/sum"
@@ -119,8 +119,8 @@ async def test_a_put_says_anew_what_a_page_was_made_of(api: Client) -> None:
     assert Event.objects.count() == before
 
 
-async def test_a_fork_says_of_its_own_page_what_that_was_made_of(api: Client) -> None:
-    """Not of one that its parent gave the same id afterwards."""
+async def test_fork_says_of_its_own_page_what_that_was_made_of(api: Client) -> None:
+    """The parent's page of the same id, made later, does not count."""
     await make(api, "a")
     await make(api, "old", provenance=["a"])
     await api.post(f"{T}:fork", {"thread": "t-2"})
@@ -134,7 +134,7 @@ async def test_a_fork_says_of_its_own_page_what_that_was_made_of(api: Client) ->
         assert page["provenance"] == sources
 
 
-async def test_a_put_without_map_moves_nothing(api: Client) -> None:
+async def test_put_without_map_moves_nothing(api: Client) -> None:
     await api.put(T, {"config": LOOSE})
     for name in ("in", "out"):
         await make(api, name, map=name == "in")
@@ -151,10 +151,10 @@ async def test_a_put_without_map_moves_nothing(api: Client) -> None:
 async def test_any_count_of_tokens_can_be_kept(
     api: Client, tokenizer: str, not_run_here: str
 ) -> None:
-    """As far as no token is less than a byte; what it costs follows from it."""
+    """No token is less than a byte; the cost of the page follows from the count."""
     await api.put(T, {"config": {**LOOSE, "tokenizer": tokenizer}})
     for name, text in (("short", "a"), ("long", prose(900))):
-        most = len(strict_json.as_sent({"text": text}))
+        most = len(strict_json.dump_stored({"text": text}))
         made = await make(api, name, text, tokens=most)
         assert (made.status, made.json["mapped"]) == (201, name == "short")
         assert (await api.get(f"{T}/pages/{name}")).json["tokens"] == most
@@ -167,7 +167,7 @@ async def test_any_count_of_tokens_can_be_kept(
         assert sent.status == status
 
 
-async def test_a_picture_counts_what_a_model_is_shown_of_it(api: Client) -> None:
+async def test_picture_counts_what_a_model_is_shown_of_it(api: Client) -> None:
     content = {"caption": "Seats", "base64": "aGVsbG8h" * 20_000}
     body = {"type": "artifact", "modality": "image", "content": content}
     assert (await api.put(f"{T}/pages/map", body)).json["mapped"]
@@ -177,7 +177,7 @@ async def test_a_picture_counts_what_a_model_is_shown_of_it(api: Client) -> None
     assert 0 < fault.json["effects"]["tokens_est"] < 20
 
 
-async def test_a_patch_minds_if_match_and_the_modality(api: Client) -> None:
+async def test_patch_checks_if_match_and_the_modality(api: Client) -> None:
     await make(api, "rules")
     seen = [("if-match", "1")]
     stale = await api.patch(f"{T}/pages/rules", {"importance": 1}, headers=seen)
@@ -191,7 +191,7 @@ async def test_a_patch_minds_if_match_and_the_modality(api: Client) -> None:
     assert (done.status, done.json["version"], done.json["mapped"]) == (200, 2, True)
 
 
-async def test_a_held_person_s_page_is_not_deleted(api: Client, ann: Subject) -> None:
+async def test_held_person_s_page_is_not_deleted(api: Client, ann: Subject) -> None:
     api.connect()
     until = clock.now() + timedelta(days=9)
     for whose in ("ann", "bob"):
@@ -212,7 +212,7 @@ async def test_a_held_person_s_page_is_not_deleted(api: Client, ann: Subject) ->
     assert (await api.send("DELETE", "/threads/bob-1/pages/rules")).status == 200
 
 
-async def test_a_deleted_page_is_gone_for_good(api: Client) -> None:
+async def test_deleted_page_is_gone_for_good(api: Client) -> None:
     made = await make(api, "rules")
     gone = await api.send("DELETE", f"{T}/pages/rules")
     assert (gone.status, gone.json["page_id"]) == (200, "rules")
@@ -232,7 +232,7 @@ async def test_a_deleted_page_is_gone_for_good(api: Client) -> None:
     assert "page.deleted" in [item["event"] for item in history]
 
 
-async def test_the_system_prompt_has_a_route_of_its_own(api: Client) -> None:
+async def test_system_prompt_has_a_route_of_its_own(api: Client) -> None:
     made = await api.put(f"{T}/system-prompt", {"text": "Be brief."})
     again = await api.put(f"{T}/system-prompt", {"text": "Be exact."})
     assert (made.status, again.status) == (201, 200)
@@ -242,7 +242,7 @@ async def test_the_system_prompt_has_a_route_of_its_own(api: Client) -> None:
     assert (gone.status, gone.code) == (422, "reserved_id")
 
 
-async def test_a_slot_is_a_page(api: Client) -> None:
+async def test_slot_is_a_page(api: Client) -> None:
     made = (await api.append("t-1", {"role": "user", "content": "Is 12A free?"}))[0]
     assert (made.json["page_id"], made.json["mapped"]) == ("slot-0", True)
     read = (await api.get(f"{T}/pages/slot-0")).json
@@ -254,15 +254,15 @@ async def test_a_slot_is_a_page(api: Client) -> None:
     assert (await api.patch(f"{T}/pages/slot-0", {"hint": "seat"})).status == 200
 
 
-async def test_a_slot_that_finds_no_room_is_kept_and_says_so(api: Client) -> None:
+async def test_slot_that_finds_no_room_is_kept_and_says_so(api: Client) -> None:
     await api.put(T, {"config": {**LOOSE, "map_slots": False}})
     made = (await api.append("t-1", "hello"))[0]
     assert (made.status, made.json["mapped"]) == (201, False)
     assert await ids(api, "?tier=L1") == ["slot-0"]
 
 
-async def test_a_message_of_the_user_that_fits_nowhere_is_refused(api: Client) -> None:
-    """Even its one line would be too long, escaped: what is said has to be shown."""
+async def test_message_of_the_user_that_fits_nowhere_is_refused(api: Client) -> None:
+    """The message's one line would be too long, and a message must be shown."""
     config = {"budget_tokens": 2_000, "reserved_tokens": 1_000, "pin_share": 0.9}
     await api.put(T, {"config": config})
     # Only what is pinned goes before it.
@@ -304,7 +304,7 @@ async def test_pages_are_listed_in_parts_by_what_is_asked(api: Client) -> None:
         assert seen == await ids(api, query.replace("limit=2", "limit=200"))
 
 
-async def test_a_list_is_as_of_an_event(api: Client) -> None:
+async def test_list_is_as_of_an_event(api: Client) -> None:
     await make(api, "a")
     await make(api, "b", importance=0.1)
     await api.patch(f"{T}/pages/b", {"importance": 0.9})
@@ -318,7 +318,7 @@ async def test_a_list_is_as_of_an_event(api: Client) -> None:
     assert [(item["page_id"], item["importance"]) for item in now] == [("b", 0.9)]
 
 
-async def test_a_fork_has_its_parents_pages(api: Client) -> None:
+async def test_fork_has_its_parents_pages(api: Client) -> None:
     await make(api, "a", "of the parent")
     await api.append("t-1", "hello")
     await api.post(f"{T}:fork", {"thread": "t-2"})

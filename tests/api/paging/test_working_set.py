@@ -23,7 +23,7 @@ async def get(api: Client, path: str) -> Any:
     return answer.json
 
 
-async def test_a_frame_says_why_it_stays(api: Client) -> None:
+async def test_frame_says_why_it_stays(api: Client) -> None:
     await api.put(T, {"config": LOOSE})
     await make(api, "a")
     await make(api, "b", type="claim", importance=1)
@@ -43,7 +43,7 @@ async def test_a_frame_says_why_it_stays(api: Client) -> None:
     assert [frame["page_id"] for frame in before["frames"]] == ["a"]
 
 
-async def test_the_tlb_tells_its_entries_and_is_dropped_on_request(api: Client) -> None:
+async def test_tlb_tells_its_entries_and_is_dropped_on_request(api: Client) -> None:
     await api.put(T, {"config": LOOSE})
     empty = await get(api, "/tlb")
     assert (empty["hit_rate"], empty["items"]) == (None, [])
@@ -104,7 +104,7 @@ async def test_thrashing_is_told_with_its_pages(api: Client) -> None:
     assert found["verdict"]["pages"] == ["a"]
 
 
-async def test_the_manifest_has_every_frame_and_what_can_be_fetched(
+async def test_manifest_has_every_frame_and_what_can_be_fetched(
     api: Client,
 ) -> None:
     await api.put(T, {"config": LOOSE})
@@ -124,7 +124,7 @@ async def test_the_manifest_has_every_frame_and_what_can_be_fetched(
     assert (found["mapped"], found["omitted"]) == (1, 0)
 
 
-async def test_mutations_are_narrowed(api: Client) -> None:
+async def test_working_set_mutations_can_be_filtered(api: Client) -> None:
     await api.put(T, {"config": LOOSE})
     await make(api, "a", 300)
     await api.append("t-1", "hello")
@@ -158,7 +158,7 @@ async def test_mutations_are_narrowed(api: Client) -> None:
     assert [item["type"] for item in rest["items"]] == ["evict", "fault_in"]
 
 
-async def test_settings_reach_the_budget(api: Client) -> None:
+async def test_budget_follows_the_settings(api: Client) -> None:
     await api.put(T, {"config": LOOSE})
     for n in range(3):
         await make(api, f"p{n}", 900)

@@ -1,4 +1,4 @@
-"""What an agent loads of a subject when it starts."""
+"""Memory of a subject as an agent loads it at its start."""
 
 from __future__ import annotations
 
@@ -14,8 +14,8 @@ from tests.api.client import Client
 pytestmark = pytest.mark.django_db
 
 
-async def known(api: Client, subject: Subject) -> str:
-    """A block and three facts of it, of which two hold; the address of its memory."""
+async def make_memory(api: Client, subject: Subject) -> str:
+    """Make a block and three facts, two of which hold; return the memory's address."""
     path = f"/subjects/{subject.id}"
     await api.put(f"{path}/blocks/persona", {"text": "Flies twice a month."})
     fact: dict[str, Any] = {"entity": "user", "predicate": "tier", "value": "Gold"}
@@ -30,7 +30,7 @@ async def known(api: Client, subject: Subject) -> str:
 
 
 async def test_memory_is_blocks_facts_and_counts(api: Client, ann: Subject) -> None:
-    loaded = (await api.get(await known(api, ann))).json
+    loaded = (await api.get(await make_memory(api, ann))).json
     listed = {
         name: (await api.get(f"/subjects/{ann.id}/{name}")).json["items"]
         for name in ("blocks", "facts")
@@ -45,12 +45,12 @@ async def test_memory_is_blocks_facts_and_counts(api: Client, ann: Subject) -> N
     assert {name: profile[name] for name in counts} == counts
 
 
-async def test_another_subjects_memory_is_absent(
+async def test_memory_of_another_subject_is_absent(
     api: Client, bound: Client, acme: Project, ann: Subject
 ) -> None:
     api.connect()
     bob = subjects.find_or_create(acme.id, "bob")
-    path = await known(api, bob)
+    path = await make_memory(api, bob)
     absent = await bound.get(f"/subjects/{acme.id}/memory")
     assert (absent.status, absent.code) == (404, "not_found")
     assert (await bound.get(path)).comparable == absent.comparable
@@ -60,16 +60,16 @@ async def test_another_subjects_memory_is_absent(
 
 async def test_nobodys_memory_is_empty(api: Client, acme: Project) -> None:
     await api.append("t-1", "hello")
-    nobody = subjects.anonymous(acme.id)
+    nobody = subjects.get_anonymous(acme.id)
     loaded = (await api.get(f"/subjects/{nobody.id}/memory")).json
     assert (loaded["blocks"], loaded["facts"]) == ([], [])
     assert loaded["counts"]["episodes"] == len(loaded["episodes"]) == 1
 
 
-async def test_who_makes_a_thread_of_nobody_beside_subjects_is_warned(
+async def test_anonymous_thread_beside_subjects_is_created_with_a_warning(
     api: Client, bound: Client, foreign: Client, ann: Subject
 ) -> None:
-    """Once: when it is made, and not whose key is of somebody."""
+    """The warning comes once, at creation, and never to a key bound to a subject."""
     made = await api.put("/threads/t-1")
     assert (made.status, made.json["warnings"]) == (201, ["anonymous_bucket"])
     for other in (

@@ -52,7 +52,7 @@ async def post(client: Client, path: str, body: object, key: str = "k-1") -> Ans
 
 
 async def twice(client: Client, path: str, body: object, key: str = "k-1") -> Any:
-    """What both answers say; the second one that nothing was written for it."""
+    """Post twice and return the answer; the second must be a replay without a write."""
     first, second = [await post(client, path, body, key) for _ in range(2)]
     assert (first.header(REPLAYED), second.header(REPLAYED)) == (None, "true")
     assert (first.status, first.json) == (second.status, second.json)
@@ -64,7 +64,7 @@ def changes(action: str) -> int:
     return AuditEntry.objects.filter(action=action).count()
 
 
-async def test_a_restriction_that_was_lifted_is_not_put_back_by_a_repeat(
+async def test_restriction_that_was_lifted_is_not_put_back_by_a_repeat(
     officer: Client, ann: Subject
 ) -> None:
     path = f"/subjects/{ann.id}"
@@ -76,7 +76,9 @@ async def test_a_restriction_that_was_lifted_is_not_put_back_by_a_repeat(
     assert changes("subject.restricted") == 1
 
 
-async def test_nor_is_one_lifted_twice(officer: Client, ann: Subject) -> None:
+async def test_lifted_restriction_is_not_lifted_again_by_a_repeat(
+    officer: Client, ann: Subject
+) -> None:
     path = f"/subjects/{ann.id}"
     await officer.post(f"{path}:restrict", BASIS)
     await twice(officer, f"{path}:unrestrict", {})
@@ -86,10 +88,10 @@ async def test_nor_is_one_lifted_twice(officer: Client, ann: Subject) -> None:
     assert changes("subject.unrestricted") == 1
 
 
-async def test_a_plan_is_made_once(
+async def test_erasure_plan_is_made_once(
     officer: Client, ann: Subject, messages: None
 ) -> None:
-    """Without a key the second is told that one is open; with it, which."""
+    """Without a key the repeat is refused as in progress; with one it gets the plan."""
     path = f"/subjects/{ann.id}/erasures"
     made = await twice(officer, path, WHOLE)
     assert Erasure.objects.count() == 1
@@ -99,7 +101,7 @@ async def test_a_plan_is_made_once(
     assert (done.status, done.json["state"]) == (202, "fenced"), done.body
 
 
-async def test_a_confirmation_and_a_cancellation_are_said_once(
+async def test_confirmation_and_cancellation_have_one_effect(
     officer: Client, ann: Subject, messages: None
 ) -> None:
     path = f"/subjects/{ann.id}/erasures"
@@ -114,7 +116,7 @@ async def test_a_confirmation_and_a_cancellation_are_said_once(
     assert (other.status, other.code) == (422, "idempotency_mismatch")
 
 
-async def test_what_a_hold_keeps_was_confirmed_once(
+async def test_confirmation_of_a_held_erasure_is_repeatable(
     officer: Client, acme: Project, ann: Subject, messages: None
 ) -> None:
     made = (await officer.post(f"/subjects/{ann.id}/erasures", WHOLE)).json
@@ -132,7 +134,7 @@ async def test_what_a_hold_keeps_was_confirmed_once(
     assert held["state"] == "held"
 
 
-async def test_a_refused_request_can_be_sent_again(
+async def test_refused_request_can_be_sent_again(
     officer: Client, ann: Subject, messages: None
 ) -> None:
     made = (await officer.post(f"/subjects/{ann.id}/erasures", WHOLE)).json
@@ -146,7 +148,7 @@ async def test_a_refused_request_can_be_sent_again(
 
 
 @pytest.mark.no_replay
-async def test_who_is_readmitted_twice_is_one_person(
+async def test_readmission_repeated_makes_one_person(
     officer: Client, ann: Subject
 ) -> None:
     officer.connect()
@@ -160,10 +162,10 @@ async def test_who_is_readmitted_twice_is_one_person(
     assert later.code == "not_erased"
 
 
-async def test_a_key_that_was_used_elsewhere_writes_nothing(
+async def test_key_that_was_used_elsewhere_writes_nothing(
     api: Client, officer: Client, acme: Project, ann: Subject, messages: None
 ) -> None:
-    """Whichever of both came first: one about a thread, or one about a person."""
+    """Either use may come first: one about a thread, or one about a person."""
     api.connect()
     bob = subjects.find_or_create(acme.id, "bob")
     restrict, close = f"/subjects/{ann.id}:restrict", "/threads/bob-2:close"
@@ -184,7 +186,7 @@ async def test_a_key_that_was_used_elsewhere_writes_nothing(
     assert factories.get_thread(factories.make_agent(acme), "bob-2").status == "closed"
 
 
-async def test_another_subjects_key_has_keys_of_its_own(
+async def test_idempotency_keys_of_another_subjects_key_are_separate(
     acme: Project, officer: Client, ann: Subject
 ) -> None:
     officer.connect()
@@ -212,7 +214,7 @@ async def test_row_83_a_key_is_visible_ascii(
     assert not Erasure.objects.exists()
 
 
-async def test_a_key_means_nothing_any_more_after_a_day(
+async def test_key_means_nothing_any_more_after_a_day(
     officer: Client, ann: Subject
 ) -> None:
     path = f"/subjects/{ann.id}"
@@ -225,7 +227,7 @@ async def test_a_key_means_nothing_any_more_after_a_day(
     assert RequestKey.objects.count() == 1
 
 
-async def test_nothing_personal_is_kept_of_a_request(
+async def test_stored_request_holds_nothing_personal(
     officer: Client, ann: Subject, messages: None
 ) -> None:
     body = {**WHOLE, "scope": "thread", "thread": "ann-2", "ticket": "LEGAL-42"}
@@ -241,10 +243,10 @@ async def test_nothing_personal_is_kept_of_a_request(
 
 
 @pytest.mark.django_db(transaction=True)
-async def test_what_was_asked_about_her_goes_with_her(
+async def test_idempotency_rows_of_a_subject_are_erased_with_her(
     officer: Client, api: Client, ann: Subject, messages: None
 ) -> None:
-    """Counted and proved as the rest; her twin's stay. Repeats meet what is gone."""
+    """The rows are counted and proved as others; her twin's stay. Repeats get a 410."""
     api.connect()
     bob = subjects.find_or_create(ann.project_id, "bob")
     await post(officer, f"/subjects/{bob.id}:restrict", BASIS, "bobs")
@@ -269,12 +271,12 @@ async def test_what_was_asked_about_her_goes_with_her(
         gone = await post(officer, repeat, fields, key)
         assert (gone.status, gone.code) == (410, "subject_erased")
     assert RequestKey.objects.count() == 1
-    assert erasures.tidy() == 0
+    assert erasures.close_due() == 0
 
 
 @pytest.mark.django_db(transaction=True)
-async def test_of_many_at_once_one_has_the_effect(served: tuple[Client, str]) -> None:
-    """The others are told the result, or that it is on its way."""
+async def test_concurrent_repeats_have_one_effect(served: tuple[Client, str]) -> None:
+    """The others are told the result, or that the request is under way."""
     project = Project.objects.get(slug="acme")
     officer = Client(key=factories.make_key(project, scopes=["subject:forget"])[1])
     subject: UUID = subjects.find_or_create(project.id, "ann").id

@@ -1,4 +1,4 @@
-"""How long a thread is kept, as an agent may have it."""
+"""Retention of threads, as an agent may set it."""
 
 from __future__ import annotations
 
@@ -13,10 +13,10 @@ from tests.api.client import Client
 pytestmark = pytest.mark.django_db(transaction=True)
 
 
-async def test_an_agent_keeps_nothing_for_less_than_its_project(
+async def test_agent_keeps_nothing_for_less_than_its_project(
     api: Client, acme: Project
 ) -> None:
-    """What idles is erased, and what an agent is talked into must not erase."""
+    """With a short retention an agent could be talked into erasing threads."""
 
     async def sent(days: int | None) -> list[int]:
         body = {"config": {"retention_idle_days": days}}
@@ -32,21 +32,21 @@ async def test_an_agent_keeps_nothing_for_less_than_its_project(
     await api.put("/threads/t-1")
     refused, taken = [422] * 3, [201, 200, 201]
     assert await sent(36_500) == refused
-    projects.keep(acme, idle_days=30)
+    projects.set_retention(acme, idle_days=30)
     assert await sent(29) == refused
     assert [await sent(days) for days in (30, 31, None)] == [taken] * 3
     # A thread that is there keeps its days, whatever the next PUT says.
-    projects.keep(acme, idle_days=None)
+    projects.set_retention(acme, idle_days=None)
     again = {"config": {"retention_idle_days": 30}}
     assert (await api.put("/threads/t-1", again)).status == 200
     now = await api.get("/threads/t-1")
     assert now.json["config"]["retention_idle_days"] is None
 
 
-async def test_the_refusal_names_the_field_and_the_least(
+async def test_refusal_names_the_field_and_the_least(
     api: Client, acme: Project
 ) -> None:
-    projects.keep(acme, idle_days=30)
+    projects.set_retention(acme, idle_days=30)
     body = {"config": {"retention_idle_days": 1}}
     answer = await api.put("/threads/t-1", body)
     assert (answer.status, answer.code) == (422, "value")

@@ -10,7 +10,7 @@ from zipfile import BadZipFile
 import pytest
 from django.conf import settings
 
-from memoryhub.api.handler import application
+from memoryhub.api.handler import build_application
 from memoryhub.api.http import limits
 from memoryhub.journal import writer
 from memoryhub.journal.writing.uses import uses
@@ -43,7 +43,7 @@ def ask(client: Client, subject: Any, **options: Any) -> Any:
     return run(client.post(f"/subjects/{subject}/export", {}, **options))
 
 
-def test_a_bundle_is_streamed(officer: Client, ann: Subject) -> None:
+def test_bundle_is_streamed(officer: Client, ann: Subject) -> None:
     answer = ask(officer, ann.id)
     assert answer.status == 200
     assert answer.header("content-type") == "application/zip"
@@ -54,7 +54,7 @@ def test_a_bundle_is_streamed(officer: Client, ann: Subject) -> None:
     assert not Lease.objects.exists()
 
 
-def test_it_is_noted_and_counted(officer: Client, ann: Subject) -> None:
+def test_export_is_audited_and_counted(officer: Client, ann: Subject) -> None:
     ask(officer, ann.id)
     (entry,) = AuditEntry.objects.filter(action="subject.exported")
     assert (entry.target_kind, entry.target_id) == ("subject", str(ann.id))
@@ -65,7 +65,9 @@ def test_it_is_noted_and_counted(officer: Client, ann: Subject) -> None:
 
 
 @pytest.mark.parametrize("state", ["erasing", "erased"])
-def test_who_was_erased_is_gone(officer: Client, ann: Subject, state: str) -> None:
+def test_export_of_an_erased_subject_is_gone(
+    officer: Client, ann: Subject, state: str
+) -> None:
     Subject.objects.filter(id=ann.id).update(state=state)
     answer = ask(officer, ann.id)
     Subject.objects.filter(id=ann.id).update(state="active")
@@ -73,7 +75,9 @@ def test_who_was_erased_is_gone(officer: Client, ann: Subject, state: str) -> No
     assert not AuditEntry.objects.filter(action="subject.exported").exists()
 
 
-def test_who_is_restricted_is_exported(officer: Client, ann: Subject) -> None:
+def test_export_of_a_restricted_subject_is_allowed(
+    officer: Client, ann: Subject
+) -> None:
     Subject.objects.filter(id=ann.id).update(state="restricted", basis="claims")
     bundle = bundled.opened(ask(officer, ann.id).body)
     Subject.objects.filter(id=ann.id).update(state="active")
@@ -82,36 +86,38 @@ def test_who_is_restricted_is_exported(officer: Client, ann: Subject) -> None:
 
 
 @pytest.mark.parametrize("body", [{"a": 1}, [], None])
-def test_a_body_says_nothing(officer: Client, ann: Subject, body: object) -> None:
+def test_export_with_a_body_content_is_refused(
+    officer: Client, ann: Subject, body: object
+) -> None:
     sent = run(officer.post(f"/subjects/{ann.id}/export", body))
     assert sent.status in (415, 422)
     assert not AuditEntry.objects.filter(action="subject.exported").exists()
 
 
-def test_the_third_at_once_in_a_project_is_busy(
+def test_third_concurrent_export_of_a_project_is_busy(
     officer: Client, ann: Subject, zeta: Project
 ) -> None:
-    held = [exports.begin(ann, actor="command") for _ in range(2)]
+    held = [exports.begin_export(ann, actor="command") for _ in range(2)]
     answer = ask(officer, ann.id)
     assert (answer.status, answer.code) == (409, "export_busy")
     elsewhere = subjects.find_or_create(zeta.id, "bob")
-    exports.begin(elsewhere, actor="command").close()
+    exports.begin_export(elsewhere, actor="command").close()
     held[0].close()
     assert ask(officer, ann.id).status == 200
     assert AuditEntry.objects.filter(target_id=str(ann.id)).count() == 3
 
 
-def test_the_eleventh_of_a_day_is_too_many(officer: Client, ann: Subject) -> None:
+def test_eleventh_export_of_a_day_is_refused(officer: Client, ann: Subject) -> None:
     for _ in range(settings.EXPORTS_PER_DAY):
-        exports.begin(ann, actor="command").close()
+        exports.begin_export(ann, actor="command").close()
     answer = ask(officer, ann.id)
     assert (answer.status, answer.code) == (429, "rate")
     assert int(answer.header("retry-after")) > 23 * 3600
     assert not Lease.objects.exists()
 
 
-def freed() -> bool:
-    """Whether every place is free again, soon."""
+def are_places_free() -> bool:
+    """Tell whether every place is free again, soon."""
     until = time.monotonic() + 10
     while Lease.objects.exists() and time.monotonic() < until:
         pass
@@ -119,10 +125,10 @@ def freed() -> bool:
 
 
 @pytest.mark.django_db(transaction=True)
-async def test_a_client_that_leaves_makes_room(
+async def test_client_that_leaves_frees_its_export_place(
     served: tuple[Client, str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """In the middle of a bundle; nothing of it goes on being made."""
+    """The client leaves in the middle of a bundle, and the bundle's production ends."""
     monkeypatch.setattr(exports, "PIECE_BYTES", 1)
     project = await asyncio.to_thread(Project.objects.get)
     _, key = await asyncio.to_thread(
@@ -145,7 +151,7 @@ async def test_a_client_that_leaves_makes_room(
         [("content-type", "application/json")],
         ("localhost",),
     )
-    app = application(None)  # type: ignore[arg-type]  # the lean handler serves it
+    app = build_application(None)  # type: ignore[arg-type]  # the lean handler serves it
     task = asyncio.ensure_future(app(scope, receive, sent.put))
     assert (await sent.get())["status"] == 200
     assert (await sent.get())["body"].startswith(b"PK\3\4")
@@ -154,23 +160,23 @@ async def test_a_client_that_leaves_makes_room(
     await asyncio.wait_for(task, 10)
     assert held == 1
     # Its place is given back by whoever was making the next piece.
-    assert await asyncio.to_thread(freed)
+    assert await asyncio.to_thread(are_places_free)
     assert limits.account.streams == {}
-    assert writer.running
-    assert readers.running
+    assert writer.is_running
+    assert readers.is_running
 
 
-def test_who_is_erased_meanwhile_is_not_handed_over(
+def test_export_of_a_subject_erased_meanwhile_is_broken_off(
     officer: Client, ann: Subject, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Row 134 of the bad inputs: the stream ends without its directory."""
-    begin = exports.begin_async
+    begin = exports.begin_export_async
 
     async def begun_then_erased(*args: Any, **options: Any) -> None:
         await begin(*args, **options)
         Subject.objects.filter(id=ann.id).update(epoch=ann.epoch + 1)
 
-    monkeypatch.setattr(exports, "begin_async", begun_then_erased)
+    monkeypatch.setattr(exports, "begin_export_async", begun_then_erased)
     answer = ask(officer, ann.id)
     assert answer.status == 200
     with pytest.raises(BadZipFile):

@@ -33,10 +33,10 @@ pytestmark = pytest.mark.django_db
         ("full", "project_full"),
     ],
 )
-async def test_a_refused_put_makes_no_subject(
+async def test_refused_put_makes_no_subject(
     api: Client, agent: Agent, why: str, code: str
 ) -> None:
-    """Nor a key: what is refused leaves nothing behind, as often as it is tried."""
+    """No key is made either: a refused request leaves nothing, however often tried."""
     api.connect()
     thread = factories.make_thread(agent, "t-1", user_id="ann")
     subject = Subject.objects.filter(id=thread.subject_id)
@@ -88,7 +88,7 @@ SCOPES = ["subject:export", "subject:forget"]
 
 @pytest.fixture
 def officer(acme: Project) -> Client:
-    """A service that answers what people ask for their data."""
+    """Return a service that answers what people ask for their data."""
     return Client(key=factories.make_key(acme, scopes=SCOPES)[1])
 
 
@@ -96,7 +96,7 @@ async def _resolve(api: Client, user_id: object = "ann") -> Any:
     return await api.post("/subjects:resolve", {"user_id": user_id})
 
 
-async def test_a_user_id_is_resolved_by_who_may_ask(
+async def test_user_id_is_resolved_by_who_may_ask(
     api: Client, officer: Client, reader: Client, foreign: Client, ann: Subject
 ) -> None:
     expected = {"id": str(ann.id), "state": "active", "generation": 1}
@@ -125,7 +125,7 @@ NOBODY: list[tuple[object, str]] = [
 async def test_row_124_nobody_and_anybody_are_nobodys_id(
     api: Client, officer: Client, ann: Subject, user_id: object, code: str
 ) -> None:
-    """Never everybody, and never the anonymous subject."""
+    """The words mean neither everybody nor the anonymous subject."""
     api.connect()
     body = {"user_id": user_id}
     count = Subject.objects.count()
@@ -145,7 +145,7 @@ async def test_row_124_nobody_and_anybody_are_nobodys_id(
     assert (await api.post("/subjects:resolve", {})).code == "missing"
 
 
-async def test_a_profile_counts_what_is_held(
+async def test_profile_counts_what_is_held(
     api: Client, officer: Client, ann: Subject
 ) -> None:
     await api.put("/threads/t-1", {"user_id": "ann"})
@@ -158,10 +158,10 @@ async def test_a_profile_counts_what_is_held(
     assert (await api.get("/subjects/ann")).status == 404
 
 
-async def test_a_restricted_subject_is_kept_from_agents(
+async def test_restricted_subject_is_kept_from_agents(
     api: Client, officer: Client, reader: Client, bound: Client, ann: Subject
 ) -> None:
-    """Its twin is not; and whoever answers for the data goes on."""
+    """The twin is not restricted; keys that answer for the data go on."""
     for whose in ("ann", "bob"):
         await api.put(f"/threads/{whose}-1", {"user_id": whose})
         await api.append(f"{whose}-1", "hello")
@@ -196,10 +196,10 @@ async def test_a_restricted_subject_is_kept_from_agents(
 
 
 @pytest.mark.no_replay
-async def test_an_erased_subject_is_gone_with_proof(
+async def test_erased_subject_is_gone_with_proof(
     api: Client, officer: Client, foreign: Client, ann: Subject
 ) -> None:
-    """To her own project; to another she was never there."""
+    """Her own project gets the proof; to another she was never there."""
     api.connect()
     erasure = graves.bury_subject(ann)
     path, basis = f"/subjects/{ann.id}", {"basis": "claims"}
@@ -228,7 +228,7 @@ async def test_an_erased_subject_is_gone_with_proof(
 
 
 @pytest.mark.no_replay
-async def test_an_erased_user_id_is_readmitted(
+async def test_erased_user_id_is_readmitted(
     api: Client, officer: Client, ann: Subject
 ) -> None:
     await api.put("/threads/t-1", {"user_id": "ann"})
@@ -249,7 +249,7 @@ async def test_an_erased_user_id_is_readmitted(
 
 
 @pytest.mark.no_replay
-async def test_an_erased_thread_answers_to_its_name_for_ever(
+async def test_erased_thread_answers_to_its_name_for_ever(
     api: Client, bound: Client, foreign: Client, agent: Agent, ann: Subject
 ) -> None:
     api.connect()
@@ -285,7 +285,7 @@ def _bob(ann: Subject) -> Subject:
 
 
 @pytest.mark.no_replay
-async def test_a_key_bound_to_who_is_gone_opens_nothing(
+async def test_key_bound_to_an_erased_subject_is_refused(
     api: Client, bound: Client, agent: Agent, ann: Subject
 ) -> None:
     api.connect()
@@ -307,10 +307,10 @@ async def test_a_key_bound_to_who_is_gone_opens_nothing(
     assert (await api.put("/threads/new")).status == 201
 
 
-async def test_an_erased_value_is_refused_with_its_tombstone(
+async def test_erased_value_is_refused_with_its_tombstone(
     api: Client, ann: Subject
 ) -> None:
-    """On every route that keeps one; her twin may, and anybody may say it."""
+    """Every route that keeps a value refuses it; her twin may write it."""
     for whose in ("ann", "bob"):
         await api.put(f"/threads/{whose}", {"user_id": whose})
         await api.put(f"/threads/{whose}/pages/p", PAGE)

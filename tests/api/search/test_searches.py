@@ -17,9 +17,7 @@ pytestmark = pytest.mark.django_db
 ROUTES = ("/threads/t-1/search", "/threads/t-1/recall", "/subjects/{subject}/recall")
 
 
-async def test_an_agent_finds_an_acknowledged_message(
-    api: Client, agent: Agent
-) -> None:
+async def test_agent_finds_an_acknowledged_message(api: Client, agent: Agent) -> None:
     said = {"from": "user", "to": "a", "type": "chat.user", "content": "It is ZFA04Y."}
     receipt = (await api.post("/threads/t-1/slots", said)).json
     events = Event.objects.count()
@@ -35,7 +33,7 @@ async def test_an_agent_finds_an_acknowledged_message(
     assert (before.json["items"], before.json["reason"]) == ([], "no_match")
 
 
-async def test_a_hit_of_a_thread_says_what_no_longer_holds(
+async def test_search_hit_tells_that_a_fact_no_longer_holds(
     api: Client, agent: Agent
 ) -> None:
     api.connect()
@@ -99,7 +97,7 @@ async def test_recall_ranges_over_the_subject(api: Client, agent: Agent) -> None
         ({"query": "x", "dreams": 1}, "extra_field"),
     ],
 )
-async def test_bad_input_is_refused(
+async def test_malformed_search_is_refused(
     api: Client, agent: Agent, route: str, body: Any, code: str
 ) -> None:
     api.connect()
@@ -112,7 +110,7 @@ async def test_bad_input_is_refused(
 
 
 @pytest.mark.parametrize("route", ROUTES)
-async def test_an_unbalanced_quote_is_ordinary_text(
+async def test_unbalanced_quote_is_ordinary_text(
     api: Client, agent: Agent, route: str
 ) -> None:
     api.connect()
@@ -123,7 +121,7 @@ async def test_an_unbalanced_quote_is_ordinary_text(
         assert answer.json["total"] == 1, query
 
 
-async def test_a_seq_beyond_the_head_is_unknown(api: Client, agent: Agent) -> None:
+async def test_seq_beyond_the_head_is_unknown(api: Client, agent: Agent) -> None:
     api.connect()
     factories.append(agent, "t-1", "hello")
     answer = await api.post("/threads/t-1/search", {"query": "hello", "at_seq": 99})

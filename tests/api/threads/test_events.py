@@ -40,7 +40,7 @@ async def test_events_are_listed_in_order(api: Client) -> None:
     assert [item["sealed"] for item in sealed] == [False, True, True]
 
 
-async def test_a_part_ends_at_its_bytes_and_the_next_goes_on(
+async def test_part_ends_at_its_bytes_and_the_next_goes_on(
     api: Client, agent: Any
 ) -> None:
     api.connect()
@@ -64,7 +64,7 @@ async def test_a_part_ends_at_its_bytes_and_the_next_goes_on(
 
 
 async def _event(stream: asyncio.Queue[dict[str, Any]]) -> tuple[int, dict[str, Any]]:
-    """The next event: its id and data."""
+    """Return the id and data of the next event."""
     while True:
         message = await asyncio.wait_for(stream.get(), 10)
         text: bytes = message.get("body", b"")
@@ -74,7 +74,7 @@ async def _event(stream: asyncio.Queue[dict[str, Any]]) -> tuple[int, dict[str, 
 
 
 @pytest.mark.django_db(transaction=True)
-async def test_a_stream_follows_and_resumes(served: tuple[Client, str]) -> None:
+async def test_stream_follows_and_resumes(served: tuple[Client, str]) -> None:
     api, _ = served
     await api.append("t-1", "a")
     async with api.stream("/threads/t-1/events") as stream:
@@ -94,10 +94,10 @@ async def test_a_stream_follows_and_resumes(served: tuple[Client, str]) -> None:
 
 
 @pytest.mark.django_db(transaction=True)
-async def test_a_stream_from_beyond_the_head_waits_for_what_comes_after(
+async def test_stream_from_beyond_the_head_waits_for_what_comes_after(
     served: tuple[Client, str],
 ) -> None:
-    """An id of another thread is no more than a number here."""
+    """To the stream, an id of another thread is a mere number."""
     api, _ = served
     await api.append("t-1", "a")
     beyond = [("last-event-id", "3")]
@@ -108,7 +108,7 @@ async def test_a_stream_from_beyond_the_head_waits_for_what_comes_after(
 
 
 @pytest.mark.django_db(transaction=True)
-async def test_a_stream_ends_with_its_key(
+async def test_stream_ends_with_its_key(
     served: tuple[Client, str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     api, prefix = served
@@ -126,7 +126,7 @@ async def test_a_stream_ends_with_its_key(
 
 
 @pytest.mark.django_db(transaction=True)
-async def test_a_stream_reads_on_once_all_was_taken_and_under_the_subject_of_then(
+async def test_stream_reads_on_once_all_was_taken_and_under_the_subject_of_then(
     served: tuple[Client, str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     api, _ = served
@@ -148,7 +148,7 @@ async def test_a_stream_reads_on_once_all_was_taken_and_under_the_subject_of_the
 
 
 @pytest.mark.django_db(transaction=True)
-async def test_a_stream_of_large_events_sends_all_of_them(
+async def test_stream_of_large_events_sends_all_of_them(
     served: tuple[Client, str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     api, _ = served
@@ -174,7 +174,7 @@ def _revoke(prefix: str) -> None:
 
 
 @pytest.mark.django_db(transaction=True)
-async def test_an_idle_stream_says_that_it_is_there(
+async def test_idle_stream_says_that_it_is_there(
     served: tuple[Client, str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     api, _ = served
@@ -189,7 +189,7 @@ async def test_an_idle_stream_says_that_it_is_there(
 
 
 @pytest.mark.django_db(transaction=True)
-async def test_a_key_has_no_more_streams_than_it_may(
+async def test_key_has_no_more_streams_than_it_may(
     served: tuple[Client, str], settings: Any
 ) -> None:
     api, prefix = served
@@ -215,7 +215,7 @@ async def test_a_key_has_no_more_streams_than_it_may(
         ("/threads/t-1/events", (("last-event-id", "-1"),), "bad_cursor"),
     ],
 )
-async def test_a_stream_is_refused_like_a_list(
+async def test_stream_is_refused_like_a_list(
     served: tuple[Client, str], target: str, headers: tuple[tuple[str, str]], code: str
 ) -> None:
     api, _ = served

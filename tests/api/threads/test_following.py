@@ -1,4 +1,4 @@
-"""What agents' sockets follow, what they hear of it, and until when."""
+"""Following of threads by agents' sockets: what they hear, and until when."""
 
 from __future__ import annotations
 
@@ -34,12 +34,12 @@ def agent(holder: tuple[Agent, str]) -> Agent:
 
 
 async def say(agent: Agent, *contents: str, thread: str = "t-1") -> int:
-    """Append messages; the seq of the last."""
+    """Append messages and return the last seq."""
     new = [factories.make_slot(content) for content in contents]
     return (await slots.append(agent=agent, thread=thread, slots=new)).seq
 
 
-# What is followed
+# Following
 
 
 async def test_events_come_as_a_list_has_them_and_go_on(agent: Agent, key: str) -> None:
@@ -54,7 +54,7 @@ async def test_events_come_as_a_list_has_them_and_go_on(agent: Agent, key: str) 
     await socket.leave()
 
 
-async def test_a_thread_is_followed_from_where_one_was(agent: Agent, key: str) -> None:
+async def test_thread_is_followed_from_where_one_was(agent: Agent, key: str) -> None:
     socket = await AgentSocket(key).greet()
     await socket.follow("t-1", after=2, content="none")
     event = await socket.hear()
@@ -67,7 +67,7 @@ async def test_a_thread_is_followed_from_where_one_was(agent: Agent, key: str) -
     await socket.leave()
 
 
-async def test_a_thread_that_is_left_is_silent(agent: Agent, key: str) -> None:
+async def test_unfollowed_thread_sends_no_events(agent: Agent, key: str) -> None:
     await say(agent, "x", thread="t-2")
     socket = await AgentSocket(key).greet()
     for name in ("t-1", "t-2"):
@@ -83,7 +83,7 @@ async def test_a_thread_that_is_left_is_silent(agent: Agent, key: str) -> None:
     await socket.leave()
 
 
-async def test_threads_take_turns(
+async def test_followed_threads_take_turns(
     agent: Agent, key: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """A long history does not keep a short one waiting."""
@@ -116,7 +116,7 @@ async def test_large_events_come_one_by_one(agent: Agent, key: str) -> None:
     await socket.leave()
 
 
-async def test_a_slow_reader_gets_no_more_of_what_is_gone(
+async def test_slow_reader_gets_no_more_of_what_is_gone(
     agent: Agent, key: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     await say(agent, *"abcdef")
@@ -142,9 +142,7 @@ async def test_a_slow_reader_gets_no_more_of_what_is_gone(
     await other.leave()
 
 
-async def test_a_stuck_reader_holds_up_nobody_and_leaves(
-    agent: Agent, key: str
-) -> None:
+async def test_stuck_reader_holds_up_nobody_and_leaves(agent: Agent, key: str) -> None:
     stuck = await AgentSocket(key, room=1).greet()
     await stuck.follow("t-1")
     other = await AgentSocket(key).greet()
@@ -154,7 +152,7 @@ async def test_a_stuck_reader_holds_up_nobody_and_leaves(
     await other.leave()
 
 
-async def test_in_silence_there_is_a_beat(
+async def test_idle_socket_receives_beats(
     key: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     assert protocol.BEAT_SECONDS == 15
@@ -164,7 +162,7 @@ async def test_in_silence_there_is_a_beat(
     await socket.leave()
 
 
-async def test_a_socket_follows_fifty_threads(
+async def test_socket_follows_fifty_threads(
     agent: Agent, key: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(protocol, "MESSAGES_PER_SECOND", 100)
@@ -193,7 +191,7 @@ async def test_a_socket_follows_fifty_threads(
         ("restricted", "subject_restricted"),
     ],
 )
-async def test_a_subject_that_is_gone(
+async def test_erased_subjects_thread_is_gone_while_followed(
     agent: Agent,
     key: str,
     monkeypatch: pytest.MonkeyPatch,
@@ -201,7 +199,7 @@ async def test_a_subject_that_is_gone(
     state: str,
     word: str,
 ) -> None:
-    """At first and while its thread is followed, that one thread is gone."""
+    """The thread is gone at once, or while it is followed; others go on."""
     # So that a look at two threads takes two queries.
     monkeypatch.setattr(streams, "LOOK_THREADS", 1)
     await say(agent, "x", thread="t-2")
@@ -221,7 +219,7 @@ async def test_a_subject_that_is_gone(
     await socket.leave()
 
 
-async def test_a_wrong_thread_ends_nothing_else(agent: Agent, key: str) -> None:
+async def test_wrong_thread_ends_nothing_else(agent: Agent, key: str) -> None:
     socket = await AgentSocket(key).greet()
     await socket.follow("t-1", 2)
     await socket.hear()
@@ -234,7 +232,7 @@ async def test_a_wrong_thread_ends_nothing_else(agent: Agent, key: str) -> None:
     await socket.leave()
 
 
-async def test_a_thread_that_is_erased_is_gone(agent: Agent, key: str) -> None:
+async def test_thread_that_is_erased_is_gone(agent: Agent, key: str) -> None:
     rows = Thread.objects.filter(name="t-1")
     socket = await AgentSocket(key).greet()
     await socket.follow("t-1", 2)
@@ -257,7 +255,7 @@ async def test_bytes_count_for_the_day_of_the_key(
     assert 500 < used <= 1_000
 
 
-# Who has to leave
+# Forced ends
 
 
 @pytest.fixture
@@ -278,10 +276,10 @@ def expire(agent: Agent) -> None:
 
 @pytest.mark.parametrize("end", [revoke, expire])
 @pytest.mark.parametrize("room", [0, 1])
-async def test_a_key_that_is_gone_is_4401(
+async def test_revoked_key_closes_the_socket_with_4401(
     watchful: None, agent: Agent, key: str, end: Callable[[Agent], None], room: int
 ) -> None:
-    """Also to a reader that is stuck in the middle of a history."""
+    """A reader that is stuck in the middle of a history is closed as well."""
     socket = await AgentSocket(key, room=room).greet()
     await socket.follow("t-1")
     await socket.hear()
@@ -291,17 +289,17 @@ async def test_a_key_that_is_gone_is_4401(
     assert await refused(AgentSocket(key)) == 4401
 
 
-async def test_a_key_whose_subject_is_gone_is_4410(
+async def test_key_of_an_erased_subject_closes_the_socket_with_4410(
     watchful: None, agent: Agent, acme: Project
 ) -> None:
-    """Whatever it follows, or nothing at all; another subject's stays."""
+    """The socket closes whatever it follows; another subject's stays open."""
     made = {}
     for user_id in ("ann", "bob"):
         subject = await read(subjects.find_or_create, acme.id, user_id)
         _, made[user_id] = await read(factories.make_key, acme, subject=subject)
     bound = await AgentSocket(made["ann"]).greet()
     twin = await AgentSocket(made["bob"]).greet()
-    rows = Subject.objects.filter(subject_ref=subjects.ref_of(acme.id, "ann"))
+    rows = Subject.objects.filter(subject_ref=subjects.compute_ref(acme.id, "ann"))
     await read(lambda: rows.update(state="erasing"))
     assert await bound.closed() == 4410
     await bound.leave()
@@ -311,7 +309,7 @@ async def test_a_key_whose_subject_is_gone_is_4410(
     await twin.leave()
 
 
-async def test_a_scope_that_is_gone_is_4403_at_the_next_message(
+async def test_lost_scope_closes_the_socket_with_4403_at_the_next_message(
     watchful: None, agent: Agent, key: str
 ) -> None:
     socket = await AgentSocket(key).greet()
@@ -319,7 +317,7 @@ async def test_a_scope_that_is_gone_is_4403_at_the_next_message(
     await read(lambda: rows.update(scopes="memory:write"))
 
     async def lost() -> bool:
-        found = await auth.believed(key)
+        found = await auth.find_holder(key)
         return found is not None and auth.READ not in found.scopes
 
     await until(lost)
@@ -337,7 +335,7 @@ async def until(condition: Callable[[], Awaitable[bool]]) -> None:
             pass
 
 
-async def test_an_old_socket_is_told_to_come_back(
+async def test_old_socket_is_told_to_come_back(
     key: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     assert protocol.LIFE_SECONDS == 3600
@@ -345,7 +343,7 @@ async def test_an_old_socket_is_told_to_come_back(
     assert await refused(AgentSocket(key)) == 1012
 
 
-async def test_a_stopping_server_sends_all_away_to_come_back(key: str) -> None:
+async def test_stopping_server_sends_all_away_to_come_back(key: str) -> None:
     socket = await AgentSocket(key).greet()
     sockets.stop()
     assert await socket.closed() == 1012
@@ -358,7 +356,7 @@ async def test_a_stopping_server_sends_all_away_to_come_back(key: str) -> None:
 async def test_events_are_heard_of_at_once(
     agent: Agent, key: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """By the doorbell: the next look is an hour away."""
+    """The doorbell wakes the socket: the next poll is an hour away."""
     monkeypatch.setattr(streams, "LOOK_SECONDS", 3_600.0)
     first, second = await AgentSocket(key).greet(), await AgentSocket(key).greet()
     for socket in (first, second):

@@ -55,8 +55,8 @@ TALKS: dict[str, list[Any]] = {
 }
 
 
-def made(thread: Thread) -> list[Any]:
-    """Of each slot its reading, role and tokens."""
+def list_readings(thread: Thread) -> list[Any]:
+    """Return the reading, role and tokens of each slot."""
     rows = [*thread.slots.order_by("index").values_list("role", "tokens")]
     readings = [read(each) for each in contents(thread)]
     return [*zip(readings, rows, strict=True)]
@@ -71,4 +71,4 @@ def test_import_equals_api(
         slot = {"from": "x", "to": "y", "type": f"chat.{each.get('role')}"}
         run(api.post("/threads/sent/slots", {**slot, "content": each}))
     take(acme, lines(tmp_path, *talk, name="taken.jsonl"), form="chat")
-    assert made(find(acme, "taken")) == made(find(acme, "sent"))
+    assert list_readings(find(acme, "taken")) == list_readings(find(acme, "sent"))

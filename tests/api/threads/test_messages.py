@@ -33,14 +33,14 @@ COUNTED: dict[str, Any] = {
 
 
 def slot(kind: str, content: str) -> bytes:
-    """A message whose content no parser of ours has seen."""
+    """Build a message whose content no parser of ours has seen."""
     sent = f'"from":"a","to":"b","type":"chat.{kind}","content":{content}'
     return f"{{{sent}}}".encode()
 
 
 @pytest.mark.parametrize("kind", COUNTED)
-async def test_client_tokens_win(api: Client, kind: str) -> None:
-    """Its page weighs so much, be it less or more than what it seems to."""
+async def test_client_token_count_takes_precedence(api: Client, kind: str) -> None:
+    """The page weighs the client's count, less or more than an estimate."""
     await api.put("/threads/t-1", {"config": SMALL})
     sent = {**SLOT, "content": COUNTED[kind]}
     for number in (3, 700, 700, 700):
@@ -55,7 +55,7 @@ async def test_client_tokens_win(api: Client, kind: str) -> None:
     assert {each.json["level"] for each in pages[1:]} != {0}
 
 
-#: As text: no parser of ours stands between.
+#: Requests as text, so that no parser of ours touches them.
 ODD = st.sampled_from(
     [
         *("1e400", "-0", "18446744073709551616", '"\\ud83d"', "[]", '{"role":3}', '""'),
@@ -68,7 +68,7 @@ ODD = st.sampled_from(
 )
 ANY = ODD | (JSON | CONTENTS.flatmap(mutated)).map(json.dumps)
 NUMBERS = count()
-#: What no content may hold.
+#: Texts that no content may hold.
 REFUSED = ("surrogate", "nul")
 TYPES = st.sampled_from(["user", "assistant", "tool", "system", "message"])
 
@@ -112,7 +112,7 @@ NUMBERED = [
 async def test_digits_survive(
     api: Client, foreign: Client, ann: Subject, zeta: Project
 ) -> None:
-    """As they came: read back, sent to a model, and taken to another hub."""
+    """Digits are kept when read back, sent to a model, and taken to another hub."""
     path = "/threads/t-1"
     await api.put(path, {"user_id": "ann"})
     for content in NUMBERED:

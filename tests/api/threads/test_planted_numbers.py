@@ -42,17 +42,21 @@ WRITES = [
 ]
 
 
-def resolved(schema: dict[str, Any]) -> list[dict[str, Any]]:
-    """What a value may be: references followed, choices told apart."""
+def resolve_schemas(schema: dict[str, Any]) -> list[dict[str, Any]]:
+    """Return the schemas a value may have: references followed, choices apart."""
     if "$ref" in schema:
-        return resolved(SCHEMAS[schema["$ref"].rpartition("/")[2]])
+        return resolve_schemas(SCHEMAS[schema["$ref"].rpartition("/")[2]])
     choices = schema.get("anyOf") or schema.get("oneOf") or schema.get("allOf")
-    return [each for one in choices for each in resolved(one)] if choices else [schema]
+    return (
+        [each for one in choices for each in resolve_schemas(one)]
+        if choices
+        else [schema]
+    )
 
 
 def places(schema: dict[str, Any], depth: int = 0) -> Iterator[tuple[Any, ...]]:
-    """Ways to each field of a body, through lists and objects."""
-    for one in resolved(schema):
+    """Yield the ways to each field of a body, through lists and objects."""
+    for one in resolve_schemas(schema):
         for name, inner in one.get("properties", {}).items():
             yield (name,)
             if depth < 4:
@@ -66,7 +70,7 @@ def places(schema: dict[str, Any], depth: int = 0) -> Iterator[tuple[Any, ...]]:
 
 #: It appends messages, so what it says of names stays for as long as they do.
 REMEMBERING = "post /api/v1/subjects/{subject}/episodes"
-#: What is written of people, and what is asked with a body.
+#: Operations that write about people, or read with a body.
 WITH_BODIES = {
     **{
         label: (row.target, row.body)
@@ -84,7 +88,7 @@ def body_of(label: str) -> dict[str, Any]:
 
 
 def with_value(body: Any, way: tuple[Any, ...], value: Any) -> Any:
-    """The body with that value there, whatever stood on the way to it."""
+    """Return the body with a value at the end of a way."""
     head, *rest = way
     if isinstance(head, int):
         first = body[0] if isinstance(body, list) and body else {}
@@ -104,8 +108,8 @@ def variants(
             yield with_value(deepcopy(body), way, value)
 
 
-def left() -> dict[str, list[str]]:
-    """Cells of both databases that tell a planted number, by table and column."""
+def find_planted_cells() -> dict[str, list[str]]:
+    """Return the cells of both databases that hold a planted number, by column."""
     found: dict[str, list[str]] = {}
     for model in apps.get_models():
         alias = "keys" if model._meta.db_table in tables("keys") else "default"
@@ -146,7 +150,7 @@ HEADS = {
 
 
 def make(agent: Agent, client: Client, name: str) -> None:
-    """A thread on which each operation can do something."""
+    """Make a thread on which each operation can do something."""
     factories.make_thread(agent, name, user_id="ann", auto_pin_turns=0)
     factories.make_page(agent, "note", thread=name)
     factories.append(agent, name, "hello")
@@ -160,10 +164,10 @@ def make(agent: Agent, client: Client, name: str) -> None:
     run(client.send("PUT", f"/threads/{name}/keys/seat", {"value": "12A"}))
 
 
-def test_what_is_planted_is_found(agent: Agent) -> None:
-    """The scanner's control: as a label, before anything is forgotten."""
+def test_planted_number_is_found_by_the_scanner(agent: Agent) -> None:
+    """This controls the scanner: the number is a label, and nothing is erased yet."""
     factories.make_thread(agent, "t-1", labels={"phone": FIRST + 7})
-    found = left()
+    found = find_planted_cells()
     assert {name.replace('"', "") for name in found} == {
         "memoryhub_event.body",
         "memoryhub_thread.labels",
@@ -184,34 +188,34 @@ def test_no_planted_number_is_left(agent: Agent, acme: Project) -> None:
             answer = run(client.send(method, target, body))
             assert answer.status < 500, (label, body)
             taken[label] += answer.status < 300
-            limits.account = limits.Limits()
+            limits.account = limits.UsageAccount()
     # Each was let in somewhere, as far as it takes anything.
     assert sum(taken.values()) > 100, taken
-    before = left()
+    before = find_planted_cells()
     assert before
     forget(of(agent, "ann"))
-    assert left() == {}
+    assert find_planted_cells() == {}
     assert next(numbers) < FIRST + 10**5
 
 
 @pytest.mark.slow
 @pytest.mark.promise("P13", load="a number in every field of every body about people")
 def test_no_number_that_is_said_of_people_is_kept(agent: Agent, acme: Project) -> None:
-    """Not even while they are known: their ids are digests, tickets are short."""
+    """Numbers are not kept while people are known: ids are digests, tickets short."""
     numbers, taken = count(FIRST), dict.fromkeys(WITH_BODIES, 0)
     ann, erasure = make_person(agent, "ann"), plan(make_person(agent, "eve"))
     for label, (path, example) in WITH_BODIES.items():
         target = path.format(s=ann.id, e=erasure.id)
         body = json.loads(json.dumps(example).replace("{u}", "ann"))
-        scope = min(auth.admitting(OPERATIONS[label]["x-scope"]))
+        scope = min(auth.get_admitting_scopes(OPERATIONS[label]["x-scope"]))
         client = Client(key=factories.make_key(acme, scopes=[scope])[1])
         for each in variants(label, body, numbers):
             answer = run(client.send("POST", target, each))
             assert answer.status < 500, (label, each)
             taken[label] += answer.status < 300
-            limits.account = limits.Limits()
+            limits.account = limits.UsageAccount()
     assert sum(taken.values()) > 10, taken
-    assert left() == {}
+    assert find_planted_cells() == {}
 
 
 @pytest.mark.slow
@@ -223,10 +227,10 @@ def test_no_number_of_an_exchange_is_left(agent: Agent, acme: Project) -> None:
     for each in variants(REMEMBERING, body, count(FIRST)):
         answer = run(client.send("POST", target, each))
         assert answer.status < 500, each
-        limits.account = limits.Limits()
-    assert left()
+        limits.account = limits.UsageAccount()
+    assert find_planted_cells()
     forget(of(agent, "ann"))
-    assert left() == {}
+    assert find_planted_cells() == {}
 
 
 NUMBER = FIRST + 99
@@ -254,6 +258,6 @@ def test_no_number_of_a_file_is_left(
     file.write_text(f"{json.dumps(FILES[name])}\n")
     monkeypatch.setattr("sys.stdin", StringIO("ann\n"))
     call_command("import", str(file), project="acme", user_id="-", verbosity=0)
-    assert left()
+    assert find_planted_cells()
     forget(of(agent, "ann"))
-    assert left() == {}
+    assert find_planted_cells() == {}

@@ -14,7 +14,7 @@ from tests.cast import factories
 pytestmark = pytest.mark.django_db
 
 
-async def test_an_appended_slot_reads_back(api: Client) -> None:
+async def test_appended_slot_reads_back(api: Client) -> None:
     made = await api.post("/threads/t-1/slots", {**SLOT, "tokens": 7})
     assert made.status == 201
     assert (made.json["thread"], made.json["seq"], made.json["index"]) == ("t-1", 2, 0)
@@ -26,7 +26,7 @@ async def test_an_appended_slot_reads_back(api: Client) -> None:
     assert not read["erased"]
 
 
-async def test_the_handler_view_is_what_the_handler_is_given(api: Client) -> None:
+async def test_handler_view_is_what_the_handler_is_given(api: Client) -> None:
     handler = {
         "own_name": "user",
         "usage_instructions": "Answer briefly.",
@@ -41,7 +41,7 @@ async def test_the_handler_view_is_what_the_handler_is_given(api: Client) -> Non
     assert plain["handler"] == {**handler, "is_self_call": True}
 
 
-async def test_a_batch_is_stored_in_order(api: Client) -> None:
+async def test_batch_is_stored_in_order(api: Client) -> None:
     items = [{**SLOT, "content": n} for n in range(200)]
     made = await api.post("/threads/t-1/slots:batch", {"items": items})
     assert made.status == 201
@@ -50,7 +50,7 @@ async def test_a_batch_is_stored_in_order(api: Client) -> None:
     assert [item["content"] for item in read] == list(range(200))
 
 
-async def test_a_bad_item_is_named_and_none_is_stored(api: Client) -> None:
+async def test_bad_item_is_named_and_none_is_stored(api: Client) -> None:
     items = [SLOT, {**SLOT, "from": None}]
     refused = await api.post("/threads/t-1/slots:batch", {"items": items})
     assert refused.json["errors"] == [{"loc": ["items", 1, "from"], "code": "type"}]
@@ -61,7 +61,7 @@ async def test_a_bad_item_is_named_and_none_is_stored(api: Client) -> None:
 
 
 async def test_routed_message_is_one_slot(api: Client) -> None:
-    """Recorded at sending and at delivery under its id: one slot, the first handler."""
+    """Recorded at sending and at delivery under its id, the message is one slot."""
     named = [("idempotency-key", "message-1")]
     sent = await api.post("/threads/t-1/slots", SLOT, headers=named)
     delivering = {**SLOT, "handler": {"own_name": "assistant"}}
@@ -75,7 +75,9 @@ async def test_routed_message_is_one_slot(api: Client) -> None:
     assert read["handler"]["own_name"] is None
 
 
-async def test_one_key_is_of_one_request(api: Client, foreign: Client) -> None:
+async def test_idempotency_key_is_bound_to_one_request(
+    api: Client, foreign: Client
+) -> None:
     named = [("idempotency-key", "k")]
     await api.post("/threads/t-1/slots", SLOT, headers=named)
     for target, body in (
@@ -101,8 +103,8 @@ def _contents(answer: Answer) -> list[Any]:
     return [item["content"] for item in answer.json["items"]]
 
 
-async def test_slice_like_list(api: Client) -> None:
-    """Every (start, end) is the Python list's, across segments of forks too."""
+async def test_slot_slice_equals_a_python_list_slice(api: Client) -> None:
+    """Every (start, end) is that of a Python list, also across segments of forks."""
     await api.append("t-1", *range(4))
     await api.post("/threads/t-1:fork", {"thread": "t-2", "seq": 4})
     await api.append("t-2", 10, 11)
@@ -125,7 +127,7 @@ async def test_slice_like_list(api: Client) -> None:
 
 
 async def test_cursor_walk_while_appending(api: Client, agent: Agent) -> None:
-    """A walk sees each slot of the head it began at, once, whatever comes meanwhile."""
+    """A walk sees each slot of its first head once, whatever is appended meanwhile."""
     api.connect()
     for n in range(40):
         factories.append(agent, "t-1", *range(n * 5, n * 5 + 5))
@@ -176,7 +178,7 @@ async def test_filters_are_joined_by_and(api: Client) -> None:
 
 
 @pytest.mark.parametrize("order", ["asc", "desc"])
-async def test_a_part_ends_at_its_bytes_and_the_next_goes_on(
+async def test_part_ends_at_its_bytes_and_the_next_goes_on(
     api: Client, agent: Agent, order: str
 ) -> None:
     api.connect()
@@ -196,13 +198,13 @@ async def test_a_part_ends_at_its_bytes_and_the_next_goes_on(
     assert (len(light["items"]), light["next"]) == (11, None)
 
 
-async def test_content_none_opens_nothing(api: Client) -> None:
+async def test_slot_list_without_contents_opens_no_payload(api: Client) -> None:
     await api.append("t-1", "hello")
     (item,) = (await api.get("/threads/t-1/slots?content=none")).json["items"]
     assert (item["content"], item["bytes"], item["erased"]) == (None, 64, False)
 
 
-async def test_a_reading_as_of_a_seq(api: Client) -> None:
+async def test_reading_as_of_a_seq(api: Client) -> None:
     await api.append("t-1", "a", "b", "c")
     assert _contents(await api.get("/threads/t-1/slots?at_seq=3")) == ["a", "b"]
     assert _contents(await api.get("/threads/t-1/slots?at_seq=3&start=-1")) == ["b"]
@@ -211,7 +213,7 @@ async def test_a_reading_as_of_a_seq(api: Client) -> None:
     assert _contents(await api.get("/threads/t-1/slots?at_turn=0")) == ["a", "b", "c"]
 
 
-async def test_a_negative_index_counts_from_the_end(api: Client) -> None:
+async def test_negative_index_counts_from_the_end(api: Client) -> None:
     await api.append("t-1", "a", "b", "c")
     target = "/threads/t-1/slots"
     newest = (await api.get(f"{target}/-1")).json
@@ -230,10 +232,10 @@ async def test_a_negative_index_counts_from_the_end(api: Client) -> None:
 
 @pytest.mark.no_replay
 async def test_erased_ancestor_erases_in_forks(api: Client) -> None:
-    """What an ancestor held is gone from its forks, and their forks; theirs is not.
+    """Texts inherited from an erased ancestor are gone from all forks; own texts stay.
 
-    Erased here is the way the journal allows, by hand; that an erasure does so to all
-    that a fork inherited, in one procedure, waits for the eraser.
+    The test erases by hand, in the way the journal allows; that an erasure does so to
+    all that a fork inherited, in one procedure, waits for the eraser.
     """
     await api.append("t-1", "forgotten-a", "forgotten-b")
     for parent, name in (("t-1", "f-1"), ("f-1", "f-2"), ("f-2", "f-3")):

@@ -35,7 +35,7 @@ def following(thread: str) -> dict[str, str]:
     return {"t": "follow", "thread": thread}
 
 
-# Who gets in
+# Admission
 
 
 @pytest.mark.parametrize(
@@ -47,14 +47,14 @@ def following(thread: str) -> dict[str, str]:
         [(b"cookie", b"mh_session=x; mh_csrf=y")],
     ],
 )
-async def test_a_key_in_the_handshake_is_enough(
+async def test_key_in_the_handshake_is_enough(
     key: str, headers: list[tuple[bytes, bytes]]
 ) -> None:
     socket = await AgentSocket(key, headers=headers).greet()
     await socket.leave()
 
 
-async def test_a_key_may_be_the_first_message(key: str) -> None:
+async def test_key_may_be_the_first_message(key: str) -> None:
     socket = await AgentSocket().greet(key=key)
     await socket.follow("t-1", 2)
     assert (await socket.hear())["seq"] == 3
@@ -62,12 +62,12 @@ async def test_a_key_may_be_the_first_message(key: str) -> None:
 
 
 @pytest.mark.parametrize("header", HEADER_CASES)
-async def test_a_header_without_a_valid_key_is_4401(header: str) -> None:
+async def test_header_without_a_valid_key_is_4401(header: str) -> None:
     headers = [(b"authorization", header.encode())]
     assert await refused(AgentSocket(headers=headers)) == 4401
 
 
-async def test_two_keys_are_none(key: str) -> None:
+async def test_socket_with_two_keys_is_4401(key: str) -> None:
     twice = [(b"authorization", f"Bearer {key}".encode())]
     assert await refused(AgentSocket(key, headers=twice)) == 4401
 
@@ -86,15 +86,15 @@ async def test_two_keys_are_none(key: str) -> None:
         {"t": "follow", "thread": "t-1", "after": 0},
     ],
 )
-async def test_a_bad_first_message_is_4401(message: Any) -> None:
+async def test_bad_first_message_is_4401(message: Any) -> None:
     assert await refused(AgentSocket(), message) == 4401
 
 
-async def test_a_hello_with_more_in_it_is_4401(key: str) -> None:
+async def test_hello_with_more_in_it_is_4401(key: str) -> None:
     assert await refused(AgentSocket(), {"t": "hello", "key": key, "v": 1}) == 4401
 
 
-async def test_a_key_in_the_address_is_4401_and_not_logged(key: str) -> None:
+async def test_key_in_the_address_is_4401_and_not_logged(key: str) -> None:
     with structlog.testing.capture_logs() as logs:
         for query in (f"key={key}", key.replace("_", "%5F")):
             assert await refused(AgentSocket(query=query.encode())) == 4401
@@ -103,17 +103,17 @@ async def test_a_key_in_the_address_is_4401_and_not_logged(key: str) -> None:
     assert key[-20:] not in str(logs)
 
 
-async def test_what_else_stands_in_the_address_is_4400(key: str) -> None:
+async def test_socket_with_a_query_string_is_4400(key: str) -> None:
     assert await refused(AgentSocket(key, query=b"after=1")) == 4400
 
 
-async def test_a_foreign_host_is_4400(key: str) -> None:
+async def test_foreign_host_is_4400(key: str) -> None:
     socket = AgentSocket(key)
     socket.line.scope["headers"][0] = (b"host", b"evil.example")
     assert await refused(socket) == 4400
 
 
-async def test_a_silent_socket_is_4408(monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_silent_socket_is_4408(monkeypatch: pytest.MonkeyPatch) -> None:
     assert protocol.HELLO_SECONDS == 5
     monkeypatch.setattr(protocol, "HELLO_SECONDS", 0.05)
     assert await refused(AgentSocket()) == 4408
@@ -124,7 +124,7 @@ async def test_unknown_path_is_4404(key: str, path: str) -> None:
     assert await refused(AgentSocket(key, path=path)) == 4404
 
 
-async def test_a_mistake_of_ours_is_1011_and_logged(key: str) -> None:
+async def test_mistake_of_ours_is_1011_and_logged(key: str) -> None:
     socket = AgentSocket(key)
     socket.line.scope.pop("headers")
     with structlog.testing.capture_logs() as logs:
@@ -132,19 +132,17 @@ async def test_a_mistake_of_ours_is_1011_and_logged(key: str) -> None:
     assert [line["event"] for line in logs] == ["socket.failed"]
 
 
-async def test_while_the_clock_is_off_nobody_gets_in(
+async def test_socket_is_refused_while_the_clock_is_off(
     key: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(clock, "skew_ns", 10**10)
     assert await refused(AgentSocket(key)) == 1013
 
 
-# How many
+# Limits
 
 
-async def test_an_address_has_few_sockets_without_a_key(
-    key: str, settings: Any
-) -> None:
+async def test_address_has_few_sockets_without_a_key(key: str, settings: Any) -> None:
     settings.ANONYMOUS_REQUESTS_PER_SECOND = 2
     waiting = [AgentSocket() for _ in range(2)]
     for socket in waiting:
@@ -156,14 +154,14 @@ async def test_an_address_has_few_sockets_without_a_key(
         await socket.leave()
 
 
-async def test_who_guesses_keys_is_4429(settings: Any) -> None:
+async def test_socket_with_guessed_keys_is_4429(settings: Any) -> None:
     settings.ANONYMOUS_REQUESTS_PER_SECOND = 1
     codes = {await refused(AgentSocket("mh_live_guess")) for _ in range(3)}
     assert codes == {4401, 4429}
 
 
-async def test_a_key_has_fifty_sockets_and_streams(acme: Project, key: str) -> None:
-    """Counted together: the 51st is refused, whichever it is."""
+async def test_key_has_fifty_sockets_and_streams(acme: Project, key: str) -> None:
+    """Sockets and streams count together: the 51st is refused, whichever it is."""
     other = await read(lambda: factories.make_key(acme)[1])
     opened = [await AgentSocket(key).greet() for _ in range(49)]
     api, accept = Client(key=key), [("accept", "text/event-stream")]
@@ -178,7 +176,7 @@ async def test_a_key_has_fifty_sockets_and_streams(acme: Project, key: str) -> N
         await socket.leave()
 
 
-async def test_a_full_process_says_try_later(
+async def test_full_process_says_try_later(
     key: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     assert protocol.MAX_SOCKETS == 1000
@@ -195,7 +193,7 @@ async def test_21_messages_in_a_second_are_4429(key: str) -> None:
     assert await refused(AgentSocket(key), *messages) == 4429
 
 
-async def test_a_message_beyond_64_kib_is_1009(key: str) -> None:
+async def test_message_beyond_64_kib_is_1009(key: str) -> None:
     fits = {"t": "follow", "thread": "t-1", "pad": ""}
     room = protocol.MESSAGE_BYTES - len('{"t":"follow","thread":"t-1","pad":""}')
     assert await refused(AgentSocket(key), fits | {"pad": "x" * room}) == 4400
@@ -203,7 +201,7 @@ async def test_a_message_beyond_64_kib_is_1009(key: str) -> None:
     assert await refused(AgentSocket(), "x" * (protocol.MESSAGE_BYTES + 1)) == 1009
 
 
-# What is refused
+# Refusals
 
 
 @pytest.mark.parametrize(
@@ -235,11 +233,11 @@ async def test_a_message_beyond_64_kib_is_1009(key: str) -> None:
         {"t": "hello", "key": "again"},
     ],
 )
-async def test_a_message_that_is_none_is_4400(key: str, message: Any) -> None:
+async def test_malformed_socket_message_is_4400(key: str, message: Any) -> None:
     assert await refused(AgentSocket(key), message) == 4400
 
 
-async def test_nothing_that_was_said_is_logged(agent: Agent, key: str) -> None:
+async def test_socket_messages_are_never_logged(agent: Agent, key: str) -> None:
     messages = [
         "x" + CANARY,
         following(CANARY),
@@ -255,7 +253,7 @@ async def test_nothing_that_was_said_is_logged(agent: Agent, key: str) -> None:
         await gone(key, CANARY)
         await refused(AgentSocket(key, query=CANARY.encode()))
         await refused(AgentSocket(CANARY))
-    # Who is told that a thread is gone goes on.
+    # A client that hears that a thread is gone goes on.
     assert len(logs) == 11
     assert CANARY not in str(logs)
     assert agent.prefix not in str(logs)

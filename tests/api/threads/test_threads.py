@@ -19,7 +19,7 @@ pytestmark = pytest.mark.django_db
 SCOPE = {"agent_type": "booking", "agent_instance": "task-1", "session": "s-1"}
 
 
-async def test_a_put_creates_and_a_repeat_returns(api: Client) -> None:
+async def test_put_creates_and_a_repeat_returns(api: Client) -> None:
     body = {"scope": SCOPE, "labels": {"trial": 1, "a": "b", "c": True, "d": 0.5}}
     made = await api.put("/threads/t-1", body)
     assert made.status == 201
@@ -30,7 +30,7 @@ async def test_a_put_creates_and_a_repeat_returns(api: Client) -> None:
     assert again.json == made.json
 
 
-async def test_a_scope_level_is_filled_once(api: Client) -> None:
+async def test_scope_level_is_filled_once(api: Client) -> None:
     await api.put("/threads/t-1")
     filled = await api.put("/threads/t-1", {"scope": {"session": "s-1"}})
     assert filled.json["scope"]["session"] == "s-1"
@@ -38,7 +38,7 @@ async def test_a_scope_level_is_filled_once(api: Client) -> None:
     assert (other.status, other.code) == (409, "scope_conflict")
 
 
-async def test_a_thread_never_changes_its_subject(api: Client) -> None:
+async def test_thread_never_changes_its_subject(api: Client) -> None:
     await api.put("/threads/t-1", {"user_id": "ann"})
     other = await api.put("/threads/t-1", {"user_id": "bob"})
     assert (other.status, other.code) == (409, "subject_conflict")
@@ -53,7 +53,7 @@ async def test_missing_thread_is_404(api: Client) -> None:
     assert (await api.post("/threads/absent:fork", {"thread": "f"})).status == 404
 
 
-async def test_zero_limits_refused(api: Client) -> None:
+async def test_limits_of_zero_are_refused(api: Client) -> None:
     for limit in ("max_slots", "retention_idle_days"):
         answer = await api.put("/threads/t-1", {"config": {limit: 0}})
         assert (answer.status, answer.code) == (422, "value")
@@ -71,7 +71,7 @@ async def test_labels_are_replaced_as_a_whole(api: Client) -> None:
     assert back.json["config"]["max_slots"] == 100_000
 
 
-async def test_a_closed_thread_reads_and_reopens(api: Client) -> None:
+async def test_closed_thread_reads_and_reopens(api: Client) -> None:
     await api.append("t-1", "hello")
     closed = await api.post("/threads/t-1:close", {"reason": "failed"})
     assert (closed.status, closed.json["status"]) == (200, "closed")
@@ -86,8 +86,10 @@ async def test_a_closed_thread_reads_and_reopens(api: Client) -> None:
 
 
 @pytest.mark.parametrize("how", ["retired", "erased"])
-async def test_name_never_reborn(api: Client, agent: Agent, how: str) -> None:
-    """By the thread's row, and once that has lost its name, by a tombstone."""
+async def test_name_of_an_ended_thread_is_never_reused(
+    api: Client, agent: Agent, how: str
+) -> None:
+    """The thread's row keeps the name; once the row has lost it, a tombstone does."""
     await api.append("t-1", "hello")
     await api.append("t-2", "hello")
     row = factories.get_thread(agent)
@@ -118,7 +120,7 @@ async def test_name_never_reborn(api: Client, agent: Agent, how: str) -> None:
     assert Slot.objects.filter(thread=row).count() == (how == "retired")
 
 
-async def test_an_importing_thread_is_not_there(api: Client) -> None:
+async def test_importing_thread_is_hidden(api: Client) -> None:
     await api.append("t-1", "hello")
     Thread.objects.update(status="importing")
     answer = await api.get("/threads/t-1")
@@ -131,7 +133,7 @@ async def test_an_importing_thread_is_not_there(api: Client) -> None:
 # Forks
 
 
-async def test_a_fork_goes_on_from_a_seq(api: Client) -> None:
+async def test_fork_goes_on_from_a_seq(api: Client) -> None:
     await api.append("t-1", "a", "b", "c")
     made = await api.post("/threads/t-1:fork", {"thread": "f", "seq": 3})
     assert made.status == 201, made.body
@@ -179,8 +181,10 @@ async def _populate(api: Client) -> list[dict[str, Any]]:
     return [(await api.get(f"/threads/t-{n}")).json for n in range(24)]
 
 
-async def test_scope_filters_partition(api: Client, ann: Subject) -> None:
-    """Every filter lists exactly what brute force finds, however it is cut."""
+async def test_scope_filters_list_exactly_the_matching_threads(
+    api: Client, ann: Subject
+) -> None:
+    """Every filter lists exactly what brute force finds, however the list is cut."""
     every = await _populate(api)
     for level in SCOPE:
         for n in range(3):
@@ -205,7 +209,9 @@ async def test_scope_filters_partition(api: Client, ann: Subject) -> None:
 
 @pytest.mark.parametrize("sort", ["active", "created", "slots"])
 @pytest.mark.parametrize("order", ["asc", "desc"])
-async def test_a_walk_is_ordered_and_whole(api: Client, sort: str, order: str) -> None:
+async def test_thread_list_is_ordered_and_complete(
+    api: Client, sort: str, order: str
+) -> None:
     every = await _populate(api)
     target = f"/threads?sort={sort}&order={order}&"
     walked = await _walk(api, target, limit=5)
@@ -219,7 +225,7 @@ async def test_a_walk_is_ordered_and_whole(api: Client, sort: str, order: str) -
         assert all(one <= other for one, other in pairs)
 
 
-async def test_a_cursor_is_of_one_list_only(api: Client, foreign: Client) -> None:
+async def test_cursor_is_of_one_list_only(api: Client, foreign: Client) -> None:
     await _populate(api)
     await foreign.put("/threads/t-1")
     cursor = (await api.get("/threads?limit=1")).json["next"]
@@ -245,7 +251,7 @@ async def test_forks_are_listed_by_their_parent(api: Client) -> None:
     assert {item["thread"] for item in listed} == {"f-1", "f-2"}
 
 
-async def test_times_narrow_a_list(api: Client) -> None:
+async def test_thread_list_can_be_filtered_by_time(api: Client) -> None:
     await api.append("t-1", "a")
     first = (await api.get("/threads/t-1")).json
     await api.append("t-2", "a")
@@ -258,7 +264,7 @@ async def test_times_narrow_a_list(api: Client) -> None:
 # Limits
 
 
-async def test_overflow_is_a_named_refusal(
+async def test_full_thread_is_refused_by_code(
     api: Client, capsys: pytest.CaptureFixture[str]
 ) -> None:
     await api.put("/threads/t-1", {"config": {"max_slots": 1}})
@@ -275,7 +281,7 @@ async def test_overflow_is_a_named_refusal(
     assert (await api.get("/threads/t-1/slots/0")).json["content"] == "a"
 
 
-async def test_reading_changes_no_byte(api: Client, acme: Project) -> None:
+async def test_reading_writes_no_byte(api: Client, acme: Project) -> None:
     await api.append("t-1", "a", "b")
     await api.get("/threads")
     tables = ("events", "slots", "thread_labels")

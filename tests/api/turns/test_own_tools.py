@@ -32,7 +32,7 @@ async def usable_of(api: Client) -> int:
     return usable
 
 
-async def test_own_tools_counted_and_recorded(api: Client) -> None:
+async def test_own_tools_are_counted_and_recorded(api: Client) -> None:
     await api.put(T, {})
     usable = await usable_of(api)
     set_ = await api.put(f"{T}/tools", {"items": [LOOK_UP, BARE]})
@@ -55,7 +55,7 @@ async def test_own_tools_counted_and_recorded(api: Client) -> None:
     assert (again["verified"], again["request"]) == (True, begun["request"])
 
 
-async def test_the_same_tools_are_set_once(api: Client) -> None:
+async def test_same_tools_are_set_once(api: Client) -> None:
     turn = {"items": [item_of("hello")], "tools": [LOOK_UP]}
     first = (await api.post(f"{T}/turns", turn)).json
     await api.post(f"{T}/turns", turn)
@@ -71,7 +71,9 @@ async def test_the_same_tools_are_set_once(api: Client) -> None:
 
 
 @pytest.mark.parametrize("shape", ["chat", "responses", "anthropic"])
-async def test_every_api_is_told_of_them_in_its_shape(api: Client, shape: str) -> None:
+async def test_own_tools_are_sent_in_the_shape_of_each_api(
+    api: Client, shape: str
+) -> None:
     await api.put(T, {"config": {"format": shape, "mode": "passive"}})
     turn = {"items": [item_of("hello")], "tools": [LOOK_UP]}
     (tool,) = (await api.post(f"{T}/turns", turn)).json["request"]["tools"]
@@ -89,7 +91,7 @@ async def test_every_api_is_told_of_them_in_its_shape(api: Client, shape: str) -
     )
 
 
-async def test_a_fork_has_them_too(api: Client) -> None:
+async def test_fork_inherits_own_tools(api: Client) -> None:
     await api.post(f"{T}/turns", {"items": [item_of("hello")], "tools": [LOOK_UP]})
     await api.post(f"{T}:fork", {"thread": "t-2"})
     fork = (await api.post("/threads/t-2/turns", {"items": [item_of("again")]})).json
@@ -130,7 +132,7 @@ async def test_tools_that_leave_no_room_are_refused(api: Client) -> None:
     assert (await api.get(f"{T}/tools")).json["items"] == []
 
 
-async def test_they_push_out_what_has_no_room_any_more(api: Client) -> None:
+async def test_own_tools_push_out_pages_without_room(api: Client) -> None:
     await api.put(T, {"config": {"budget_tokens": 2_000, "reserved_tokens": 800}})
     for n in range(12):
         await api.append("t-1", {"role": "user", "content": f"{n} " + "word " * 80})

@@ -30,9 +30,7 @@ async def page(api: Client) -> None:
     [{"page_id": "a", "target_level": 1}, '{"page_id":"a","target_level":1}'],
 )
 @pytest.mark.usefixtures("page")
-async def test_a_call_is_answered_ready_to_hand_back(
-    api: Client, arguments: Any
-) -> None:
+async def test_call_is_answered_ready_to_hand_back(api: Client, arguments: Any) -> None:
     answer = await api.post(f"{T}/tool-calls", call(arguments, index=0))
     assert answer.status == 200
     assert answer.json["role"] == "tool"
@@ -83,7 +81,7 @@ CALLS = [
 @pytest.mark.usefixtures("page")
 @pytest.mark.parametrize("shape", SHAPES)
 @pytest.mark.parametrize("each", CALLS)
-async def test_a_call_is_answered_in_its_own_shape(
+async def test_call_is_answered_in_its_own_shape(
     api: Client, shape: Any, each: tuple[str, dict[str, Any], str, bool]
 ) -> None:
     name, arguments, told, failed = each
@@ -115,7 +113,7 @@ async def test_a_call_is_answered_in_its_own_shape(
         ({"function": {"name": "rm", "arguments": "{}"}}, "the tools are page_fault"),
     ],
 )
-async def test_a_models_mistake_is_told_to_the_model(
+async def test_models_mistake_is_told_to_the_model(
     api: Client, sent: dict[str, Any], sentence: str
 ) -> None:
     answer = await api.post(f"{T}/tool-calls", sent)
@@ -125,7 +123,7 @@ async def test_a_models_mistake_is_told_to_the_model(
 
 
 @pytest.mark.usefixtures("page")
-async def test_beyond_its_budget_a_model_is_told_what_is_left(api: Client) -> None:
+async def test_model_beyond_its_budget_is_told_what_is_left(api: Client) -> None:
     await api.patch(T, {"config": {"max_faults_per_turn": 1}})
     await api.post(f"{T}/tool-calls", call({"page_id": "a", "target_level": 3}))
     again = call({"page_id": "a"}, id="call_2")
@@ -135,7 +133,7 @@ async def test_beyond_its_budget_a_model_is_told_what_is_left(api: Client) -> No
 
 
 @pytest.mark.usefixtures("page")
-async def test_a_repeated_call_is_charged_once(api: Client) -> None:
+async def test_repeated_call_is_charged_once(api: Client) -> None:
     named = [("idempotency-key", "call_1")]
     sent = call({"page_id": "a"})
     first = await api.post(f"{T}/tool-calls", sent, headers=named)

@@ -21,12 +21,12 @@ def item_of(text: str, role: str = "user") -> dict[str, Any]:
 
 
 def request_of(answer: Answer) -> bytes:
-    """The request's own bytes, cut out of the answer."""
+    """Return the request's own bytes, cut out of the answer."""
     start = answer.body.index(b'"request":') + len(b'"request":')
     return answer.body[start : answer.body.index(b',"sha256":')]
 
 
-async def test_a_turn_takes_its_messages_and_answers_the_request(api: Client) -> None:
+async def test_turn_takes_its_messages_and_answers_the_request(api: Client) -> None:
     await api.put(f"{T}/system-prompt", {"text": "You book flights."})
     turn = await api.post(f"{T}/turns", {"items": [item_of("Is 12A free?")]})
     assert turn.status == 201
@@ -38,8 +38,8 @@ async def test_a_turn_takes_its_messages_and_answers_the_request(api: Client) ->
     assert set(turn.json["included"]) == {"system-prompt", "slot-0"}
 
 
-async def test_what_is_hashed_is_what_is_handed_out(api: Client) -> None:
-    """Byte for byte, at once and whenever it is asked for again."""
+async def test_turn_hash_is_of_the_request_handed_out(api: Client) -> None:
+    """The hash is of every byte, at once and at every later read."""
     turn = await api.post(
         f"{T}/turns", {"items": [item_of("Ä \u2028 <VM:LOG> \\ \"'")]}
     )
@@ -53,7 +53,7 @@ async def test_what_is_hashed_is_what_is_handed_out(api: Client) -> None:
         assert again.json[name] == turn.json[name]
 
 
-async def test_a_repeated_turn_is_the_same_turn(api: Client) -> None:
+async def test_repeated_turn_is_the_same_turn(api: Client) -> None:
     named = [("idempotency-key", "k")]
     config = {"budget_tokens": 2_600, "reserved_tokens": 800}
     await api.put(T, {"config": config})
@@ -73,7 +73,7 @@ async def test_a_repeated_turn_is_the_same_turn(api: Client) -> None:
     assert recorded["cut"] == first.json["cut"]
 
 
-async def test_a_request_stays_within_its_own_budget(api: Client) -> None:
+async def test_request_stays_within_its_own_budget(api: Client) -> None:
     for n in range(10):
         page = {**PAGE, "page_id": f"p{n}", "content": {"text": prose(400)}}
         await api.post(f"{T}/pages", page)
@@ -86,7 +86,7 @@ async def test_a_request_stays_within_its_own_budget(api: Client) -> None:
     assert (tiny.status, tiny.code) == (409, "no_room")
 
 
-async def test_a_mode_is_of_one_turn(api: Client) -> None:
+async def test_mode_is_of_one_turn(api: Client) -> None:
     passive = await api.post(
         f"{T}/turns", {"items": [item_of("hi")], "mode": "passive"}
     )
@@ -119,7 +119,7 @@ async def test_turns_are_listed_in_parts(api: Client) -> None:
     assert [line["turn"] for line in then] == [4, 3, 2, 1]
 
 
-async def test_a_request_of_another_api_is_handed_out(api: Client) -> None:
+async def test_request_of_another_api_is_handed_out(api: Client) -> None:
     config = {"format": "anthropic"}
     made = await api.put(T, {"config": config})
     assert made.json["config"]["format"] == "anthropic"
@@ -141,7 +141,7 @@ async def test_a_request_of_another_api_is_handed_out(api: Client) -> None:
 
 
 async def test_results_of_tools_keep_their_role_whoever_says_them(api: Client) -> None:
-    """Anthropic's come from the user, who has not said anything new by that."""
+    """In Anthropic's format the user sends results, which are no new message."""
     used = {"type": "tool_use", "id": "c-1", "name": "look", "input": {}}
     used_result = {"type": "tool_result", "tool_use_id": "c-1", "content": "Gate 4."}
     calling, answered = item_of("", "assistant"), item_of("")
@@ -158,14 +158,14 @@ async def test_results_of_tools_keep_their_role_whoever_says_them(api: Client) -
     assert roles == ["user", "assistant", "tool"]
 
 
-async def test_a_turn_that_is_not_there_has_no_context(api: Client) -> None:
+async def test_turn_that_is_not_there_has_no_context(api: Client) -> None:
     await api.append("t-1", "hello")
     for path in ("/turns/1", "/turns/0", "/turns/1/context", "/turns/0/context"):
         answer = await api.get(f"{T}{path}")
         assert (answer.status, answer.code) == (404, "not_found")
 
 
-async def test_a_preview_begins_nothing(api: Client) -> None:
+async def test_preview_begins_nothing(api: Client) -> None:
     await api.append("t-1", {"role": "user", "content": "hello"})
     events = Event.objects.count()
     before = (await api.get(f"{T}/tlb")).json
@@ -180,7 +180,7 @@ async def test_a_preview_begins_nothing(api: Client) -> None:
     assert (small.status, small.code) == (409, "no_room")
 
 
-async def test_a_fork_gives_out_its_parents_contexts(api: Client) -> None:
+async def test_fork_gives_out_its_parents_contexts(api: Client) -> None:
     turn = await api.post(f"{T}/turns", {"items": [item_of("hello")]})
     await api.post(f"{T}:fork", {"thread": "t-2"})
     again = await api.get("/threads/t-2/turns/1/context")
@@ -188,8 +188,8 @@ async def test_a_fork_gives_out_its_parents_contexts(api: Client) -> None:
     assert again.json["verified"]
 
 
-async def walked(api: Client, path: str, limit: int) -> list[dict[str, Any]]:
-    """All items of a list that is read in parts."""
+async def walk_list(api: Client, path: str, limit: int) -> list[dict[str, Any]]:
+    """Return all items of a list that is read in parts."""
     found, after = [], ""
     while True:
         part = (await api.get(f"{path}limit={limit}{after}")).json
@@ -199,8 +199,8 @@ async def walked(api: Client, path: str, limit: int) -> list[dict[str, Any]]:
         after = f"&after={part['next']}"
 
 
-async def test_a_fork_lists_the_turns_it_inherits(api: Client) -> None:
-    """As each was when it was forked, and marked with the thread that has it."""
+async def test_fork_lists_the_turns_it_inherits(api: Client) -> None:
+    """A turn is listed as it was at the fork, with the thread that has it."""
     for n in range(3):
         await api.post(f"{T}/turns", {"items": [item_of(f"{n}")]})
     third = (await api.get(f"{T}/turns/3")).json
@@ -209,7 +209,7 @@ async def test_a_fork_lists_the_turns_it_inherits(api: Client) -> None:
     await api.post(f"{T}/turns", {"items": [item_of("of the parent alone")]})
     own = await api.post("/threads/t-2/turns", {"items": [item_of("of the child")]})
     await api.post("/threads/t-2:fork", {"thread": "t-3"})
-    whole = await walked(api, "/threads/t-3/turns?", 50)
+    whole = await walk_list(api, "/threads/t-3/turns?", 50)
     assert [line["turn"] for line in whole] == [4, 3, 2, 1]
     assert [line["inherited"] for line in whole] == [True] * 4
     threads = {
@@ -221,7 +221,7 @@ async def test_a_fork_lists_the_turns_it_inherits(api: Client) -> None:
     assert [line["recorded"] for line in whole] == [True, False, True, True]
     assert whole[0]["seq"] < own.json["seq"] == whole[0]["packed_seq"]
     for limit in (1, 3):
-        assert await walked(api, "/threads/t-3/turns?", limit) == whole
+        assert await walk_list(api, "/threads/t-3/turns?", limit) == whole
     for line in whole:
         one = await api.get(f"/threads/t-3/turns/{line['turn']}")
         assert one.json == line
@@ -229,7 +229,7 @@ async def test_a_fork_lists_the_turns_it_inherits(api: Client) -> None:
         assert context.status == (200 if line["recorded"] else 404)
         if line["recorded"]:
             assert context.json["verified"]
-    assert await walked(api, "/threads/t-2/turns?at_seq=0&", 50) == [
+    assert await walk_list(api, "/threads/t-2/turns?at_seq=0&", 50) == [
         {**line, "counts": {} if line["turn"] == 3 else line["counts"]}
         for line in whole[1:]
     ]
@@ -238,7 +238,7 @@ async def test_a_fork_lists_the_turns_it_inherits(api: Client) -> None:
         assert (missing.status, missing.code) == (404, "not_found")
 
 
-async def test_a_fork_lists_the_mutations_it_inherits(api: Client) -> None:
+async def test_fork_lists_the_mutations_it_inherits(api: Client) -> None:
     await api.post(f"{T}/pages", {**PAGE, "page_id": "a"})
     await api.post(f"{T}/turns", {"items": [item_of("one")]})
     forked = (await api.post(f"{T}:fork", {"thread": "t-2"})).json
@@ -249,8 +249,8 @@ async def test_a_fork_lists_the_mutations_it_inherits(api: Client) -> None:
     await api.patch(f"{child}/pages/a", {"importance": 1, "by": "user"})
 
     async def steps(query: str = "") -> list[tuple[str, str, bool]]:
-        found = await walked(api, f"{child}/mutations?{query}", 2)
-        assert found == await walked(api, f"{child}/mutations?{query}", 200)
+        found = await walk_list(api, f"{child}/mutations?{query}", 2)
+        assert found == await walk_list(api, f"{child}/mutations?{query}", 200)
         homes = {each["inherited"]: each["thread_id"] for each in found}
         assert homes.get(False, forked["thread_id"]) == forked["thread_id"]
         assert homes.get(True) != forked["thread_id"]
@@ -276,7 +276,7 @@ async def test_a_fork_lists_the_mutations_it_inherits(api: Client) -> None:
     assert await steps("type=evict&") == []
 
 
-async def test_a_turn_minds_its_limits(api: Client) -> None:
+async def test_turn_keeps_to_its_limits(api: Client) -> None:
     most = await api.post("/threads/t-2/turns", {"items": [item_of("hi")] * 128})
     assert (most.status, len(most.json["included"])) == (201, 128)
     many = await api.post(f"{T}/turns", {"items": [item_of("hi")] * 129})
@@ -290,7 +290,7 @@ async def test_a_turn_minds_its_limits(api: Client) -> None:
     assert (stale.status, stale.code) == (409, "stale")
 
 
-async def test_the_request_is_json_a_model_can_be_sent(api: Client) -> None:
+async def test_request_is_json_a_model_can_be_sent(api: Client) -> None:
     turn = await api.post(f"{T}/turns", {"items": [item_of("hello")]})
     sent = orjson.loads(request_of(turn))
     assert sent == turn.json["request"]
@@ -344,7 +344,7 @@ async def test_two_names_for_the_messages_are_one_too_many(api: Client) -> None:
     assert (await api.get(T)).status == 404
 
 
-async def test_what_is_wrong_in_slots_is_told_as_in_items(api: Client) -> None:
+async def test_slots_errors_are_told_as_items_errors(api: Client) -> None:
     wrong = {**item_of("hi"), "x": 1, "to": "no name"}
     answer = await api.post(f"{T}/turns", {"slots": [wrong], "y": 2})
     places = [each["loc"] for each in answer.json["errors"]]

@@ -1,4 +1,4 @@
-"""A first agent: its key, its program, and the thread that the page becomes."""
+"""The Connect page: a first key, a first program, and the thread that appears."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ from tests.e2e.conftest import Watched
 
 HERE = "/p/acme/connect"
 SECONDS = 60
-#: What the snippet for LangGraph builds its graph of, where that is not installed.
+#: Stand-in for LangGraph's graph, which is not installed everywhere.
 LANGGRAPH = """
 class Message:
     def __init__(self, content):
@@ -46,7 +46,7 @@ def make_key(page: Page) -> str:
     page.get_by_label("Name").fill("desk-agent")
     page.get_by_role("button", name="Make the key").click()
     secret = page.locator("#secret").inner_text()
-    assert api_keys.well_formed(secret)
+    assert api_keys.parse_prefix(secret)
     return secret
 
 
@@ -87,7 +87,7 @@ RUN: dict[str, Callable[[str, Path], list[str]]] = {
 }
 
 
-def test_the_page_becomes_the_thread_on_its_first_event_without_a_reload(
+def test_connect_page_becomes_the_thread_on_its_first_event(
     page: Page, server: str, tmp_path: Path
 ) -> None:
     key = make_key(page)
@@ -102,14 +102,14 @@ def test_the_page_becomes_the_thread_on_its_first_event_without_a_reload(
     # The key was made, and a message was sent.
     expect(page.get_by_role("img", name="done")).to_have_count(2)
     assert page.evaluate("window.here") is True
-    # It was needed until now, and stands there still.
+    # The key was needed until now, and is still shown.
     expect(page.locator("#secret")).to_have_text(key)
     page.get_by_role("link", name="Open the thread").click()
     page.wait_for_url(f"**/threads/{snippets.THREAD}")
 
 
 @pytest.mark.parametrize("name", RUN)
-def test_every_snippet_runs_as_it_stands(
+def test_every_connect_snippet_runs_unchanged(
     page: Page, server: str, tmp_path: Path, name: str, acme: Project
 ) -> None:
     key = make_key(page)
@@ -125,7 +125,7 @@ def test_every_snippet_runs_as_it_stands(
     assert thread.turn_count == (0 if name == "curl" else 1)
 
 
-def test_languages_are_chosen_by_keyboard_alone(page: Page) -> None:
+def test_snippet_language_is_chosen_by_keyboard_alone(page: Page) -> None:
     page.goto(HERE)
     page.locator("#lang-py").focus()
     for name in ("ts", "curl", "lg"):
@@ -134,7 +134,7 @@ def test_languages_are_chosen_by_keyboard_alone(page: Page) -> None:
     expect(page.locator("#code-py")).to_be_hidden()
 
 
-def test_without_scripts_a_key_is_made_and_a_reload_shows_the_thread(
+def test_key_is_made_and_thread_shown_on_reload_without_scripts(
     open_page: Callable[..., Page], watched: Watched, tmp_path: Path
 ) -> None:
     page = open_page(java_script_enabled=False)

@@ -1,4 +1,4 @@
-"""The API's reference is read like any other page: light, dark, by whatever means."""
+"""The API reference: accessibility and themes, as on any other page."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ GROUND = "getComputedStyle(document.body).backgroundColor"
 
 
 @pytest.mark.parametrize("scheme", ["light", "dark"])
-def test_axe_finds_nothing_also_where_an_operation_stands_open(
+def test_api_reference_passes_axe_with_an_open_operation(
     open_page: Callable[..., Page], scheme: str
 ) -> None:
     page = open_page(color_scheme=scheme)
@@ -28,7 +28,7 @@ def test_axe_finds_nothing_also_where_an_operation_stands_open(
     assert page.evaluate("document.documentElement.scrollWidth") <= 390
 
 
-def test_it_keeps_the_theme_that_was_chosen(open_page: Callable[..., Page]) -> None:
+def test_api_reference_keeps_the_chosen_theme(open_page: Callable[..., Page]) -> None:
     page = open_page(color_scheme="light")
     page.goto(DOCS)
     light = page.evaluate(GROUND)

@@ -1,6 +1,6 @@
-"""Every page under the pill: what it shows after its push is what a reload shows.
+"""Live pages: after a push each page equals a reload, or says as of when it is.
 
-Else it says as of when it is. An agent writes something of everything meanwhile.
+An agent writes a record of every kind meanwhile.
 """
 
 from __future__ import annotations
@@ -28,10 +28,10 @@ from tests.oracles import memory_acts
 
 THREADS = "/p/acme/threads"
 SLOT = {"from": "user", "to": "assistant", "type": "chat.user"}
-#: No page of one's own: fragments, files, and what sends one away.
+#: Routes that are no whole page: fragments, files, redirects.
 OTHERS = {"panel", "list-panel", "erasure-panel", "turn-panel"}
 OTHERS |= {"sign-out", "theme", "sso", "sign-in"}
-#: Of a list that is read, or narrowed down: it stands still and says so.
+#: Addresses of filtered or paged lists, which stand still and say so.
 READ = (
     "/events?q=noun:slot",
     "/slots?from=user",
@@ -43,9 +43,9 @@ READ = (
     "/keys/seat",
     "/observer?observation=obs-1",
 )
-#: What a page says that claims nothing, for it has no socket.
+#: Problem reported for a page without a socket.
 STILL = "it stands still"
-#: Of which these may: forms, and what is of one moment.
+#: Pages that may be without a socket: forms, and records of one event.
 FORMS = """
 /add-block /add-fact /add-key /blocks/persona/edit /clear-keys /close /fork /reopen
 /retention /task/edit /checkpoints/take
@@ -60,11 +60,11 @@ RECORDS = """
 /events/2 /forks /prefix /slots/1 /slots/1/pictures/1 /turns/1/diff /turns/1/prefix
 /turns/1/request
 """
-#: Replay and paging as their addresses ask for them.
+#: Addresses of replay and paging, by mode.
 MODES = ("", "?view=events&tab=changes", "?tab=memory", "/paging", "/paging?by=event")
-#: By which `make test` looks for what breaks all of them.
+#: Pages that `make test` checks; a fault of all pages shows on these.
 FEW = ("/slots", "/events", "/turns", "/pages", "/keys", "/events?q=noun:slot")
-#: By which all that moves is looked at for jumps.
+#: Pages that are checked for layout shifts.
 STEADY = (
     "",
     "?view=events",
@@ -77,14 +77,14 @@ STEADY = (
     "/keys",
     "/checkpoints",
 )
-#: Sums up how far what was painted has moved, but for what somebody did.
+#: Script that sums layout shifts without recent input.
 SHIFTS = """
 window.shifted = 0;
 new PerformanceObserver((list) => list.getEntries().forEach((each) => {
   if (!each.hadRecentInput) window.shifted += each.value;
 })).observe({ type: "layout-shift", buffered: true });
 """
-#: What a page would ask every 20 seconds it does not ask: only word of news is left.
+#: Script that stops the 20-second polls, so that only pushes update a page.
 NEVER_BY_ITSELF = """
 const later = window.setTimeout;
 window.setTimeout = (work, wait, ...more) =>
@@ -97,19 +97,19 @@ _AGES = re.compile(
 
 @pytest.fixture(autouse=True)
 def room(monkeypatch: pytest.MonkeyPatch) -> None:
-    """One browser opens more pages here than one person would at once."""
+    """Raise the socket limit: one browser opens more pages here than a person would."""
     monkeypatch.setattr(protocol, "MAX_SOCKETS_PER_SESSION", 1_000)
 
 
 def at_rest() -> Thread:
-    """The thread, once it has the levels that the worker would write a moment later."""
-    levels.make(Thread.objects.get(name="paged"))
+    """Return the thread with the page levels that the worker would soon write."""
+    levels.make_levels(Thread.objects.get(name="paged"))
     return Thread.objects.get(name="paged")
 
 
 @pytest.fixture
 def world(agent: Agent) -> Thread:
-    """A thread under pressure that has working memory too."""
+    """Make a thread under pressure that has working memory too."""
     make_paged(agent, "paged")
     for key in ("seat", "cart"):
         memory_acts.set_key(agent, key, "12A", thread="paged")
@@ -122,7 +122,7 @@ def world(agent: Agent) -> Thread:
 
 @pytest.fixture
 def write(acme: Project, world: Thread, page: Page) -> Callable[[], int]:
-    """Does something of everything by the API; the head after it."""
+    """Return a function that writes all kinds of records and returns the head."""
     _, key = api_keys.create(acme)
     count = 0
 
@@ -150,8 +150,8 @@ def write(acme: Project, world: Thread, page: Page) -> Callable[[], int]:
     return written
 
 
-def shown(page: Page) -> str:
-    """What stands on the page, but for ages."""
+def get_shown_text(page: Page) -> str:
+    """Return the text of the page without ages."""
     text = page.locator("main").inner_text()
     return re.sub(r"\s+", " ", _AGES.sub("…", text))
 
@@ -160,8 +160,8 @@ def pill(page: Page) -> Locator:
     return page.locator("#live")
 
 
-def settled(page: Page, head: int) -> None:
-    """Wait until all that is pushed to the page is there."""
+def wait_for_push(page: Page, head: int) -> None:
+    """Wait until every live panel shows this seq."""
     page.wait_for_function(
         """head => [...document.querySelectorAll("[data-live]")].every(
           panel => Number(panel.dataset.seq) >= head)""",
@@ -169,8 +169,8 @@ def settled(page: Page, head: int) -> None:
     )
 
 
-def differs(page: Page, path: str, write: Callable[[], int]) -> str:
-    """What is wrong with a page once its thread has moved; empty for nothing."""
+def find_difference_to_reload(page: Page, path: str, write: Callable[[], int]) -> str:
+    """Write while the page is open; return its difference to a reload, or ""."""
     page.goto(path)
     turn = page.locator("#live[data-turn]").count()
     state = "paused" if turn else "live"
@@ -178,9 +178,9 @@ def differs(page: Page, path: str, write: Callable[[], int]) -> str:
     standing = page.locator("[data-standing]").count()
     told = pill(page).inner_text()
     head = write()
-    settled(page, head)
+    wait_for_push(page, head)
     if turn:
-        # It shows what was, and counts the turns since.
+        # The page of a past turn stays as it was, and counts newer turns.
         newer = int(told.split()[-2]) + 1
         expect(pill(page)).to_have_text(re.sub(r"\d+ newer", f"{newer} newer", told))
         return ""
@@ -192,13 +192,13 @@ def differs(page: Page, path: str, write: Callable[[], int]) -> str:
         expect(pill(page)).to_have_text("Live")
         return ""
     expect(pill(page)).to_have_text("Live")
-    before = shown(page)
+    before = get_shown_text(page)
     page.reload()
-    return difference(before, shown(page))
+    return difference(before, get_shown_text(page))
 
 
 def difference(before: str, after: str) -> str:
-    """Where two texts part, and a little of each; empty if they are the same."""
+    """Return where two texts part, and a little of each; "" if they are equal."""
     if before == after:
         return ""
     pairs = enumerate(zip(before, after, strict=False))
@@ -208,7 +208,7 @@ def difference(before: str, after: str) -> str:
 
 
 def addresses() -> Iterator[str]:
-    """The pages of a thread, and some lists as somebody reads them."""
+    """List the pages of a thread, and some filtered lists."""
     known = {"project": "acme", "thread": "paged", "page": "policy", "key": "seat"}
     known |= {"fact": "2", "block": "persona", "part": "1"}
     known |= {"seq": "2", "index": "1", "n": "1", "number": "1", "verb": "pin"}
@@ -223,34 +223,32 @@ def addresses() -> Iterator[str]:
 
 
 def problems(page: Page, paths: Iterator[str], write: Callable[[], int]) -> list[str]:
-    """What is wrong with these pages; of those without a socket, that it is so."""
+    """List the problems of these pages; a page without a socket is one."""
     found = []
     for path in paths:
         if "ws-connect" not in page.request.get(path).text():
             found.append(f"{path}: {STILL}")
-        elif problem := differs(page, path, write):
+        elif problem := find_difference_to_reload(page, path, write):
             found.append(f"{path}: {problem}")
     return found
 
 
-def test_the_lists_of_a_thread_show_what_is_now(
-    write: Callable[[], int], page: Page
-) -> None:
+def test_live_thread_lists_equal_a_reload(write: Callable[[], int], page: Page) -> None:
     paths = (f"{THREADS}/paged{path}" for path in FEW)
     assert problems(page, paths, write) == []
 
 
-def test_replay_and_paging_show_what_is_now(
+def test_live_replay_and_paging_pages_equal_a_reload(
     write: Callable[[], int], page: Page
 ) -> None:
     paths = (f"{THREADS}/paged{path}" for path in MODES)
     assert problems(page, paths, write) == []
 
 
-def test_every_page_of_a_thread_shows_what_is_now(
+def test_every_live_thread_page_equals_a_reload(
     write: Callable[[], int], page: Page, watched: Watched
 ) -> None:
-    # A form that is only sent is no page.
+    # Addresses that take a POST only answer 405.
     watched.expected.append("405")
     found = problems(page, addresses(), write)
     still = {
@@ -262,10 +260,8 @@ def test_every_page_of_a_thread_shows_what_is_now(
     assert still == {*FORMS.split(), *RECORDS.split()}
 
 
-def test_nothing_jumps_as_a_page_comes_and_is_pushed_to(
-    write: Callable[[], int], page: Page
-) -> None:
-    """By the browser's own sum of layout shifts: 0.1 is called good."""
+def test_live_pages_have_no_layout_shift(write: Callable[[], int], page: Page) -> None:
+    """Compare the browser's sum of layout shifts with 0.1, which is called good."""
     page.add_init_script(SHIFTS)
     projects = ("/p/acme/", THREADS, "/p/acme/connect", "/p/acme/health")
     shifts: dict[str, float] = {}
@@ -277,13 +273,13 @@ def test_nothing_jumps_as_a_page_comes_and_is_pushed_to(
         if path in projects[:2]:
             expect(page.locator("main")).to_contain_text(f"And {len(shifts) + 1}?")
         else:
-            settled(page, head)
+            wait_for_push(page, head)
         page.evaluate("() => new Promise((done) => requestAnimationFrame(done))")
         shifts[path] = page.evaluate("() => window.shifted")
     assert {path: by for path, by in shifts.items() if by > 0.1} == {}
 
 
-def test_the_list_of_threads_shows_what_is_now(
+def test_live_list_of_threads_equals_a_reload(
     write: Callable[[], int], page: Page, world: Thread
 ) -> None:
     page.goto(f"{THREADS}?sort=name")
@@ -314,7 +310,7 @@ def test_ticked_threads_stay_ticked_and_are_closed_together(
     assert {*Thread.objects.values_list("status", flat=True)} == {"closed"}
 
 
-def test_the_overview_takes_in_a_new_thread(
+def test_open_overview_shows_a_new_thread(
     world: Thread, page: Page, agent: Agent
 ) -> None:
     page.add_init_script(NEVER_BY_ITSELF)
@@ -324,15 +320,13 @@ def test_the_overview_takes_in_a_new_thread(
     expect(page.locator("main")).to_contain_text("just-begun", timeout=60_000)
 
 
-def test_sums_of_the_project_come_by_themselves(
-    write: Callable[[], int], page: Page
-) -> None:
-    """Its figures are flushed by and by: soon each page is as after a reload."""
+def test_project_sums_are_pushed(write: Callable[[], int], page: Page) -> None:
+    """Project figures are flushed at intervals: soon each page equals a reload."""
     other = page.context.new_page()
     for path in ("/p/acme/", "/p/acme/connect"):
         page.goto(path)
         expect(pill(page)).to_have_text("Live")
-        # What Connect has heard of depends on since when it listens.
+        # Connect lists threads begun after its `since` time.
         waits = page.locator("#fresh[hx-get]")
         heard = waits.get_attribute("hx-get") if waits.count() else ""
         since = str(heard).partition("?")[1:]
@@ -341,13 +335,13 @@ def test_sums_of_the_project_come_by_themselves(
         apart, end = "", monotonic() + 40
         while monotonic() < end:
             other.goto(path + "".join(since))
-            apart = difference(shown(page), shown(other))
+            apart = difference(get_shown_text(page), get_shown_text(other))
             if not apart:
                 break
         assert apart == "", path
 
 
-def test_a_list_that_is_read_waits_and_says_so(
+def test_list_being_read_postpones_its_update_and_says_so(
     write: Callable[[], int], page: Page
 ) -> None:
     page.set_viewport_size({"width": 1000, "height": 500})
@@ -368,7 +362,7 @@ def test_a_list_that_is_read_waits_and_says_so(
     assert page.locator(f"#event-{head}").count() == 1
 
 
-def test_what_changed_is_marked_for_two_seconds_and_named_once(
+def test_changed_rows_are_marked_for_two_seconds_and_named_once(
     write: Callable[[], int], page: Page
 ) -> None:
     page.goto(f"{THREADS}/paged/keys")
@@ -390,7 +384,7 @@ def test_what_changed_is_marked_for_two_seconds_and_named_once(
     expect(page.locator("#keys .now-in")).to_have_count(0)
 
 
-def test_the_conversation_opens_at_its_newest_and_follows(
+def test_conversation_opens_at_the_newest_message_and_follows(
     write: Callable[[], int], page: Page
 ) -> None:
     page.set_viewport_size({"width": 1000, "height": 500})

@@ -1,4 +1,4 @@
-"""The overview in a browser: what is wrong, since when; live from the first event."""
+"""The overview in a browser: problems, their beginnings, and live updates."""
 
 from __future__ import annotations
 
@@ -24,13 +24,13 @@ from tests.cast import factories, recordings, sample
 from tests.e2e.conftest import picture, say
 from tests.inspector.paged import make_restless
 
-#: A run whose agent comes back to its passengers' bookings again and again.
+#: A run whose agent returns to its passengers' bookings again and again.
 TASK, BUDGET = 13, 4_000
 LINK = re.compile(r"/threads/restless/turns/3\?at_turn=3$")
 
 
 def look() -> None:
-    """As the worker does every ten seconds."""
+    """Check all threads, as the worker does every ten seconds."""
     now = timezone.now()
     stats.take(now)
     unhealthy.look(now)
@@ -39,7 +39,7 @@ def look() -> None:
 
 @pytest.fixture
 def troubled(agent: Agent) -> Agent:
-    """A project with a thread that thrashes and one that is fine."""
+    """Make a thread that thrashes, and a healthy one."""
     factories.append(agent, "calm", "Where is my parcel?", "It is in Oslo.")
     make_restless(agent, exchanges=8)
     look()
@@ -56,7 +56,7 @@ def journey(acme: Project, tmp_path: Path) -> Thread:
     return Thread.objects.get(project=acme, name__startswith=sample.NAME)
 
 
-def test_an_empty_overview_becomes_live_by_the_first_event(
+def test_empty_overview_becomes_live_by_the_first_event(
     agent: Agent, acme: Project, page: Page
 ) -> None:
     expect(page.get_by_role("heading", name="No thread yet")).to_be_visible()
@@ -66,10 +66,10 @@ def test_an_empty_overview_becomes_live_by_the_first_event(
     expect(page.get_by_text("No thread yet")).to_have_count(0)
 
 
-def test_which_threads_are_unhealthy_why_and_since_when_in_one_click(
+def test_overview_leads_to_the_cause_of_an_unhealthy_thread(
     troubled: Agent, page: Page
 ) -> None:
-    """Of the three that there may be: from the list to the turn where it began."""
+    """Click once of at most three times: from the list to the turn where it began."""
     listed = page.locator(".ill > li").first
     expect(listed.get_by_role("link", name="restless", exact=True)).to_be_visible()
     expect(listed).to_contain_text("Thrashing.")
@@ -80,7 +80,7 @@ def test_which_threads_are_unhealthy_why_and_since_when_in_one_click(
     expect(page.locator("main")).to_contain_text("And again, 2?")
 
 
-def test_the_chart_says_when_it_began(troubled: Agent, page: Page) -> None:
+def test_chart_shows_when_the_problem_began(troubled: Agent, page: Page) -> None:
     lead = page.locator(".chart.lead")
     expect(lead.locator(".onset-word")).to_have_text("restless begins to thrash")
     expect(lead.locator(".flagno")).to_have_text("1")
@@ -89,7 +89,7 @@ def test_the_chart_says_when_it_began(troubled: Agent, page: Page) -> None:
     expect(page).to_have_url(LINK)
 
 
-def test_a_flag_is_a_link_without_scripts_too(
+def test_overview_flag_is_a_link_without_scripts_too(
     troubled: Agent, open_page: Callable[..., Page]
 ) -> None:
     page = open_page(java_script_enabled=False)
@@ -97,7 +97,7 @@ def test_a_flag_is_a_link_without_scripts_too(
     expect(page).to_have_url(LINK)
 
 
-def test_charts_tell_what_is_at_the_cursor_and_zoom_in(
+def test_charts_show_the_value_at_the_cursor_and_zoom(
     troubled: Agent, page: Page
 ) -> None:
     over = page.locator("[data-chart=events] .u-over")
@@ -108,7 +108,7 @@ def test_charts_tell_what_is_at_the_cursor_and_zoom_in(
     page.mouse.move(box["x"] + box["width"] - 1, y)
     said = over.locator(".readout")
     expect(said).to_have_text(re.compile(r"^\d\d:\d\d · events"))
-    # Where one points at is read in all of them.
+    # The cursor's position is read out in all charts.
     expect(page.locator("[data-chart=lead] .readout")).not_to_be_empty()
     page.mouse.move(box["x"] + 2, y)
     first = said.inner_text()
@@ -118,36 +118,36 @@ def test_charts_tell_what_is_at_the_cursor_and_zoom_in(
     page.mouse.up()
     page.mouse.move(box["x"] + 2, y)
     expect(said).not_to_have_text(first)
-    # A push keeps what was chosen.
+    # A push keeps the zoom.
     say(troubled, "calm", "And now it is in Bergen.")
     expect(page.locator(".recent")).to_contain_text("And now it is in Bergen.")
     page.mouse.move(box["x"] + 3, y)
     expect(said).not_to_have_text(re.compile(re.escape(first[:5])))
 
 
-def test_the_overview_follows_what_agents_do(troubled: Agent, page: Page) -> None:
+def test_overview_follows_what_agents_do(troubled: Agent, page: Page) -> None:
     say(troubled, "calm", "And now it is in Bergen.")
     expect(page.locator(".recent")).to_contain_text("And now it is in Bergen.")
 
 
-def test_focus_stays_while_the_overview_follows(troubled: Agent, page: Page) -> None:
+def test_focus_survives_an_overview_push(troubled: Agent, page: Page) -> None:
     page.locator("#range-24h").focus()
     say(troubled, "calm", "And now it is in Bergen.")
     expect(page.locator(".recent")).to_contain_text("And now it is in Bergen.")
     expect(page.locator("#range-24h")).to_be_focused()
 
 
-def test_a_threshold_leads_to_where_it_is_set(troubled: Agent, page: Page) -> None:
+def test_threshold_links_to_its_health_check(troubled: Agent, page: Page) -> None:
     page.locator(".ill").get_by_role("link", name="limit 2", exact=True).click()
     expect(page).to_have_url(re.compile("/health#thrashing$"))
     expect(page.locator("#thrashing")).to_contain_text("in the last 5 turns")
     expect(page.locator("#thrashing")).to_contain_text("1 thread")
 
 
-def test_a_recorded_run_leads_to_the_turn_where_it_began(
+def test_overview_of_a_recorded_run_leads_to_the_first_bad_turn(
     journey: Thread, page: Page
 ) -> None:
-    """One of a real agent, played in a small context: one click."""
+    """Play a run of a real agent in a small context; one click leads to the turn."""
     listed = page.locator(".ill > li").first
     expect(listed.get_by_role("link", name=journey.name, exact=True)).to_be_visible()
     expect(listed).to_contain_text("Thrashing.")
@@ -157,7 +157,7 @@ def test_a_recorded_run_leads_to_the_turn_where_it_began(
     expect(page.locator("h1")).to_have_text(f"Turn {began}")
 
 
-def test_without_scripts_every_range_is_a_link(
+def test_every_time_range_is_a_link_without_scripts(
     troubled: Agent, open_page: Callable[..., Page]
 ) -> None:
     page = open_page(java_script_enabled=False)
@@ -170,14 +170,14 @@ def test_without_scripts_every_range_is_a_link(
 
 @pytest.fixture
 def vouched(agent: Agent) -> None:
-    """All that a server has after an hour."""
+    """Make the state that a server has after an hour."""
     factories.append(agent, "calm", "Where is my parcel?")
     anchors.move(at=timezone.now())
     look()
 
 
 def heading(page: Page, path: str) -> str:
-    """What the page says on top; the worker begins with the server, and may be late."""
+    """Return the heading of the page; wait, since the worker may start late."""
     text = ""
     for _ in range(20):
         page.goto(path)
@@ -188,12 +188,12 @@ def heading(page: Page, path: str) -> str:
     return text
 
 
-def test_health_and_overview_agree_about_a_key_file_without_a_backup(
+def test_health_and_overview_both_warn_of_a_missing_key_backup(
     vouched: None, page: Page
 ) -> None:
     for path in ("/p/acme/", "/p/acme/health"):
         assert heading(page, path) == "1 thing needs a look", path
         expect(page.locator("main")).to_contain_text("Key file of this server")
-    journal.run(lambda: backup.record(keyring.ring(), at=timezone.now()))
+    journal.run(lambda: backup.record(keyring.get_ring(), at=timezone.now()))
     for path in ("/p/acme/", "/p/acme/health"):
         assert heading(page, path) == "All is well", path

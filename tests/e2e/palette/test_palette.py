@@ -19,7 +19,7 @@ def talk(agent: Agent) -> None:
     factories.append(agent, "rebook-lisbon-storm", *(f"message {n}" for n in range(5)))
 
 
-def test_a_thread_is_found_and_opened_by_keys(
+def test_palette_opens_a_thread_by_keyboard(
     talk: None, page: Page, watched: Watched
 ) -> None:
     page.keyboard.press("Control+k")
@@ -32,11 +32,11 @@ def test_a_thread_is_found_and_opened_by_keys(
     expect(dialog.locator(".hit").first).to_be_focused()
     page.keyboard.press("Enter")
     page.wait_for_url("**/threads/rebook-lisbon-storm")
-    # What was typed is in no address.
+    # No address contains the typed words.
     assert not [url for url in watched.urls if "q=" in url]
 
 
-def test_enter_opens_the_best_even_if_it_was_typed_at_once(
+def test_enter_opens_the_best_palette_hit_when_typed_quickly(
     talk: None, page: Page
 ) -> None:
     page.goto("/p/acme/threads/rebook-lisbon-storm")
@@ -47,7 +47,7 @@ def test_enter_opens_the_best_even_if_it_was_typed_at_once(
     page.wait_for_url("**/threads/rebook-lisbon-storm/events/3")
 
 
-def test_escape_gives_the_focus_back(talk: None, page: Page) -> None:
+def test_escape_returns_the_focus_from_the_palette(talk: None, page: Page) -> None:
     page.goto("/p/acme/threads")
     row = page.get_by_role("link", name="group-booking-choir")
     row.focus()
@@ -61,7 +61,7 @@ def test_escape_gives_the_focus_back(talk: None, page: Page) -> None:
     expect(row).to_be_focused()
 
 
-def test_typing_on_a_line_goes_on_in_the_field(talk: None, page: Page) -> None:
+def test_typing_on_a_palette_hit_continues_in_the_field(talk: None, page: Page) -> None:
     page.keyboard.press("Control+k")
     expect(page.locator("#q")).to_be_focused()
     page.keyboard.type("li")
@@ -70,7 +70,7 @@ def test_typing_on_a_line_goes_on_in_the_field(talk: None, page: Page) -> None:
     expect(page.locator("#q")).to_have_value("lisbon")
 
 
-def test_a_place_goes_along(talk: None, page: Page) -> None:
+def test_palette_actions_keep_the_current_event(talk: None, page: Page) -> None:
     page.goto("/p/acme/threads/rebook-lisbon-storm?at_seq=4")
     page.keyboard.press("Control+k")
     expect(page.locator("#q")).to_be_focused()
@@ -80,7 +80,7 @@ def test_a_place_goes_along(talk: None, page: Page) -> None:
     page.wait_for_url("**/fork?at_seq=4")
 
 
-def test_the_palette_names_excluded_words(talk: None, page: Page) -> None:
+def test_palette_names_excluded_words(talk: None, page: Page) -> None:
     page.goto("/p/acme/threads/rebook-lisbon-storm")
     page.keyboard.press("Control+k")
     expect(page.locator("#q")).to_be_focused()
@@ -91,7 +91,7 @@ def test_the_palette_names_excluded_words(talk: None, page: Page) -> None:
     expect(found).not_to_contain_text("message 3")
 
 
-def test_the_search_page_needs_no_script(
+def test_search_page_works_without_scripts(
     talk: None, open_page: Callable[..., Page]
 ) -> None:
     page = open_page(java_script_enabled=False)
@@ -103,7 +103,7 @@ def test_the_search_page_needs_no_script(
     page.wait_for_url("**/threads/group-booking-choir")
 
 
-def test_it_fits_on_a_phone(talk: None, open_page: Callable[..., Page]) -> None:
+def test_palette_fits_on_a_phone(talk: None, open_page: Callable[..., Page]) -> None:
     page = open_page(viewport={"width": 390, "height": 844})
     page.locator(".top").get_by_role("link", name="Search").click()
     expect(page.locator("#q")).to_be_focused()

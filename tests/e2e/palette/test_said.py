@@ -1,4 +1,4 @@
-"""Where was it first seen, and when did that leave: three clicks, or keys alone."""
+"""Search of messages: first sight and eviction in three clicks, or by keys alone."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ def refund(agent: Agent) -> Thread:
     return make_denial(agent)
 
 
-def test_where_it_was_first_seen_and_when_it_left_in_three_clicks(
+def test_search_leads_to_first_sight_and_eviction_in_three_clicks(
     refund: Thread, page: Page, watched: Watched
 ) -> None:
     page.locator(".rail a.seek").click()
@@ -41,11 +41,11 @@ def test_where_it_was_first_seen_and_when_it_left_in_three_clicks(
     hit.click()
     page.wait_for_url(re.compile(rf"/threads/refund/pages/{PROMISED}\?at_seq=\d+$"))
     expect(page.locator("#life")).to_contain_text(re.compile(r"left in turn \d+"))
-    # What was typed is in no address.
+    # No address contains the typed words.
     assert not [url for url in watched.urls if "promise" in url]
 
 
-def test_from_a_wrong_answer_to_its_turn_in_three_clicks(
+def test_search_leads_from_a_wrong_answer_to_its_turn_in_three_clicks(
     refund: Thread, page: Page
 ) -> None:
     page.locator(".rail a.seek").click()
@@ -57,9 +57,7 @@ def test_from_a_wrong_answer_to_its_turn_in_three_clicks(
     expect(page.locator(".verdict")).to_contain_text("The best match for this question")
 
 
-def test_keys_alone_find_what_was_said_in_this_thread(
-    refund: Thread, page: Page
-) -> None:
+def test_thread_search_works_by_keyboard_alone(refund: Thread, page: Page) -> None:
     page.goto("/p/acme/threads/refund")
     page.keyboard.press("/")
     expect(page.locator("#q")).to_be_focused()
@@ -83,7 +81,9 @@ def test_keys_alone_find_what_was_said_in_this_thread(
     page.wait_for_url("**/pages/slot-*?at_seq=*")
 
 
-def test_as_of_a_moment_nothing_later_is_found(refund: Thread, page: Page) -> None:
+def test_thread_search_as_of_an_event_finds_no_later_message(
+    refund: Thread, page: Page
+) -> None:
     page.goto("/p/acme/threads/refund?at_seq=6")
     page.get_by_role("link", name="Search this thread").click()
     expect(page.locator("#ask")).to_contain_text("as of event 6")
@@ -93,7 +93,7 @@ def test_as_of_a_moment_nothing_later_is_found(refund: Thread, page: Page) -> No
     expect(page.get_by_role("dialog")).to_have_count(0)
 
 
-def test_the_question_of_a_turn_is_looked_for_as_of_then(
+def test_question_of_a_turn_is_searched_as_of_that_turn(
     refund: Thread, open_page: Callable[..., Page]
 ) -> None:
     page = open_page(java_script_enabled=False)
@@ -108,7 +108,9 @@ def test_the_question_of_a_turn_is_looked_for_as_of_then(
     expect(page.locator(".found")).to_contain_text("newest first")
 
 
-def test_an_arrow_goes_through_what_was_typed_last(refund: Thread, page: Page) -> None:
+def test_arrow_keys_walk_the_hits_of_the_latest_query(
+    refund: Thread, page: Page
+) -> None:
     page.goto("/p/acme/threads/refund")
     page.keyboard.press("/")
     expect(page.locator("#q")).to_be_focused()
@@ -127,7 +129,7 @@ def test_an_arrow_goes_through_what_was_typed_last(refund: Thread, page: Page) -
     expect(page.locator("#q")).to_be_focused()
     held[0].continue_()
     expect(said.first).to_be_focused()
-    # The first is previewed by itself a little later: not over what was chosen.
+    # The later preview of the first hit must not replace the chosen one.
     page.keyboard.press("ArrowDown")
     expect(said.nth(1)).to_be_focused()
     chosen = said.nth(1).get_attribute("data-now")
@@ -143,7 +145,7 @@ def many(agent: Agent) -> None:
         factories.append(agent, f"talk-{n}", "The ferry leaves at noon.")
 
 
-def test_a_project_streams_until_it_is_stopped(many: None, page: Page) -> None:
+def test_project_scan_streams_hits_until_stopped(many: None, page: Page) -> None:
     asked = list[str]()
     page.on("request", lambda sent: asked.append(sent.url))
     page.keyboard.press("Control+k")
@@ -151,9 +153,9 @@ def test_a_project_streams_until_it_is_stopped(many: None, page: Page) -> None:
     page.keyboard.type("ferry", delay=20)
     expect(page.locator("#scan")).to_contain_text("12 matches in 12 of 12 threads")
     expect(page.locator(".hit.said")).to_have_count(12)
-    # In batches: more of them where the server is slow, or the typing.
+    # Hits arrive in batches, more on a slow server.
     assert len([url for url in asked if url.endswith("/said")]) >= 3
-    # A batch that never comes: what is told to stop waits for it no more.
+    # A batch that never comes: a stopped scan no longer waits for it.
     held = list[Route]()
 
     def hold(route: Route) -> None:
@@ -172,7 +174,7 @@ def test_a_project_streams_until_it_is_stopped(many: None, page: Page) -> None:
 
 
 @pytest.mark.parametrize("path", ["/p/acme/threads/refund", "/p/acme/"])
-def test_axe_finds_nothing_in_what_was_said(
+def test_search_dialog_passes_axe(
     refund: Thread, open_page: Callable[..., Page], path: str
 ) -> None:
     page = open_page(viewport={"width": 1440, "height": 900})

@@ -1,4 +1,4 @@
-"""Screens of a site that all tests of a module look at and none changes."""
+"""Screens of one site per module, which no test changes."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ import pytest
 from django.conf import settings
 from playwright.sync_api import Browser, Page, ViewportSize
 
-from inspector.web.cookies import name_at
+from inspector.web.cookies import build_name
 from tests.e2e.conftest import AXE, PATIENCE, Watched, picture
 from tests.harness.instances import Instance, Server
 
@@ -26,8 +26,8 @@ NARROW: ViewportSize = {"width": 320, "height": 640}
 
 @pytest.fixture(scope="module")
 def names(request: pytest.FixtureRequest, shared: Instance) -> Iterator[dict[str, str]]:
-    """What the module's WORLD tells: ids by name. It goes on meanwhile."""
-    # It travels in time, which the clock does under this alone.
+    """Run the module's WORLD; return its ids by name while the world goes on."""
+    # The world travels in time, which the clock allows only with this setting.
     place = f"tests.e2e.screens.worlds:{request.module.WORLD}"
     world = shared.start(place, MEMORYHUB_TESTING="1")
     with world as process:
@@ -45,7 +45,7 @@ def server(names: dict[str, str], served: Server) -> str:
 
 @pytest.fixture(scope="module")
 def session(names: dict[str, str], shared: Instance) -> Callable[[str], str]:
-    """The session of an operator of this role, by which a browser is signed in."""
+    """Return a function that finds the session of an operator of this role."""
     known: dict[str, str] = {}
 
     def find(role: str) -> str:
@@ -63,13 +63,13 @@ def open_page(
     watched: Watched,
     session: Callable[[str], str],
 ) -> Iterator[Callable[..., Page]]:
-    """Opens signed-in pages; options are those of a browser context."""
+    """Return a function that opens signed-in pages with browser context options."""
     contexts = []
 
     def opened(role: str = "owner", **options: Any) -> Page:
         context = chromium.new_context(base_url=server, **options)
         contexts.append(context)
-        name = name_at(settings.SESSION_COOKIE_NAME, server)
+        name = build_name(settings.SESSION_COOKIE_NAME, server)
         cookie = {"name": name, "value": session(role)}
         context.add_cookies([{**cookie, "url": server}])  # type: ignore[typeddict-item]  # it is whole
         page = context.new_page()
@@ -83,7 +83,7 @@ def open_page(
 
 
 def findings(page: Page, *rules: str) -> list[dict[str, Any]]:
-    """What axe has against the page; by these rules alone if there are any."""
+    """Return the violations that axe finds, by these rules only if any are given."""
     page.evaluate(AXE.read_text())
     run = "only => axe.run({runOnly: only}).then(found => found.violations)"
     found = page.evaluate(run, [*rules] or TAGS)
@@ -94,7 +94,7 @@ def findings(page: Page, *rules: str) -> list[dict[str, Any]]:
 
 
 def check(page: Page, path: str, name: str, *, state: Any = "networkidle") -> None:
-    """Axe finds nothing in either theme, and 320 px are enough; a picture of each."""
+    """Check both themes with axe, and reflow at 320 px; save a picture of each."""
     page.goto(path)
     page.wait_for_load_state(state)
     picture(page, f"{name}-light")
@@ -108,5 +108,5 @@ def check(page: Page, path: str, name: str, *, state: Any = "networkidle") -> No
     assert width <= NARROW["width"]
 
 
-#: What is under way is looked at again each second, so it is never idle.
+#: Pages that poll each second, so the network is never idle.
 check_moving = partial(check, state="load")

@@ -1,4 +1,4 @@
-"""The demo, as whoever starts it sees it: it could run for days."""
+"""The demo's screens after days, as its first user sees them."""
 
 from __future__ import annotations
 
@@ -14,14 +14,14 @@ from tests.e2e.conftest import PATIENCE, Watched
 from tests.management.server.test_demo import comes_true, playing
 
 LINK = re.compile(r"http://127\.0\.0\.1:\d+/sign-in/[\w-]{43}")
-#: Of a thread: a story in words, which time it is told, and a fork's.
+#: Thread names: the words of a story, its number, and a fork's suffix.
 STORY = re.compile(r"[a-z]+(-[a-z]+)*(-\d+)?(-[a-z]+-try)?")
-#: By when each agent is in a later story than its first.
+#: Number of threads by which each agent is past its first story.
 THREADS = 30
 
 
 @pytest.mark.timeout(300)
-def test_the_demo_runs_for_days(chromium: Browser, tmp_path: Path) -> None:
+def test_demo_looks_right_after_days(chromium: Browser, tmp_path: Path) -> None:
     watched = Watched()
     with playing(tmp_path) as said:
         comes_true(lambda: link_in(said()))
@@ -55,7 +55,7 @@ def one_thrashes(page: Page, home: str) -> None:
 
 
 def one_recalls_what_left(page: Page, home: str) -> None:
-    """The diary's last question brings along what was said first."""
+    """Check that the diary's last question recalls its first message."""
     page.goto(f"{home}threads/diary/turns/1")
     brought = page.locator("dl div", has_text="Brought along unasked").first
     assert "1 used" in brought.inner_text()
@@ -69,20 +69,20 @@ def one_is_forgotten(page: Page, home: str) -> None:
 
 
 def one_is_remembered(page: Page, home: str) -> None:
-    """Told late where it lived before, and what it took back stays struck out."""
+    """Check a fact told late about the past, and a retracted, struck-out fact."""
     page.goto(f"{home}threads/concierge-bea/facts")
     lanes = page.locator("main").inner_text()
-    # At this speed the newest exchanges leave no time for its first ones.
+    # At this speed the model has no time for the thread's first exchanges.
     assert re.search(r"lives_in\s+user · \d+ facts?", lanes)
     assert "Ghent" in page.locator(".lane text").all_text_contents()
-    # Two where the model had learnt it as well, before it was taken back.
+    # Two, if the model had learnt the fact as well before the retraction.
     assert re.search(r"\b[12] retracted", lanes)
     page.goto(f"{home}threads/concierge-bea/blocks")
     assert "Bea is a guest of the house." in page.locator("main").inner_text()
 
 
 def one_week_is_observed(page: Page, home: str) -> None:
-    """So far that its log was condensed."""
+    """Check that observing went so far that the log was condensed."""
     page.goto(f"{home}threads/{week.THREAD}/observer")
     assert page.get_by_role("region", name="Generations").locator("tbody tr").count()
 
@@ -102,7 +102,7 @@ def one_keeps_eight_pages_at_hand(page: Page, home: str) -> None:
 
 
 def nobody_else_was_refused(page: Page, home: str) -> None:
-    """But for the agent of the guest who is being forgotten."""
+    """Check that only the agent of the guest who is being forgotten was refused."""
     page.goto(f"{home}refusals")
     codes = page.locator("main tbody th .mono").all_inner_texts()
     assert codes

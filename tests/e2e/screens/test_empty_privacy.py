@@ -1,4 +1,4 @@
-"""The console of privacy where nothing is known yet: it says what would be there."""
+"""The privacy console of an empty project, which explains each screen."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ SCREENS = {
 
 
 @pytest.mark.parametrize("screen", SCREENS)
-def test_axe_finds_nothing_and_reflow_320(
+def test_empty_privacy_screens_pass_axe_and_reflow_at_320_px(
     open_page: Callable[..., Page], screen: str
 ) -> None:
     check_moving(open_page("officer", viewport=WIDE), SCREENS[screen], screen)

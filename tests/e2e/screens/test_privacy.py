@@ -1,4 +1,4 @@
-"""The console of privacy in both themes: axe has nothing to say, 320 px are enough."""
+"""The privacy console in both themes: axe, and reflow at 320 px."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from tests.e2e.screens.conftest import WIDE, check_moving
 
 WORLD = "make_town"
 P = "/p/acme"
-#: `{ann}` and the like are ids of people, the rest what the town names.
+#: `{ann}` and other names stand for subject ids; the rest for records of the town.
 SCREENS = {
     "subjects": f"{P}/subjects",
     "subject": f"{P}/subjects/{{ann}}",
@@ -47,7 +47,7 @@ GONE = {"subject-gone", "thread-gone", "slot-gone"}
 
 
 @pytest.mark.parametrize("screen", SCREENS)
-def test_axe_finds_nothing_and_reflow_320(
+def test_privacy_screens_pass_axe_and_reflow_at_320_px(
     names: dict[str, str],
     open_page: Callable[..., Page],
     watched: Watched,

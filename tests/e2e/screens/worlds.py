@@ -1,4 +1,4 @@
-"""What the screens of a module show; made in a process of their shared instance."""
+"""Worlds that screens show, made in a process of the shared instance of a module."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ RESULT = {
     "tool_call_id": "c1",
     "content": '{"stops":["Oslo","Bergen"]}',
 }
-#: Less than a lease lasts.
+#: Seconds between renewals, shorter than a lease.
 RENEWED_SECONDS = 5
 
 
@@ -44,8 +44,8 @@ def acme() -> Agent:
 
 
 def make_talk() -> None:
-    """A thread with something of everything, a fork of it, and runs of a month ago."""
-    clock.hook(time.time_ns)
+    """Make a thread with all kinds of records, its fork, and runs of a month ago."""
+    clock.use_source(time.time_ns)
     agent = acme()
     with time_machine.travel(timezone.now() - timedelta(days=30), tick=False):
         for n in range(9):
@@ -58,7 +58,7 @@ def make_talk() -> None:
     factories.append(agent, "talk", "\u202eodd\u202c", "x" * 70_000)
     make_paged(agent, "paged", rounds=8)
     make_desk(agent)
-    # Its token lives for a minute, and its screens are looked at for longer.
+    # The key `token` lives for a minute, less than the tests of its screens take.
     put(agent, "voucher", "v-1", ttl=timedelta(hours=1), thread="desk")
     make_busy(agent)
     thread = factories.get_thread(agent, "talk")
@@ -67,7 +67,7 @@ def make_talk() -> None:
 
 
 def make_town() -> None:
-    """People in every state; tells their ids. What is half-way stays so meanwhile."""
+    """Make people in every state and print their ids; open erasures stay half-way."""
     town = forgotten.make_town(acme())
     ids = {name: str(person.id) for name, person in town.people.items()}
     for name in ("planned", "under_way", "held", "complete", "receipt", "hold"):
@@ -80,6 +80,6 @@ def make_town() -> None:
 
 
 def make_nobody() -> None:
-    """A project that nothing is known of yet."""
+    """Make an empty project."""
     acme()
     tell("{}")

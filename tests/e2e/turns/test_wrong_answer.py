@@ -1,4 +1,4 @@
-"""It gave a wrong answer: what it saw, what was missing and why, in three clicks."""
+"""A wrong answer: what the model saw, what was missing and why, in three clicks."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ import pytest
 from playwright.sync_api import Page, expect
 
 from memoryhub.management.demo import airline
-from memoryhub.management.demo.client import Client
+from memoryhub.management.demo.client import DemoClient
 from memoryhub.models.projects import Project
 from memoryhub.models.server.clock import clock
 from memoryhub.models.threads import Thread
@@ -35,16 +35,16 @@ def refund(agent: Agent) -> Thread:
 
 @pytest.fixture
 def storm(acme: Project, server: str) -> None:
-    """The promise that the demo's desk denies, told to the server as the demo does."""
+    """Send the demo's denied promise to the server, as the demo does."""
     _, key = api_keys.create(acme)
     url = urlsplit(server)
-    client = Client(host=url.hostname or "", port=url.port or 0, key=key)
-    airline.tell(client, Random(1), at=clock.now())
+    client = DemoClient(host=url.hostname or "", port=url.port or 0, key=key)
+    airline.tell_story(client, Random(1), at=clock.now())
 
 
 @pytest.fixture
 def journeys(acme: Project, tmp_path: Path) -> list[Thread]:
-    """The longest of the recorded runs, as an import plays them in a small context."""
+    """Import the longest recorded runs, played in a small context."""
     runs = json.loads(sample.path().read_text(encoding="utf-8"))
     runs.sort(key=lambda each: len(each["traj"]), reverse=True)
     path = recordings.array(tmp_path, *runs[:3], name=f"{sample.NAME}.json")
@@ -53,14 +53,14 @@ def journeys(acme: Project, tmp_path: Path) -> list[Thread]:
 
 
 def click(page: Page, *links: str) -> None:
-    """From the overview on, three clicks at most."""
+    """Click links from the overview on, three at most."""
     assert len(links) <= 3
     page.goto("/p/acme/")
     for link in links:
         page.get_by_role("link", name=link, exact=True).first.click()
 
 
-def test_from_the_overview_to_what_was_missing(
+def test_missing_page_is_three_clicks_from_the_overview(
     refund: Thread, open_page: Callable[..., Page]
 ) -> None:
     page = open_page()
@@ -74,7 +74,7 @@ def test_from_the_overview_to_what_was_missing(
     expect(page.locator(f"#out-{PROMISED} blockquote")).to_contain_text("EUR 132.00")
 
 
-def test_from_a_message_to_its_turn_without_scripts(
+def test_message_leads_to_its_turn_without_scripts(
     refund: Thread, open_page: Callable[..., Page]
 ) -> None:
     page = open_page(java_script_enabled=False)
@@ -93,7 +93,7 @@ def test_from_a_message_to_its_turn_without_scripts(
     expect(page.locator("h1")).to_have_text("Turn 3")
 
 
-def test_arrows_walk_from_turn_to_turn(refund: Thread, page: Page) -> None:
+def test_arrow_keys_walk_from_turn_to_turn(refund: Thread, page: Page) -> None:
     page.goto(f"/p/acme/threads/refund/turns/{DENIED}")
     page.keyboard.press("ArrowRight")
     expect(page.locator("h1")).to_have_text(f"Turn {DENIED + 1}")
@@ -101,7 +101,7 @@ def test_arrows_walk_from_turn_to_turn(refund: Thread, page: Page) -> None:
     expect(page.locator("h1")).to_have_text(f"Turn {DENIED}")
 
 
-def test_the_demo_says_what_was_missing(
+def test_demo_turn_names_the_missing_page(
     storm: None, open_page: Callable[..., Page]
 ) -> None:
     page = open_page()
@@ -113,10 +113,10 @@ def test_the_demo_says_what_was_missing(
     for part in ("EUR 132.00", "to make room for", "score", "Offered", "Asked for"):
         expect(promise).to_contain_text(part)
     promise.get_by_role("link", name=re.compile("^event ")).first.click()
-    expect(page.locator("#at-hand")).to_contain_text("page.evicted")
+    expect(page.locator("#at-hand")).to_contain_text(re.compile(r"pages?\.evicted"))
 
 
-def test_recorded_runs_say_what_was_missing(
+def test_turns_of_recorded_runs_name_the_missing_pages(
     journeys: list[Thread], open_page: Callable[..., Page]
 ) -> None:
     page = open_page()
@@ -135,7 +135,7 @@ def test_recorded_runs_say_what_was_missing(
 
 
 @pytest.mark.parametrize("path", [f"turns/{DENIED}", "turns", f"pages/{PROMISED}"])
-def test_axe_finds_nothing_on_phones_and_desks(
+def test_turn_page_passes_axe_on_phones_and_desktops(
     refund: Thread, open_page: Callable[..., Page], watched: Watched, path: str
 ) -> None:
     page = open_page(viewport={"width": 1440, "height": 900})

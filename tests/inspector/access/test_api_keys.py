@@ -33,23 +33,23 @@ def make(client: Client, **fields: object) -> object:
 
 def secret_in(answer: object) -> str:
     page: str = answer.content.decode()  # type: ignore[attr-defined]  # a response
-    found = api_keys.SHAPE.search(page)
+    found = api_keys.KEY_PATTERN.search(page)
     assert found is not None
     return found[0]
 
 
-def test_a_key_is_shown_once_and_works(owner: Client) -> None:
+def test_key_is_shown_once_and_works(owner: Client) -> None:
     answer = make(owner)
     key = secret_in(answer)
     assert answer.status_code == 201  # type: ignore[attr-defined]  # a response
     row = ApiKey.objects.get()
-    assert api_keys.matches(row, key, now=timezone.now())
+    assert api_keys.is_valid_key(row, key, now=timezone.now())
     page = owner.get(KEYS).content.decode()
     assert row.prefix in page
     assert key not in page
 
 
-def test_a_key_is_called_by_its_name(owner: Client) -> None:
+def test_key_name_is_shown_on_every_key_page(owner: Client) -> None:
     make(owner, name="desk-agent")
     row = ApiKey.objects.get()
     assert row.name == "desk-agent"
@@ -60,7 +60,7 @@ def test_a_key_is_called_by_its_name(owner: Client) -> None:
     assert {*ApiKey.objects.values_list("name", flat=True)} == {"desk-agent"}
 
 
-def test_a_form_sent_twice_makes_one_key(owner: Client) -> None:
+def test_key_form_sent_twice_makes_one_key(owner: Client) -> None:
     form = {
         "scopes": ["memory:read"],
         "days": "0",
@@ -71,7 +71,7 @@ def test_a_form_sent_twice_makes_one_key(owner: Client) -> None:
     assert ApiKey.objects.count() == 1
 
 
-def test_a_key_may_be_bound_and_end(owner: Client, acme: Project) -> None:
+def test_key_form_sets_subject_scopes_and_expiry(owner: Client, acme: Project) -> None:
     make(owner, user_id="ann", days="30", scopes=["memory:read"])
     row = ApiKey.objects.get()
     assert row.subject == subjects.find(acme.id, "ann")
@@ -98,10 +98,10 @@ def test_a_key_may_be_bound_and_end(owner: Client, acme: Project) -> None:
         ({"days": ""}, "when the key ends"),
     ],
 )
-def test_row_94_a_form_that_does_not_do_is_shown_again(
+def test_row_94_invalid_key_form_is_shown_again(
     owner: Client, acme: Project, fields: dict[str, object], problem: str
 ) -> None:
-    """And nobody is made for the key that is not."""
+    """Check that the refused form makes no subject."""
     answer = make(owner, user_id="ann", **fields)
     assert answer.status_code == 422  # type: ignore[attr-defined]  # a response
     assert problem in answer.content.decode()  # type: ignore[attr-defined]  # a response
@@ -109,13 +109,13 @@ def test_row_94_a_form_that_does_not_do_is_shown_again(
     assert subjects.find(acme.id, "ann") is None
 
 
-def test_a_user_id_that_is_none_is_refused(owner: Client) -> None:
+def test_key_form_refuses_an_invalid_user_id(owner: Client) -> None:
     answer = make(owner, user_id=" ann")
     assert answer.status_code == 422  # type: ignore[attr-defined]  # a response
     assert ApiKey.objects.count() == 0
 
 
-def test_rotating_gives_the_old_key_a_day(owner: Client) -> None:
+def test_rotated_key_stays_valid_for_a_day(owner: Client) -> None:
     make(owner)
     old = ApiKey.objects.get()
     path = f"{KEYS}/{old.prefix}/rotate"
@@ -127,7 +127,7 @@ def test_rotating_gives_the_old_key_a_day(owner: Client) -> None:
     assert ApiKey.objects.count() == 2
 
 
-def test_revoking_wants_the_prefix_typed(owner: Client) -> None:
+def test_revoking_a_key_requires_its_prefix(owner: Client) -> None:
     make(owner)
     row = ApiKey.objects.get()
     path = f"{KEYS}/{row.prefix}/revoke"
@@ -139,7 +139,7 @@ def test_revoking_wants_the_prefix_typed(owner: Client) -> None:
 
 
 @pytest.mark.parametrize("role", ["viewer", "editor", "officer"])
-def test_only_owners_keep_keys(browser: Browser, role: str) -> None:
+def test_key_pages_are_for_owners_only(browser: Browser, role: str) -> None:
     client = browser(role)
     for path in (KEYS, f"{KEYS}/new"):
         answer = client.get(path)
@@ -148,13 +148,13 @@ def test_only_owners_keep_keys(browser: Browser, role: str) -> None:
     assert client.post(f"{KEYS}/new", {}).status_code == 403
 
 
-def test_another_projects_key_is_not_found(owner: Client, zeta: Project) -> None:
+def test_key_of_another_project_is_not_found(owner: Client, zeta: Project) -> None:
     agent = factories.make_agent(zeta)
     assert owner.get(f"{KEYS}/{agent.prefix}/revoke").status_code == 404
     assert owner.get("/p/zeta/api-keys").status_code == 404
 
 
-def test_an_old_sign_in_makes_no_keys(owner: Client) -> None:
+def test_old_sign_in_cannot_make_keys(owner: Client) -> None:
     session = owner.session
     session[SIGNED_IN] = (timezone.now() - timedelta(minutes=61)).isoformat()
     session.save()

@@ -1,4 +1,4 @@
-"""Owners say who may look into a project, and what they may do there."""
+"""Members of a project: owners add operators, change roles and remove them."""
 
 from __future__ import annotations
 
@@ -51,13 +51,13 @@ def test_members_are_listed_with_role_and_last_sign_in(
     assert ">disabled<" in text_of(owner)
 
 
-def test_an_operator_is_let_in_by_name(
+def test_operator_is_added_to_a_project_by_name(
     owner: Client, acme: Project, ann: Operator
 ) -> None:
     form = {"username": " ann ", "role": "editor"}
     answer = owner.post(f"{MEMBERS}/new", form)
     assert (answer.status_code, answer.headers["Location"]) == (302, MEMBERS)
-    assert operators.role_in(acme, ann) == "editor"
+    assert operators.get_role(acme, ann) == "editor"
     entry = AuditEntry.objects.latest("seq")
     by = operators.find("owner")
     assert by is not None
@@ -77,7 +77,7 @@ def test_an_operator_is_let_in_by_name(
         ({"username": "ann"}, "Choose a role"),
     ],
 )
-def test_who_can_not_be_let_in(
+def test_invalid_member_is_not_added(
     owner: Client, ann: Operator, form: dict[str, str], problem: str
 ) -> None:
     operators.disable(operators.add("dan"))
@@ -89,7 +89,7 @@ def test_who_can_not_be_let_in(
     assert AuditEntry.objects.count() == before
 
 
-def test_a_role_is_changed_and_taken_and_ends_the_sessions(
+def test_role_change_and_removal_end_the_members_sessions(
     owner: Client, acme: Project, zeta: Project, ann: Operator
 ) -> None:
     operators.set_role(acme, ann, "viewer")
@@ -99,16 +99,18 @@ def test_a_role_is_changed_and_taken_and_ends_the_sessions(
     for form, role in (({"role": "officer"}, "officer"), ({"leave": "1"}, None)):
         session = signed_in(ann).session.session_key
         assert owner.post(path, form).status_code == 302
-        assert operators.role_in(acme, ann) == role
+        assert operators.get_role(acme, ann) == role
         assert not Session.objects.filter(session_key=session).exists()
         assert AuditEntry.objects.latest("seq").action == "role.changed"
-    assert operators.role_in(zeta, ann) == "viewer"
-    # Who is out is no member of this project any more.
+    assert operators.get_role(zeta, ann) == "viewer"
+    # A removed operator is no member of this project any more.
     assert owner.post(path, {"role": "owner"}).status_code == 404
-    assert operators.role_in(acme, ann) is None
+    assert operators.get_role(acme, ann) is None
 
 
-def test_last_owner_stays(browser: Browser, acme: Project, ann: Operator) -> None:
+def test_last_owner_cannot_be_removed(
+    browser: Browser, acme: Project, ann: Operator
+) -> None:
     owner, me = browser("owner"), operators.find("owner")
     assert me is not None
     path = f"{MEMBERS}/{me.id}"
@@ -116,29 +118,29 @@ def test_last_owner_stays(browser: Browser, acme: Project, ann: Operator) -> Non
         answer = owner.post(path, form)
         assert answer.status_code == 422
         assert "somebody else owner" in answer.content.decode()
-    assert operators.role_in(acme, me) == "owner"
+    assert operators.get_role(acme, me) == "owner"
     assert owner.post(path, {"role": "queen"}).status_code == 422
     operators.set_role(acme, ann, "owner")
     assert owner.post(path, {"role": "viewer"}).status_code == 302
-    assert operators.role_in(acme, me) == "viewer"
-    # Their own sessions ended as well, and there is no way back up.
+    assert operators.get_role(acme, me) == "viewer"
+    # The owner's own sessions ended as well; they cannot raise their role again.
     assert owner.get(MEMBERS).headers["Location"].startswith("/sign-in")
     assert signed_in(me).post(path, {"role": "owner"}).status_code == 403
 
 
-def test_nobody_raises_their_own_role(acme: Project, ann: Operator) -> None:
-    """Nor by whatever else may come to call for it."""
+def test_operator_cannot_raise_their_own_role(acme: Project, ann: Operator) -> None:
+    """Check the service, so that no later caller can raise a role either."""
     operators.set_role(acme, ann, "editor")
     for role in ("officer", "owner"):
         with pytest.raises(InvalidError) as refusal:
             operators.set_role(acme, ann, role, actor=f"operator:{ann.id}")
         assert refusal.value.loc == "own"
-    assert operators.role_in(acme, ann) == "editor"
+    assert operators.get_role(acme, ann) == "editor"
     operators.set_role(acme, ann, "viewer", actor=f"operator:{ann.id}")
-    assert operators.role_in(acme, ann) == "viewer"
+    assert operators.get_role(acme, ann) == "viewer"
 
 
-def test_only_owners_who_signed_in_lately_change_members(
+def test_member_changes_require_an_owner_with_a_recent_sign_in(
     browser: Browser, acme: Project, ann: Operator
 ) -> None:
     operators.set_role(acme, ann, "viewer")
@@ -154,4 +156,4 @@ def test_only_owners_who_signed_in_lately_change_members(
     for each in (path, f"{MEMBERS}/new"):
         answer = owner.post(each, {"username": "ann", "role": "owner"})
         assert answer.headers["Location"].endswith("why=old")
-    assert operators.role_in(acme, ann) == "viewer"
+    assert operators.get_role(acme, ann) == "viewer"

@@ -50,7 +50,7 @@ ROLES = ["viewer", "editor", "officer", "owner"]
 
 
 @pytest.mark.parametrize("role", ROLES)
-def test_each_screen_opens_to_its_role(
+def test_each_project_screen_opens_for_its_role(
     browser: Browser, agent: Agent, role: str
 ) -> None:
     factories.append(agent, "t-1", "hello")
@@ -63,14 +63,14 @@ def test_each_screen_opens_to_its_role(
             assert f"role {needed}" in answer.content.decode()
 
 
-def test_without_a_session_nothing_opens(acme: Project, agent: Agent) -> None:
+def test_screens_require_a_session(acme: Project, agent: Agent) -> None:
     factories.append(agent, "t-1", "hello")
     for path in SCREENS:
         answer = Client().get(path)
         assert answer.status_code == (401 if "/panels/" in path else 302), path
 
 
-def test_a_project_of_others_is_absent_on_every_screen(
+def test_foreign_project_is_absent_on_every_screen(
     owner: Client, stranger: Agent
 ) -> None:
     factories.append(stranger, "t-1", "secret")
@@ -81,7 +81,7 @@ def test_a_project_of_others_is_absent_on_every_screen(
         assert "secret" not in foreign.content.decode()
 
 
-def test_a_thread_of_others_is_absent_on_every_screen(
+def test_foreign_thread_is_absent_on_every_screen(
     owner: Client, stranger: Agent
 ) -> None:
     factories.append(stranger, "t-1", "secret")
@@ -89,7 +89,7 @@ def test_a_thread_of_others_is_absent_on_every_screen(
         assert owner.get(path).status_code == 404, path
 
 
-def test_the_overview_shows_what_moved_last_and_health_the_sums(
+def test_overview_shows_latest_threads_and_health_shows_sums(
     viewer: Client, agent: Agent
 ) -> None:
     factories.append(agent, "t-1", "hello")
@@ -101,13 +101,15 @@ def test_the_overview_shows_what_moved_last_and_health_the_sums(
     assert re.search(r">seat</a> \d+ B\s+in t-1<", health)
 
 
-def test_health_says_in_words_that_the_writer_is_stopped(viewer: Client) -> None:
+def test_health_reports_a_stopped_writer_in_words(viewer: Client) -> None:
     page = viewer.get("/p/acme/health").content.decode()
     assert "Not serving:" in page
     assert "The writer of this process is not running" in page
 
 
-def test_all_projects_is_a_list_even_of_one(owner: Client, viewer: Client) -> None:
+def test_project_list_is_shown_even_for_one_project(
+    owner: Client, viewer: Client
+) -> None:
     rail = owner.get("/p/acme/").content.decode().partition("<main")[0]
     assert 'href="/projects" title="All projects"' in rail
     assert 'href="/projects/new"' in owner.get("/projects").content.decode()
@@ -119,7 +121,7 @@ def test_all_projects_is_a_list_even_of_one(owner: Client, viewer: Client) -> No
     assert "manage.py create_project" in nobody.get("/projects").content.decode()
 
 
-def test_an_owner_makes_a_project_and_goes_on_to_connect_an_agent(
+def test_new_project_leads_to_connecting_an_agent(
     owner: Client,
 ) -> None:
     answer = owner.post("/projects/new", {"slug": " night-shift "})
@@ -134,7 +136,7 @@ def test_an_owner_makes_a_project_and_goes_on_to_connect_an_agent(
 
 
 @pytest.mark.parametrize("slug", UNFIT)
-def test_a_name_that_is_refused_makes_nothing(
+def test_refused_project_name_makes_no_project(
     owner: Client, zeta: Project, slug: str
 ) -> None:
     rows = (Project.objects, ProjectKey.objects.using("keys"), AuditEntry.objects)

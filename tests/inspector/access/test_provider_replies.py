@@ -1,4 +1,4 @@
-"""A provider that never comes to an end: with what it says, or with a single line."""
+"""Sign-on providers whose reply, or a line of the reply, never ends."""
 
 from __future__ import annotations
 
@@ -24,10 +24,10 @@ def provider() -> Iterator[Provider]:
 def ask(provider: Provider, path: str = "/keys") -> Any:
     with requests.Session() as session:
         address = f"{provider.issuer}{path}"
-        return provider_replies.bounded(session.request, "GET", address, timeout=5)
+        return provider_replies.send_bounded(session.request, "GET", address, timeout=5)
 
 
-def test_a_reply_is_read_whole(provider: Provider) -> None:
+def test_provider_reply_is_read_whole(provider: Provider) -> None:
     assert ask(provider).json() == provider.keys()
     assert ask(provider, "/nowhere").status_code == 404
 
@@ -35,7 +35,7 @@ def test_a_reply_is_read_whole(provider: Provider) -> None:
 @pytest.mark.parametrize(
     "deed", ["endless", "dripping", "endless_head", "dripping_head"]
 )
-def test_one_that_never_ends_is_given_up(
+def test_endless_provider_reply_is_aborted(
     provider: Provider, deed: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     if deed.startswith("dripping"):
@@ -43,12 +43,12 @@ def test_one_that_never_ends_is_given_up(
     provider.deed, provider.at = deed, "/keys"
     with pytest.raises(OSError):  # as its callers catch it
         ask(provider)
-    # What it said so far is let go, and the connection with it.
+    # The reply so far is dropped, and the connection with it.
     if deed != "dripping_head":
         assert provider.hung_up.wait(20)
 
 
-def test_it_may_weigh_so_much_and_no_more(
+def test_provider_reply_above_the_size_limit_is_refused(
     provider: Provider, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     whole = len(ask(provider).content)
@@ -59,10 +59,10 @@ def test_it_may_weigh_so_much_and_no_more(
         ask(provider)
 
 
-def test_many_that_never_end_hold_so_many_threads_and_no_more(
+def test_endless_provider_replies_hold_a_bounded_number_of_threads(
     provider: Provider, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Who asks beyond that is told so at once; once they are over it goes on."""
+    """Refuse callers at once while all threads wait; serve again when a wait ends."""
     monkeypatch.setattr(provider_replies, "MAX_SECONDS", 0.2)
     monkeypatch.setattr(provider_replies, "_AT_ONCE", BoundedSemaphore(2))
     provider.deed, provider.at = "dripping_head", "/keys"

@@ -1,4 +1,4 @@
-"""Roles hold on every address: who may not change something changes nothing."""
+"""Roles on every address: an operator without the role changes nothing."""
 
 from __future__ import annotations
 
@@ -30,13 +30,13 @@ pytestmark = pytest.mark.django_db
 ROUTES = {route.name: route for route in list_routes()}
 RANK = {role: rank for rank, role in enumerate(Membership.Role.values)}
 SECRET_NAME = "canary-4711-user-id"
-#: Takes a form and does nothing by it: it reads what was pasted.
+#: Routes that take a form but change nothing: they read the pasted text.
 HARMLESS = {"receipt-verify"}
 PASSWORD = "seven herons on the jetty"
 
 
-def posted(least: str) -> list[str]:
-    """Routes that take a form, of this role or a greater one."""
+def list_posted_routes(least: str) -> list[str]:
+    """List routes that take a form and need this role or a greater one."""
     return sorted(
         name
         for name, (needs, methods) in ROWS.items()
@@ -48,7 +48,7 @@ def addresses(route: Route, known: dict[str, str]) -> list[str]:
     return [route.fill({**known, **choice}) for choice in variants(route)]
 
 
-def shown(client: Client, address: str) -> bytes:
+def fetch_body(client: Client, address: str) -> bytes:
     answer: Any = client.get(address)
     parts = answer.streaming_content if answer.streaming else [answer.content]
     return b"".join(parts)
@@ -65,9 +65,9 @@ def viewer_(browser: Browser) -> Client:
     return browser("viewer")
 
 
-def test_viewer_changes_nothing(viewer_: Client, known: dict[str, str]) -> None:
+def test_viewer_cannot_change_anything(viewer_: Client, known: dict[str, str]) -> None:
     before = digest()
-    for name in posted("editor"):
+    for name in list_posted_routes("editor"):
         for address in addresses(ROUTES[name], known):
             answer = viewer_.post(address)
             assert answer.status_code == 403, address
@@ -83,7 +83,7 @@ def test_editor_cannot_reveal_ids_or_forget(
     editor = browser("editor")
     values = {**known, "subject": str(subject.id)}
     before, erasures = digest(), Erasure.objects.count()
-    for name in posted("officer"):
+    for name in list_posted_routes("officer"):
         for address in addresses(ROUTES[name], values):
             answer = editor.post(address, {"user_id": SECRET_NAME, "reason": "test"})
             assert answer.status_code == 403, address
@@ -93,7 +93,7 @@ def test_editor_cannot_reveal_ids_or_forget(
         if "GET" in ROWS[name][1] and "project" in route.parameters:
             for thread in ("t-secret", "t-1"):
                 for address in addresses(route, {**values, "thread": thread}):
-                    page = shown(editor, f"{address}?{SINCE}&content=1")
+                    page = fetch_body(editor, f"{address}?{SINCE}&content=1")
                     assert SECRET_NAME.encode() not in page, address
 
 
@@ -101,7 +101,7 @@ def test_officer_cannot_make_keys(browser: Browser, known: dict[str, str]) -> No
     browser("owner")
     officer = browser("officer")
     before = [*ApiKey.objects.order_by("id").values()]
-    for name in posted("owner"):
+    for name in list_posted_routes("owner"):
         for address in addresses(ROUTES[name], known):
             sent = {"scopes": "memory:read", "days": "90", "prefix": known["prefix"]}
             assert officer.post(address, sent).status_code == 403, address
@@ -110,7 +110,7 @@ def test_officer_cannot_make_keys(browser: Browser, known: dict[str, str]) -> No
 
 
 @pytest.mark.parametrize("role", ["viewer", "editor", "officer", None])
-def test_last_owner_stays(role: str | None, acme: Project) -> None:
+def test_last_owner_cannot_be_removed(role: str | None, acme: Project) -> None:
     first, second = operators.add("first"), operators.add("second")
     for operator in (first, second):
         operators.set_role(acme, operator, "owner")
@@ -118,14 +118,14 @@ def test_last_owner_stays(role: str | None, acme: Project) -> None:
     with pytest.raises(InvalidError) as refusal:
         operators.set_role(acme, second, role)
     assert refusal.value.invalid_code == "last_owner"
-    assert operators.role_in(acme, second) == "owner"
+    assert operators.get_role(acme, second) == "owner"
 
 
-@pytest.mark.parametrize("name", sorted({*posted("officer")} - HARMLESS))
+@pytest.mark.parametrize("name", sorted({*list_posted_routes("officer")} - HARMLESS))
 def test_old_sign_in_cannot_forget(
     name: str, browser: Browser, known: dict[str, str]
 ) -> None:
-    """Nor do anything else that officers and owners alone may do."""
+    """Check the other acts of officers and owners as well."""
     owner = browser("owner")
     session = owner.session
     old = timezone.now() - timedelta(minutes=61)
@@ -141,7 +141,7 @@ def test_old_sign_in_cannot_forget(
     assert digest() == before
 
 
-def test_role_change_rotates(browser: Browser, acme: Project) -> None:
+def test_role_change_ends_the_session(browser: Browser, acme: Project) -> None:
     browser("owner")
     client = browser("editor")
     editor = operators.find("editor")
@@ -159,13 +159,15 @@ def test_role_change_rotates(browser: Browser, acme: Project) -> None:
 # Signing in
 
 
-def failed(name: str, password: str) -> tuple[int, str]:
+def fail_sign_in(name: str, password: str) -> tuple[int, str]:
     answer = Client().post("/sign-in", {"username": name, "password": password})
     return answer.status_code, answer.content.decode()
 
 
-def test_sign_in_answers_alike(acme: Project, monkeypatch: pytest.MonkeyPatch) -> None:
-    """To the byte, and after as many hashes, which is what takes the time."""
+def test_failed_sign_ins_answer_alike_at_equal_cost(
+    acme: Project, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Compare replies to the byte, and count hashes, which take the time."""
     hashed: list[int] = []
     encode = ScryptPasswordHasher.encode
 
@@ -186,25 +188,25 @@ def test_sign_in_answers_alike(acme: Project, monkeypatch: pytest.MonkeyPatch) -
         ("links-only", PASSWORD),
     ):
         hashed.clear()
-        status, page = failed(name, password)
-        answers.add((status, _plain(page)))
+        status, page = fail_sign_in(name, password)
+        answers.add((status, _remove_token(page)))
         costs.add(len(hashed))
     assert len(answers) == 1
     assert costs == {1}
 
 
-def test_a_locked_name_answers_like_a_locked_nobody(acme: Project) -> None:
+def test_locked_name_answers_like_a_locked_unknown_name(acme: Project) -> None:
     operators.set_password(operators.add("olga"), PASSWORD)
     last = set()
     for name in ("olga", "nobody"):
-        *_, (status, page) = (failed(name, "wrong") for _ in range(5))
-        last.add((status, _plain(page)))
-        # Not even what is right, nor does it say so.
-        assert failed(name, PASSWORD)[0] == 429
+        *_, (status, page) = (fail_sign_in(name, "wrong") for _ in range(5))
+        last.add((status, _remove_token(page)))
+        # A locked name refuses even the right password, with the same answer.
+        assert fail_sign_in(name, PASSWORD)[0] == 429
     assert len(last) == 1
 
 
-def _plain(page: str) -> str:
-    """Without the form's token, which is another one each time."""
+def _remove_token(page: str) -> str:
+    """Remove the form's token, which differs each time."""
     before, _, rest = page.partition('name="csrfmiddlewaretoken" value="')
     return before + rest.partition('"')[2]

@@ -1,4 +1,4 @@
-"""A password alone does not open, from elsewhere, what officers and owners may do."""
+"""Second factors: off loopback, officers and owners need more than a password."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from memoryhub.models.access.operators import Operator
 from memoryhub.models.keys import OperatorKey
 from memoryhub.models.projects import Project
 from memoryhub.services.access import operators, second_factors
-from memoryhub.services.access.second_factors import STEP_SECONDS, code_at
+from memoryhub.services.access.second_factors import STEP_SECONDS, compute_code
 from tests.inspector.conftest import signed_in
 
 pytestmark = pytest.mark.django_db
@@ -38,7 +38,7 @@ def olga(acme: Project) -> Operator:
 
 
 def code(*, later: int = 0, secret: bytes = SECRET) -> str:
-    return code_at(secret, int(START.timestamp()) // STEP_SECONDS + later)
+    return compute_code(secret, int(START.timestamp()) // STEP_SECONDS + later)
 
 
 def enter(*, address: str = FAR, **sent: str) -> Any:
@@ -55,7 +55,7 @@ def enter(*, address: str = FAR, **sent: str) -> Any:
         ("owner", "127.0.0.1", 302),
     ],
 )
-def test_a_password_alone_opens_no_great_role_from_elsewhere(
+def test_password_alone_is_refused_for_a_powerful_role_off_loopback(
     role: str, address: str, status: int, acme: Project, olga: Operator
 ) -> None:
     operators.set_role(acme, operators.ensure_default(), "owner")
@@ -63,7 +63,7 @@ def test_a_password_alone_opens_no_great_role_from_elsewhere(
     assert enter(address=address).status_code == status
 
 
-def test_it_does_where_that_is_allowed_and_the_check_warns(
+def test_password_alone_is_taken_when_allowed_and_check_warns(
     olga: Operator, settings: Settings
 ) -> None:
     def warned() -> bool:
@@ -76,7 +76,7 @@ def test_it_does_where_that_is_allowed_and_the_check_warns(
     assert enter().status_code == 302
 
 
-def test_with_a_code_it_opens_once(olga: Operator) -> None:
+def test_code_signs_in_once(olga: Operator) -> None:
     with time_machine.travel(START, tick=False) as travel:
         second_factors.add(olga, SECRET, code())
         travel.shift(timedelta(seconds=STEP_SECONDS))
@@ -84,7 +84,7 @@ def test_with_a_code_it_opens_once(olga: Operator) -> None:
         assert enter(code=code(later=1)).status_code == 422
 
 
-def test_who_has_a_factor_needs_it_everywhere(
+def test_operator_with_a_factor_needs_it_on_loopback_too(
     olga: Operator, settings: Settings
 ) -> None:
     settings.ALLOW_PASSWORD_ONLY = True
@@ -93,19 +93,19 @@ def test_who_has_a_factor_needs_it_everywhere(
     assert enter(address="127.0.0.1").status_code == 422
 
 
-def test_a_missing_code_looks_like_a_wrong_password_and_is_counted(
+def test_missing_code_answers_like_a_wrong_password_and_is_counted(
     olga: Operator,
 ) -> None:
     pages = set()
     for sent in ({"password": "wrong"}, {}, {"code": "000000"}):
         answer = enter(**sent)
-        pages.add((answer.status_code, plain(answer.content.decode())))
+        pages.add((answer.status_code, remove_token(answer.content.decode())))
     assert len(pages) == 1
     assert [enter().status_code for _ in range(3)] == [422, 422, 429]
 
 
-def test_a_link_needs_no_code(olga: Operator) -> None:
-    """It was made by somebody who can run commands on the server."""
+def test_sign_in_link_needs_no_code(olga: Operator) -> None:
+    """A link is made by somebody who can run commands on the server."""
     client = Client(REMOTE_ADDR=FAR)
     assert client.post(f"/sign-in/{operators.make_link(olga)}").status_code == 302
 
@@ -114,7 +114,7 @@ def test_a_link_needs_no_code(olga: Operator) -> None:
 
 
 def proposal(text: str) -> tuple[str, bytes]:
-    """What the page's form carries, and the secret that it shows."""
+    """Return the proposal in the page's form, and the secret that the page shows."""
     found = re.search(r'name="proposal" value="([^"]+)"', text)
     shown = re.search(r"<pre[^>]*>([A-Z2-7 ]+)</pre>", text)
     assert found is not None
@@ -124,11 +124,11 @@ def proposal(text: str) -> tuple[str, bytes]:
         for part in signing.loads(found[1], salt="inspector.second-factor")
         if "-" not in part
     )
-    assert second_factors.text_of(secret) == shown[1].replace(" ", "")
+    assert second_factors.to_base32(secret) == shown[1].replace(" ", "")
     return found[1], secret
 
 
-def test_a_factor_is_added_and_taken_away(olga: Operator) -> None:
+def test_second_factor_is_added_and_removed(olga: Operator) -> None:
     with time_machine.travel(START, tick=False):
         client = signed_in(olga)
         sent, secret = proposal(client.get(PATH).content.decode())
@@ -139,13 +139,13 @@ def test_a_factor_is_added_and_taken_away(olga: Operator) -> None:
         assert again == secret
         form = {"proposal": sent, "code": code(secret=secret)}
         assert client.post(PATH, form).status_code == 302
-        assert second_factors.exists(olga)
+        assert second_factors.has_factor(olga)
         assert "Take it away" in client.get(PATH).content.decode()
         client.post(PATH, {"remove": "1"})
-    assert not second_factors.exists(olga)
+    assert not second_factors.has_factor(olga)
 
 
-def test_a_secret_is_the_operators_own_and_waits_a_quarter_of_an_hour(
+def test_proposed_secret_is_bound_to_its_operator_for_15_minutes(
     acme: Project, olga: Operator
 ) -> None:
     bert = operators.add("bert")
@@ -162,15 +162,15 @@ def test_a_secret_is_the_operators_own_and_waits_a_quarter_of_an_hour(
     assert not OperatorKey.objects.using("keys").exists()
 
 
-def test_looking_makes_none(olga: Operator) -> None:
+def test_factor_page_stores_no_factor(olga: Operator) -> None:
     client = signed_in(olga)
     first, second = (proposal(client.get(PATH).content.decode())[1] for _ in range(2))
     assert first != second
-    assert not second_factors.exists(olga)
+    assert not second_factors.has_factor(olga)
 
 
-def test_an_old_sign_in_changes_no_factor(olga: Operator) -> None:
-    """Of who has one, five minutes are old: a session alone brings no factor in."""
+def test_old_sign_in_cannot_change_the_factor(olga: Operator) -> None:
+    """A session of five minutes is too old to change a factor that exists."""
     with time_machine.travel(START, tick=False) as travel:
         client = signed_in(olga)
         sent, secret = proposal(client.get(PATH).content.decode())
@@ -180,10 +180,10 @@ def test_an_old_sign_in_changes_no_factor(olga: Operator) -> None:
         for change in ({"remove": "1"}, form):
             answer = client.post(PATH, change)
             assert answer.headers["Location"].endswith("why=old")
-    assert second_factors.exists(olga)
+    assert second_factors.has_factor(olga)
 
 
-def test_a_second_secret_takes_no_place(olga: Operator) -> None:
+def test_second_secret_does_not_replace_the_first(olga: Operator) -> None:
     with time_machine.travel(START, tick=False):
         client = signed_in(olga)
         sent, secret = proposal(client.get(PATH).content.decode())
@@ -194,20 +194,20 @@ def test_a_second_secret_takes_no_place(olga: Operator) -> None:
         assert client.post(PATH, form).status_code == 302
 
 
-def test_wrong_codes_are_counted_wherever_they_come_from(olga: Operator) -> None:
-    """Beside the right password, from as many addresses as there are."""
+def test_wrong_codes_are_counted_across_addresses(olga: Operator) -> None:
+    """Send wrong codes beside the right password, each from another address."""
     with time_machine.travel(START, tick=False) as travel:
         second_factors.add(olga, SECRET, code())
         for _ in range(second_factors.WRONG_CODES):
-            assert not second_factors.accepts(olga, "000000")
+            assert not second_factors.use_code(olga, "000000")
         travel.shift(timedelta(seconds=STEP_SECONDS))
-        assert not second_factors.accepts(olga, code(later=1))
+        assert not second_factors.use_code(olga, code(later=1))
         travel.shift(second_factors.WRONG_PERIOD)
         steps = 1 + 3600 // STEP_SECONDS
-        assert second_factors.accepts(olga, code(later=steps))
+        assert second_factors.use_code(olga, code(later=steps))
 
 
-def plain(text: str) -> str:
-    """Without the form's token, which is another one each time."""
+def remove_token(text: str) -> str:
+    """Remove the form's token, which differs each time."""
     before, _, rest = text.partition('name="csrfmiddlewaretoken" value="')
     return before + rest.partition('"')[2]

@@ -14,7 +14,7 @@ from django.utils import timezone
 from pytest_django import Settings
 
 from inspector.access import access
-from inspector.access.access import SEEN, SIGNED_IN, is_near
+from inspector.access.access import SEEN, SIGNED_IN, is_local_peer
 from memoryhub.journal import writer
 from memoryhub.models.access.operators import SignInFailure
 from memoryhub.models.projects import Project
@@ -33,15 +33,15 @@ def token(acme: Project) -> str:
     return operators.make_link(operators.ensure_default())
 
 
-def test_link_works_once(token: str) -> None:
+def test_sign_in_link_works_once(token: str) -> None:
     assert Client().post(f"/sign-in/{token}").status_code == 302
     second = Client().post(f"/sign-in/{token}")
     assert second.status_code == 422
     assert "manage.py signin" in second.content.decode()
 
 
-def test_link_preview_is_harmless(token: str) -> None:
-    """Whoever only looks is not signed in, and leaves the link as it was."""
+def test_sign_in_link_survives_a_preview(token: str) -> None:
+    """A GET signs nobody in and leaves the link usable."""
     preview = Client()
     for method in ("GET", "HEAD", "GET"):
         page = preview.generic(method, f"/sign-in/{token}")
@@ -51,28 +51,28 @@ def test_link_preview_is_harmless(token: str) -> None:
     assert Client().post(f"/sign-in/{token}").status_code == 302
 
 
-def test_unknown_used_and_expired_links_answer_alike(token: str) -> None:
+def test_unknown_used_and_expired_sign_in_links_answer_alike(token: str) -> None:
     Client().post(f"/sign-in/{token}")
     used = Client().post(f"/sign-in/{token}")
     unknown = Client().post(f"/sign-in/{'x' * 43}")
     assert used.status_code == unknown.status_code
-    assert plain(used) == plain(unknown)
+    assert get_text_without_token(used) == get_text_without_token(unknown)
 
 
-def plain(answer: object) -> str:
-    """The page without its token, which differs each time."""
+def get_text_without_token(answer: object) -> str:
+    """Return the page without its token, which differs each time."""
     text: str = answer.content.decode()  # type: ignore[attr-defined]  # a response
     head, _, rest = text.partition('name="csrfmiddlewaretoken" value="')
     return head + rest[64:]
 
 
-def test_guessing_links_is_slowed_down(acme: Project) -> None:
+def test_guessed_sign_in_links_are_rate_limited(acme: Project) -> None:
     client = Client()
     codes = [client.post(f"/sign-in/{'x' * 43}").status_code for _ in range(11)]
     assert codes == [422] * 10 + [429]
 
 
-def test_signing_in_leads_back(token: str) -> None:
+def test_sign_in_returns_to_the_page_asked_for(token: str) -> None:
     answer = Client().post(f"/sign-in/{token}", {"next": "/p/acme/threads?q=a"})
     assert answer.headers["Location"] == "/p/acme/threads?q=a"
 
@@ -80,12 +80,12 @@ def test_signing_in_leads_back(token: str) -> None:
 @pytest.mark.parametrize(
     "where", ["https://evil.example/", "//evil.example", "javascript:1"]
 )
-def test_signing_in_leads_nowhere_else(token: str, where: str) -> None:
+def test_sign_in_never_redirects_to_another_site(token: str, where: str) -> None:
     answer = Client().post(f"/sign-in/{token}", {"next": where})
     assert answer.headers["Location"] == "/"
 
 
-def test_a_password_signs_in(acme: Project) -> None:
+def test_password_signs_in(acme: Project) -> None:
     operators.set_password(operators.ensure_default(), PASSWORD)
     client = Client()
     form = {"username": "operator", "password": PASSWORD}
@@ -93,15 +93,15 @@ def test_a_password_signs_in(acme: Project) -> None:
     assert client.get("/p/acme/").status_code == 200
 
 
-def test_a_wrong_name_and_a_wrong_password_look_alike(acme: Project) -> None:
+def test_wrong_name_and_wrong_password_answer_alike(acme: Project) -> None:
     operators.set_password(operators.ensure_default(), PASSWORD)
     one = Client().post("/sign-in", {"username": "operator", "password": "wrong"})
     two = Client().post("/sign-in", {"username": "nobody", "password": "wrong"})
     assert one.status_code == two.status_code == 422
-    assert plain(one) == plain(two)
+    assert get_text_without_token(one) == get_text_without_token(two)
 
 
-def test_guessing_passwords_is_locked_out(acme: Project) -> None:
+def test_guessed_passwords_lock_the_sign_in(acme: Project) -> None:
     operators.set_password(operators.ensure_default(), PASSWORD)
     client, form = Client(), {"username": "operator", "password": "wrong"}
     codes = [client.post("/sign-in", form).status_code for _ in range(5)]
@@ -117,7 +117,7 @@ def test_signing_out_ends_the_session(owner: Client) -> None:
     assert owner.get("/p/acme/").headers["Location"].startswith("/sign-in?next=")
 
 
-def test_a_form_without_a_token_is_refused(acme: Project) -> None:
+def test_form_without_a_csrf_token_is_refused(acme: Project) -> None:
     client = Client(enforce_csrf_checks=True)
     assert (
         client.post("/sign-in", {"username": "a", "password": "b"}).status_code == 403
@@ -125,7 +125,7 @@ def test_a_form_without_a_token_is_refused(acme: Project) -> None:
 
 
 @pytest.mark.parametrize(("since", "hours"), [(SIGNED_IN, 13), (SEEN, 9)])
-def test_a_session_ends_when_old_or_idle(owner: Client, since: str, hours: int) -> None:
+def test_session_ends_when_old_or_idle(owner: Client, since: str, hours: int) -> None:
     session = owner.session
     session[since] = (timezone.now() - timedelta(hours=hours)).isoformat()
     session.save()
@@ -150,17 +150,17 @@ def test_powerful_operators_idle_shorter_off_loopback(browser: Browser) -> None:
         *((peer, "127.0.0.1:8000", True) for peer in ("127.0.0.1", "::1")),
         *(("127.0.0.1", f"{name}:8000", True) for name in ("localhost", "[::1]")),
         *(("127.0.0.1", name, True) for name in ("127.0.0.1", "LOCALHOST", "[::1]")),
-        # What a proxy on the machine passes on, whoever asked it.
+        # Requests that a proxy on the machine forwards.
         *(("127.0.0.1", name, False) for name in ("m.example", "m.example:8000")),
         *(("127.0.0.1", name, False) for name in ("localhost.m.example", "", "::1")),
         ("192.0.2.7", "127.0.0.1:8000", False),
         ("", "127.0.0.1", False),
     ],
 )
-def test_near_is_who_asks_this_machine_on_this_machine(
+def test_near_requires_a_loopback_peer_and_a_loopback_host(
     peer: str, host: str, *, near: bool
 ) -> None:
-    assert is_near(peer, host=host, headers=["Host", "User-Agent"]) is near
+    assert is_local_peer(peer, host=host, headers=["Host", "User-Agent"]) is near
 
 
 @pytest.mark.parametrize(
@@ -173,13 +173,13 @@ def test_near_is_who_asks_this_machine_on_this_machine(
         *("clientip", "Remote-Addr", "X-Azure-SocketIP", "CF-Connecting-IPv6", "X-Via"),
     ],
 )
-def test_what_was_passed_on_is_not_near(header: str) -> None:
-    """Else whoever asks a proxy for `localhost` would be let in by a password alone."""
-    assert not is_near("127.0.0.1", host="localhost", headers=["Host", header])
+def test_forwarded_request_is_not_near(header: str) -> None:
+    """Otherwise a request through a proxy for `localhost` needs only a password."""
+    assert not is_local_peer("127.0.0.1", host="localhost", headers=["Host", header])
 
 
 @pytest.mark.parametrize(("header", "near"), [("accept", True), ("client_ip", False)])
-def test_a_header_that_django_leaves_out_counts(header: str, *, near: bool) -> None:
+def test_near_reads_headers_that_django_leaves_out(header: str, *, near: bool) -> None:
     scope = {
         "type": "http",
         "method": "GET",
@@ -187,26 +187,26 @@ def test_a_header_that_django_leaves_out_counts(header: str, *, near: bool) -> N
         "client": ("127.0.0.1", 1),
         "headers": [(b"host", b"localhost"), (header.encode(), b"203.0.113.9")],
     }
-    assert access.near(ASGIRequest(scope, BytesIO())) is near
+    assert access.is_local_request(ASGIRequest(scope, BytesIO())) is near
 
 
-def test_what_a_browser_sends_keeps_it_near() -> None:
-    """Else nobody could sign in by a password at the machine itself."""
+def test_request_with_browser_headers_stays_near() -> None:
+    """Otherwise nobody could sign in by a password at the machine itself."""
     sent = (
         "Host Connection User-Agent Accept Accept-Encoding Accept-Language Cookie"
         " Origin Referer Priority TE DNT Cache-Control Content-Type Content-Length"
         " Upgrade-Insecure-Requests Sec-Fetch-Site Sec-CH-UA-Platform Sec-GPC"
         " Sec-WebSocket-Key HX-Request HX-Current-URL X-CSRFToken Authorization"
     )
-    assert is_near("127.0.0.1", host="localhost", headers=sent.split())
+    assert is_local_peer("127.0.0.1", host="localhost", headers=sent.split())
 
 
-def test_where_hosts_are_set_nobody_is_near(settings: Settings) -> None:
+def test_request_is_not_near_when_hosts_are_set(settings: Settings) -> None:
     settings.HOSTS = ["m.example"]
-    assert not is_near("127.0.0.1", host="localhost", headers=["Host"])
+    assert not is_local_peer("127.0.0.1", host="localhost", headers=["Host"])
 
 
-def test_an_owner_is_not_let_in_through_a_proxy_by_a_password(acme: Project) -> None:
+def test_owner_password_alone_is_refused_through_a_proxy(acme: Project) -> None:
     olga = operators.add("olga")
     operators.set_password(olga, PASSWORD)
     operators.set_role(acme, olga, "owner")
@@ -216,10 +216,10 @@ def test_an_owner_is_not_let_in_through_a_proxy_by_a_password(acme: Project) -> 
     assert Client().post("/sign-in", form).status_code == 302
 
 
-def test_behind_a_proxy_on_the_machine_nobody_is_near(
+def test_request_through_a_local_proxy_is_not_near(
     acme: Project, settings: Settings
 ) -> None:
-    """Neither for a password alone, nor for how long a session idles."""
+    """Check the password-only sign-in and the idle time of a session."""
     settings.ALLOWED_HOSTS = ["127.0.0.1", "m.example"]
     olga = operators.add("olga")
     operators.set_password(olga, PASSWORD)
@@ -235,7 +235,7 @@ def test_behind_a_proxy_on_the_machine_nobody_is_near(
         assert client.get("/p/acme/").status_code == stayed
 
 
-def test_a_session_changes_its_key_at_sign_in(token: str) -> None:
+def test_session_changes_its_key_at_sign_in(token: str) -> None:
     client = Client()
     client.get("/sign-in")
     before = client.session.session_key
@@ -243,11 +243,13 @@ def test_a_session_changes_its_key_at_sign_in(token: str) -> None:
     assert client.session.session_key != before
 
 
-def test_the_only_project_is_where_one_lands(owner: Client, acme: Project) -> None:
+def test_sign_in_lands_on_the_only_project(owner: Client, acme: Project) -> None:
     assert owner.get("/").headers["Location"] == "/p/acme/"
 
 
-def test_several_projects_are_listed(acme: Project, zeta: Project) -> None:
+def test_sign_in_lands_on_the_list_of_several_projects(
+    acme: Project, zeta: Project
+) -> None:
     client = signed_in(operators.ensure_default())
     assert client.get("/").headers["Location"] == "/projects"
     page = client.get("/projects").content.decode()
@@ -255,7 +257,7 @@ def test_several_projects_are_listed(acme: Project, zeta: Project) -> None:
     assert 'href="/p/zeta/"' in page
 
 
-def test_a_theme_is_remembered(owner: Client) -> None:
+def test_theme_is_remembered(owner: Client) -> None:
     answer = owner.post("/theme", {"theme": "dark", "next": "/p/acme/threads"})
     assert answer.headers["Location"] == "/p/acme/threads"
     assert 'data-theme="dark"' in owner.get("/p/acme/threads").content.decode()
@@ -263,7 +265,7 @@ def test_a_theme_is_remembered(owner: Client) -> None:
     assert "data-theme" not in owner.get("/p/acme/threads").content.decode()
 
 
-def test_looking_at_the_sign_in_page_writes_nothing(
+def test_sign_in_page_writes_nothing(
     acme: Project, django_assert_num_queries: Any
 ) -> None:
     client = Client(enforce_csrf_checks=True)
@@ -279,29 +281,31 @@ def test_looking_at_the_sign_in_page_writes_nothing(
 
 
 @pytest.mark.parametrize("name", ["a\0b", "x" * 65, "x" * 300, "", "ä", " "])
-def test_what_can_be_nobodys_name_is_refused_like_any(acme: Project, name: str) -> None:
+def test_impossible_name_is_refused_like_an_unknown_name(
+    acme: Project, name: str
+) -> None:
     usual = Client().post("/sign-in", {"username": "nobody", "password": "wrong"})
     answer = Client().post("/sign-in", {"username": name, "password": "wrong"})
     assert answer.status_code == usual.status_code == 422
-    assert plain(answer) == plain(usual)
+    assert get_text_without_token(answer) == get_text_without_token(usual)
 
 
 @pytest.mark.parametrize("password", ["a\0b", "x" * 4097, "ä" * 2049])
-def test_what_can_be_no_password_is_hashed_like_a_short_one(
+def test_impossible_password_is_refused_like_a_wrong_password(
     acme: Project, password: str
 ) -> None:
     operator = operators.ensure_default()
-    # Even if it were the very one.
+    # The answer is the same even if the password is the stored one.
     operator.set_password(password)
     operator.save()
     form = {"username": operator.username, "password": password}
     wrong = Client().post("/sign-in", {**form, "password": "wrong"})
     answer = Client().post("/sign-in", form)
     assert answer.status_code == wrong.status_code == 422
-    assert plain(answer) == plain(wrong)
+    assert get_text_without_token(answer) == get_text_without_token(wrong)
 
 
-def test_a_right_password_is_no_failure(acme: Project) -> None:
+def test_right_password_counts_no_failure(acme: Project) -> None:
     operators.set_password(operators.add("olga"), PASSWORD)
     form = {"username": "olga", "password": PASSWORD}
     for password, status in (("wrong", 422), (PASSWORD, 302), (PASSWORD, 302)):
@@ -310,8 +314,8 @@ def test_a_right_password_is_no_failure(acme: Project) -> None:
     assert not SignInFailure.objects.exists()
 
 
-def test_nothing_that_was_typed_is_kept(acme: Project) -> None:
-    """Of a failure stand two keyed digests and a time; nothing goes into a log."""
+def test_failed_sign_in_stores_no_typed_text(acme: Project) -> None:
+    """A failure stores two keyed digests and a time, and writes nothing to a log."""
     typed = [f"typed-{n}-{uuid4().hex}" for n in range(7)]
     fields = ("username", "password", "code", "next", "purpose", "anything")
     form = dict(zip(fields, typed, strict=False)) | {"purpose": "debugging"}
@@ -324,7 +328,7 @@ def test_nothing_that_was_typed_is_kept(acme: Project) -> None:
     assert not [text for text in typed if any(text in row for row in rows)]
 
 
-def test_a_full_queue_keeps_the_link(
+def test_sign_in_link_survives_a_stopped_writer(
     token: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     with monkeypatch.context() as stopping:
@@ -335,7 +339,7 @@ def test_a_full_queue_keeps_the_link(
     assert Client().post(f"/sign-in/{token}").status_code == 302
 
 
-def test_a_database_that_is_away_is_a_503(token: str) -> None:
+def test_sign_in_answers_503_when_the_database_is_away(token: str) -> None:
     def away(*_: Any) -> None:
         raise OperationalError
 
@@ -347,8 +351,8 @@ def test_a_database_that_is_away_is_a_503(token: str) -> None:
     assert Client().post(f"/sign-in/{token}").status_code == 302
 
 
-def test_nobody_is_let_in_while_the_clock_is_off(owner: Client) -> None:
-    """A session or a link may have ended by a clock that is right."""
+def test_sign_in_is_refused_while_the_clock_is_off(owner: Client) -> None:
+    """The wrong clock may hide that a session or a link has ended."""
     link = f"/sign-in/{operators.make_link(operators.ensure_default())}"
     clock.compare(-TOLERANCE_NS - 1)
     for answer in (owner.get("/p/acme/"), Client().post(link)):

@@ -1,4 +1,4 @@
-"""Where single sign-on is not configured there is none of it."""
+"""Single sign-on that is not configured: no code, no address, no button."""
 
 from __future__ import annotations
 
@@ -15,10 +15,12 @@ pytestmark = pytest.mark.django_db
 @pytest.mark.parametrize(
     ("method", "path"), [("POST", "/sso"), ("GET", "/sso/callback?code=x&state=y")]
 )
-def test_its_addresses_lead_nowhere(client: Client, method: str, path: str) -> None:
+def test_sso_addresses_are_not_found_when_unconfigured(
+    client: Client, method: str, path: str
+) -> None:
     assert client.generic(method, path).status_code == 404
 
 
-def test_nothing_of_it_is_loaded_or_offered(client: Client) -> None:
+def test_sso_is_neither_loaded_nor_offered_when_unconfigured(client: Client) -> None:
     assert sso.CLIENT not in sys.modules
     assert "/sso" not in client.get("/sign-in").content.decode()

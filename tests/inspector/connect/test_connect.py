@@ -1,4 +1,4 @@
-"""From a key to the first event, without a script."""
+"""The Connect page without scripts: from a key to the first event."""
 
 from __future__ import annotations
 
@@ -45,12 +45,12 @@ def make(client: Client, name: str = "desk-agent") -> Any:
     return client.post(f"{HERE}/key", {"name": name, "nonce": nonce_of(client)})
 
 
-def test_a_named_key_is_made_there_shown_once_and_works(
+def test_key_made_on_connect_page_is_shown_once_and_works(
     owner: Client, acme: Project
 ) -> None:
     answer = make(owner)
     assert answer.status_code == 201
-    found = api_keys.SHAPE.search(text(answer))
+    found = api_keys.KEY_PATTERN.search(text(answer))
     assert found is not None
     row = ApiKey.objects.get()
     assert (row.name, row.project, row.scopes) == (
@@ -58,13 +58,13 @@ def test_a_named_key_is_made_there_shown_once_and_works(
         acme,
         "memory:read memory:write",
     )
-    assert api_keys.matches(row, found[0], now=timezone.now())
+    assert api_keys.is_valid_key(row, found[0], now=timezone.now())
     again = text(owner.get(HERE))
     assert found[0] not in again
     assert "desk-agent" in again
 
 
-def test_a_form_sent_twice_makes_one_key(owner: Client) -> None:
+def test_key_form_sent_twice_makes_one_key(owner: Client) -> None:
     form = {"name": "desk", "nonce": nonce_of(owner)}
     assert owner.post(f"{HERE}/key", form).status_code == 201
     assert owner.post(f"{HERE}/key", form).status_code == 302
@@ -72,7 +72,7 @@ def test_a_form_sent_twice_makes_one_key(owner: Client) -> None:
 
 
 @pytest.mark.parametrize("name", ["", "two words", "x" * 65])
-def test_a_name_that_is_none_is_refused_in_words(owner: Client, name: str) -> None:
+def test_invalid_key_name_is_refused_in_words(owner: Client, name: str) -> None:
     answer = make(owner, name)
     assert answer.status_code == 422
     assert "A name holds letters" in text(answer)
@@ -80,7 +80,7 @@ def test_a_name_that_is_none_is_refused_in_words(owner: Client, name: str) -> No
 
 
 @pytest.mark.parametrize("role", ["viewer", "editor", "officer"])
-def test_keys_are_an_owners_the_snippets_are_for_all(
+def test_snippets_are_for_all_roles_but_keys_for_owners(
     browser: Browser, role: str
 ) -> None:
     browser("owner")
@@ -92,7 +92,7 @@ def test_keys_are_an_owners_the_snippets_are_for_all(
     assert ApiKey.objects.count() == 0
 
 
-def test_an_old_sign_in_makes_no_keys(owner: Client) -> None:
+def test_old_sign_in_cannot_make_keys(owner: Client) -> None:
     session = owner.session
     session[SIGNED_IN] = (timezone.now() - timedelta(minutes=61)).isoformat()
     session.save()
@@ -101,7 +101,7 @@ def test_an_old_sign_in_makes_no_keys(owner: Client) -> None:
     assert owner.get(HERE).status_code == 200
 
 
-def test_the_address_is_in_every_snippet(owner: Client) -> None:
+def test_every_snippet_names_the_address(owner: Client) -> None:
     page = text(owner.get(HERE, headers={"host": "127.0.0.1:8123"}))
     parts = re.findall(r'<pre id="code-(\w+)"\s*>(.*?)</pre>', page, re.DOTALL)
     assert [name for name, _ in parts] == ["py", "ts", "curl", "lg"]
@@ -110,7 +110,7 @@ def test_the_address_is_in_every_snippet(owner: Client) -> None:
         assert "HOST" not in part
 
 
-def test_the_card_waits_until_a_thread_begins(owner: Client, agent: Agent) -> None:
+def test_card_waits_until_a_thread_begins(owner: Client, agent: Agent) -> None:
     opened = timezone.now().isoformat()
     waits = owner.get(f"{HERE}/heard", {"since": opened})
     assert "Waiting for the first event" in text(waits)
@@ -129,10 +129,10 @@ def heard(client: Client) -> str:
     return text(client.get(f"{HERE}/heard", {"since": timezone.now().isoformat()}))
 
 
-def test_with_a_key_made_here_it_waits_for_that_key_alone(
+def test_card_waits_only_for_the_key_made_on_the_page(
     owner: Client, agent: Agent
 ) -> None:
-    secret = api_keys.SHAPE.search(text(make(owner)))
+    secret = api_keys.KEY_PATTERN.search(text(make(owner)))
     assert secret is not None
     found = agents.find(secret[0], now=timezone.now())
     assert found is not None
@@ -148,11 +148,9 @@ def test_with_a_key_made_here_it_waits_for_that_key_alone(
         assert "Where is my bag?" not in page
 
 
-def test_a_thread_that_was_there_before_the_key_is_found_as_well(
-    owner: Client, agent: Agent
-) -> None:
+def test_card_finds_a_thread_older_than_the_key(owner: Client, agent: Agent) -> None:
     factories.append(agent, "t-1", "Where is my bag?")
-    secret = api_keys.SHAPE.search(text(make(owner)))
+    secret = api_keys.KEY_PATTERN.search(text(make(owner)))
     assert secret is not None
     found = agents.find(secret[0], now=timezone.now())
     assert found is not None
@@ -161,9 +159,9 @@ def test_a_thread_that_was_there_before_the_key_is_found_as_well(
     assert "t-1</a> is written to" in heard(owner)
 
 
-def test_the_line_for_the_shell_is_shown_with_the_key(owner: Client) -> None:
+def test_shell_line_is_shown_with_the_key(owner: Client) -> None:
     page = text(make(owner))
-    secret = api_keys.SHAPE.search(page)
+    secret = api_keys.KEY_PATTERN.search(page)
     assert secret is not None
     assert f"export</span> MEMORYHUB_KEY={secret[0]}</pre>" in page
 
@@ -173,7 +171,7 @@ def test_no_line_of_a_snippet_is_cut() -> None:
         assert max(map(len, snippet.text.splitlines())) <= 70, snippet.name
 
 
-def test_what_the_card_shows_is_in_the_audit_log_and_waiting_is_not(
+def test_card_content_is_audited_but_waiting_is_not(
     owner: Client, agent: Agent
 ) -> None:
     owner.get(f"{HERE}/heard", {"since": SINCE})
@@ -184,7 +182,7 @@ def test_what_the_card_shows_is_in_the_audit_log_and_waiting_is_not(
     assert read.target_id == str(factories.get_thread(agent).id)
 
 
-def test_a_reload_shows_what_has_begun(owner: Client, agent: Agent) -> None:
+def test_reload_shows_the_thread_that_began(owner: Client, agent: Agent) -> None:
     factories.append(agent, "t-1", "Is NL 482 on time?")
     assert "has begun" in text(owner.get(HERE, {"since": SINCE}))
     page = text(owner.get(HERE))
@@ -192,7 +190,7 @@ def test_a_reload_shows_what_has_begun(owner: Client, agent: Agent) -> None:
     assert "Made last" in page
 
 
-def test_what_was_refused_meanwhile_is_listed_with_its_reason(
+def test_card_lists_refusals_with_their_reasons(
     owner: Client, acme: Project, zeta: Project
 ) -> None:
     now = timezone.now().replace(second=0, microsecond=0)
@@ -211,13 +209,13 @@ def test_what_was_refused_meanwhile_is_listed_with_its_reason(
     assert "stale" not in page
 
 
-def test_a_time_that_is_none_is_refused(owner: Client) -> None:
+def test_invalid_since_time_is_refused(owner: Client) -> None:
     assert owner.get(f"{HERE}/heard", {"since": "soon"}).status_code == 422
     assert owner.get(f"{HERE}/heard").status_code == 422
     assert owner.get(f"{HERE}/other", {"since": SINCE}).status_code == 404
 
 
-def test_a_restricted_subjects_thread_is_not_shown_to_a_viewer(
+def test_thread_of_a_restricted_subject_is_hidden_from_viewers(
     browser: Browser, agent: Agent
 ) -> None:
     browser("owner")
@@ -229,6 +227,6 @@ def test_a_restricted_subjects_thread_is_not_shown_to_a_viewer(
     assert "has begun" in text(browser("officer").get(f"{HERE}/heard", since))
 
 
-def test_an_empty_project_leads_there(owner: Client) -> None:
+def test_empty_project_leads_to_the_connect_page(owner: Client) -> None:
     for path in ("/p/acme/", "/p/acme/threads"):
         assert f'href="{HERE}"' in text(owner.get(path))

@@ -1,4 +1,4 @@
-"""Actors in words."""
+"""Actors as pages name them."""
 
 from __future__ import annotations
 
@@ -17,6 +17,6 @@ from inspector.templatetags import actors
         ("command", "command"),
     ],
 )
-def test_ids_alone_are_cut(actor_id: str, shown: str) -> None:
+def test_only_ids_in_actor_names_are_cut(actor_id: str, shown: str) -> None:
     drawn = actors.actor(Context({"actors": {}}), actor_id)
     assert drawn == f'<span class="mono" title="{actor_id}">{shown}</span>'

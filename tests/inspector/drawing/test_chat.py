@@ -1,4 +1,4 @@
-"""A message as a conversation shows it, whatever shape it came in."""
+"""Messages of any shape, as a conversation shows them."""
 
 from __future__ import annotations
 
@@ -32,8 +32,8 @@ KINDS = {
 }
 
 
-def filled(shape: Any, word: str) -> tuple[Any, list[str]]:
-    """A shape with numbered words for its own and base64, and these words."""
+def fill_shape(shape: Any, word: str) -> tuple[Any, list[str]]:
+    """Fill a message shape with numbered words, base64 and these words."""
     *between, last = json.dumps(shape, ensure_ascii=False).split("•")
     words = [f"{word}{n}-" for n, _ in enumerate(between)]
     spelled = (json.dumps(each)[1:-1] for each in words)
@@ -46,8 +46,8 @@ def page_of(client: Client, agent: Agent, *contents: Any) -> str:
     return client.get(f"{T}/slots").content.decode()
 
 
-def test_view_shows_every_word(viewer: Client, agent: Agent) -> None:
-    made = [filled(row[0], f"word{n}.") for n, row in enumerate(SHAPES)]
+def test_chat_view_shows_every_word_of_a_message(viewer: Client, agent: Agent) -> None:
+    made = [fill_shape(row[0], f"word{n}.") for n, row in enumerate(SHAPES)]
     page = page_of(viewer, agent, *(shape for shape, _ in made))
     assert [word for _, words in made for word in words if word not in page] == []
     assert [n for shape, _ in made for n in read(shape).extras if n not in page] == []
@@ -62,9 +62,11 @@ def test_view_shows_every_word(viewer: Client, agent: Agent) -> None:
         assert LONG not in alone
 
 
-def test_digits_survive(viewer: Client, agent: Agent) -> None:
+def test_chat_view_shows_every_digit(viewer: Client, agent: Agent) -> None:
     digits = [f"{n}2345678901234567.89,{2**64},1e400,-0" for n in (1, 2, 3)]
-    one, two, three = (strict_json.kept(f'{{"n":[{n}]}}'.encode()) for n in digits)
+    one, two, three = (
+        strict_json.parse_stored(f'{{"n":[{n}]}}'.encode()) for n in digits
+    )
     call = {"name": "find", "args": two, "id": "c"}
     calling = {"role": "assistant", "tool_calls": [call]}
     page = page_of(viewer, agent, one, calling, heard(three))
@@ -73,7 +75,7 @@ def test_digits_survive(viewer: Client, agent: Agent) -> None:
 
 
 def test_base64_is_not_on_the_page_of_a_slot(viewer: Client, agent: Agent) -> None:
-    shapes = [filled(row[0], "x")[0] for row in SHAPES]
+    shapes = [fill_shape(row[0], "x")[0] for row in SHAPES]
     page_of(viewer, agent, *shapes)
     for n, shape in enumerate(shapes):
         if LONG in json.dumps(shape):
@@ -85,8 +87,10 @@ def test_base64_is_not_on_the_page_of_a_slot(viewer: Client, agent: Agent) -> No
                 assert LONG not in viewer.get(f"{T}/{path}").content.decode(), path
 
 
-def test_hostile_text_is_inert_in_every_place(viewer: Client, agent: Agent) -> None:
-    shapes = [filled(row[0], BEYOND)[0] for row in SHAPES]
+def test_hostile_text_is_inert_in_every_message_part(
+    viewer: Client, agent: Agent
+) -> None:
+    shapes = [fill_shape(row[0], BEYOND)[0] for row in SHAPES]
     shapes.append(heard({**IMAGE, "alt": BEYOND, BEYOND: BEYOND}))
     shapes.append({"role": "assistant", "tool_calls": [{"id": BEYOND, "name": BEYOND}]})
     page = page_of(viewer, agent, *shapes)
@@ -97,7 +101,9 @@ def test_hostile_text_is_inert_in_every_place(viewer: Client, agent: Agent) -> N
     assert LONG not in whole
 
 
-def test_thoughts_are_folded_and_failures_named(viewer: Client, agent: Agent) -> None:
+def test_reasoning_is_folded_and_failures_are_named(
+    viewer: Client, agent: Agent
+) -> None:
     thinking = {"type": "thinking", "thinking": "Hm.", "signature": PNG}
     failed = {"type": "tool_result", "tool_use_id": "c", "is_error": True}
     page = page_of(viewer, agent, said(thinking), heard({**failed, "content": "no"}))
@@ -106,7 +112,7 @@ def test_thoughts_are_folded_and_failures_named(viewer: Client, agent: Agent) ->
 
 
 @pytest.mark.parametrize("kind", KINDS)
-def test_a_picture_is_served_by_us_to_be_looked_at_only(
+def test_picture_is_served_from_our_origin_for_display_only(
     viewer: Client, agent: Agent, kind: str
 ) -> None:
     raw = KINDS[kind] + bytes(40)
@@ -137,7 +143,7 @@ def test_a_picture_is_served_by_us_to_be_looked_at_only(
     ],
     ids=["elsewhere", "svg", "no picture", "audio"],
 )
-def test_what_is_no_picture_of_ours_is_a_line(
+def test_unsupported_picture_is_shown_as_a_line(
     viewer: Client, agent: Agent, shape: Any
 ) -> None:
     page = page_of(viewer, agent, shape)
@@ -147,8 +153,8 @@ def test_what_is_no_picture_of_ours_is_a_line(
         assert viewer.get(f"{T}/slots/0/pictures/{part}").status_code == 404
 
 
-def test_a_picture_that_is_too_large_is_neither_drawn_nor_sent() -> None:
-    for size, shown in ((pictures.MOST_BYTES, True), (pictures.MOST_BYTES + 3, False)):
+def test_oversized_picture_is_neither_drawn_nor_sent() -> None:
+    for size, shown in ((pictures.MAX_BYTES, True), (pictures.MAX_BYTES + 3, False)):
         raw = KINDS["image/gif"] + bytes(size - 6)
         data = base64.b64encode(raw).decode()
         message = read(heard(source("image", media_type="image/gif", data=data)))
@@ -156,14 +162,14 @@ def test_a_picture_that_is_too_large_is_neither_drawn_nor_sent() -> None:
         assert bool(pictures.find(message, 0)) is shown
 
 
-def test_a_picture_has_its_room_before_it_comes(viewer: Client, agent: Agent) -> None:
+def test_picture_has_its_size_before_it_loads(viewer: Client, agent: Agent) -> None:
     page = page_of(viewer, agent, heard(IMAGE))
     assert 'width="400" height="100"' in page
     assert 'alt="image 400×100, png"' in page
 
 
 @pytest.mark.no_replay
-def test_an_erased_picture_is_gone(viewer: Client, agent: Agent) -> None:
+def test_erased_picture_is_gone(viewer: Client, agent: Agent) -> None:
     page_of(viewer, agent, heard(IMAGE))
     Slot.objects.update(erased=True)
     assert viewer.get(f"{T}/slots/0/pictures/0").status_code == 404

@@ -23,7 +23,9 @@ from inspector.drawing import summaries
         ),
     ],
 )
-def test_one_token_is_no_tokens(event_type: str, body: dict[str, object]) -> None:
-    text = summaries.of_body(event_type, body)
+def test_summary_says_token_in_the_singular_for_one(
+    event_type: str, body: dict[str, object]
+) -> None:
+    text = summaries.summarise_body(event_type, body)
     assert "1 token" in text
     assert "tokens" not in text

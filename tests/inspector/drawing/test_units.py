@@ -1,4 +1,4 @@
-"""Words and figures as templates show them."""
+"""Words and figures, as templates show them."""
 
 from __future__ import annotations
 
@@ -17,11 +17,11 @@ from inspector.templatetags import units
         ("`<b>` & <b>", "<code>&lt;b&gt;</code> &amp; &lt;b&gt;"),
     ],
 )  # fmt: skip
-def test_what_stands_between_backticks_is_code(said: str, shown: str) -> None:
+def test_backticked_text_is_rendered_as_code(said: str, shown: str) -> None:
     told = units.coded(said)
     assert told == shown
     assert hasattr(told, "__html__")
 
 
-def test_a_backtick_alone_stays_what_it_is() -> None:
+def test_lone_backtick_stays_as_it_is() -> None:
     assert not hasattr(units.coded("It`s <b>"), "__html__")

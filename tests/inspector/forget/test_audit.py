@@ -1,4 +1,4 @@
-"""The audit log as officers and owners read it."""
+"""The audit log, as officers and owners read it."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from memoryhub.services.access import audit, operators
 from memoryhub.services.access.api_keys import Agent
 from memoryhub.services.threads import operator_threads
 from tests.cast.factories import append, get_thread
-from tests.inspector.conftest import Browser, member, signed_in
+from tests.inspector.conftest import Browser, make_member, signed_in
 from tests.oracles.kept import unguarded
 
 pytestmark = pytest.mark.django_db
@@ -31,8 +31,8 @@ def text(answer: Any) -> str:
     return b"".join(parts).decode()
 
 
-def rows(page: str) -> list[int]:
-    """The entries that a page lists."""
+def list_seqs(page: str) -> list[int]:
+    """Return the seqs of the entries that a page lists."""
     parts = page.split('id="entry-')[1:]
     return [int(part.partition('"')[0]) for part in parts]
 
@@ -49,7 +49,7 @@ def officer(browser: Browser) -> Client:
 
 
 @pytest.mark.parametrize("role", ["viewer", "editor"])
-def test_it_is_for_officers_and_owners(browser: Browser, role: str) -> None:
+def test_audit_log_is_for_officers_and_owners(browser: Browser, role: str) -> None:
     browser("owner")
     client = browser(role)
     for path in (PATH, f"{PATH}/1", f"{PATH}.ndjson"):
@@ -60,23 +60,23 @@ def test_it_is_for_officers_and_owners(browser: Browser, role: str) -> None:
 
 
 @pytest.mark.parametrize("role", ["officer", "owner"])
-def test_it_is_in_the_navigation(browser: Browser, role: str) -> None:
+def test_audit_log_is_in_the_navigation(browser: Browser, role: str) -> None:
     browser("owner")
     assert f'href="{PATH}"' in text(browser(role).get("/p/acme/"))
 
 
-def test_entries_stand_newest_first_and_verified(
+def test_audit_entries_are_listed_newest_first_and_verified(
     officer: Client, acme: Project
 ) -> None:
     first, second = note(acme), note(acme)
     page = text(officer.get(PATH))
-    listed = rows(page)
+    listed = list_seqs(page)
     assert listed == sorted(listed, reverse=True)
     assert {first, second} <= {*listed}
     assert f"Verified to {second}" in page
 
 
-def test_a_broken_chain_is_named(officer: Client, acme: Project) -> None:
+def test_broken_audit_chain_is_named(officer: Client, acme: Project) -> None:
     seq = note(acme)
     with unguarded(AuditEntry):
         AuditEntry.objects.filter(seq=seq).update(count=7)
@@ -85,7 +85,9 @@ def test_a_broken_chain_is_named(officer: Client, acme: Project) -> None:
         AuditEntry.objects.filter(seq=seq).update(count=0)
 
 
-def test_the_url_filters(officer: Client, acme: Project, agent: Agent) -> None:
+def test_audit_search_filters_by_url(
+    officer: Client, acme: Project, agent: Agent
+) -> None:
     append(agent, "t-1", "hello")
     officer.get("/p/acme/threads/t-1/slots")
     olga = operators.add("olga")
@@ -102,10 +104,10 @@ def test_the_url_filters(officer: Client, acme: Project, agent: Agent) -> None:
         ("target:t-1 -actor:olga", [read]),
         ("target:t-1 at:>1d", []),
     ):
-        assert rows(text(officer.get(PATH, {"q": query}))) == seqs, query
+        assert list_seqs(text(officer.get(PATH, {"q": query}))) == seqs, query
 
 
-def test_names_lead_to_what_they_are_of(
+def test_audit_entry_links_its_thread_and_actor(
     officer: Client, acme: Project, agent: Agent
 ) -> None:
     append(agent, "t-1", "hello")
@@ -117,10 +119,12 @@ def test_names_lead_to_what_they_are_of(
     assert ">officer</span></a>" in page
     for word in ("content.read", "debugging", bytes(row.hash).hex()):
         assert word in page
-    assert rows(text(officer.get(PATH, {"q": f"target:{row.target_id}"}))) == [row.seq]
+    assert list_seqs(text(officer.get(PATH, {"q": f"target:{row.target_id}"}))) == [
+        row.seq
+    ]
 
 
-def test_an_entry_has_an_address_in_its_own_project(
+def test_audit_entry_opens_in_its_own_project_only(
     officer: Client, acme: Project, zeta: Project
 ) -> None:
     mine, theirs = note(acme), note(zeta)
@@ -129,37 +133,39 @@ def test_an_entry_has_an_address_in_its_own_project(
         assert officer.get(f"{PATH}/{seq}").status_code == 404
 
 
-def test_nothing_of_another_project_is_listed(
+def test_audit_log_lists_no_entry_of_another_project(
     officer: Client, acme: Project, zeta: Project
 ) -> None:
     seq = note(zeta)
     signed_in(operators.ensure_default())
-    assert seq not in rows(text(officer.get(f"{PATH}?limit=200")))
+    assert seq not in list_seqs(text(officer.get(f"{PATH}?limit=200")))
     assert all(
         json.loads(line)["project"] == str(acme.id)
         for line in text(officer.get(f"{PATH}.ndjson")).splitlines()
     )
 
 
-def test_batches_lead_to_one_another(officer: Client, acme: Project) -> None:
+def test_audit_pages_link_to_the_next(officer: Client, acme: Project) -> None:
     for _ in range(5):
         note(acme)
     page = text(officer.get(PATH, {"q": "scanned", "limit": "2"}))
-    seen = rows(page)
+    seen = list_seqs(page)
     following = page.partition('" rel="next"')[0].rpartition('href="?')[2]
     again = text(officer.get(f"{PATH}?{following.replace('&amp;', '&')}&limit=2"))
     assert len(seen) == 2
-    assert rows(again) == [seen[-1] - 1, seen[-1] - 2]
+    assert list_seqs(again) == [seen[-1] - 1, seen[-1] - 2]
 
 
 @pytest.mark.parametrize("query", ["zzz", "purpose:evaluation"])
-def test_an_empty_list_says_so(officer: Client, query: str) -> None:
+def test_empty_audit_list_says_so(officer: Client, query: str) -> None:
     page = text(officer.get(PATH, {"q": query}))
     assert "No entry matches" in page
     assert f'href="{PATH}"' in page
 
 
-def test_exports_hold_all_that_matches(officer: Client, acme: Project) -> None:
+def test_audit_exports_hold_all_matching_entries(
+    officer: Client, acme: Project
+) -> None:
     seqs = [note(acme), note(acme)]
     lines = text(officer.get(f"{PATH}.ndjson?q=scanned")).splitlines()
     records = [json.loads(line) for line in lines]
@@ -172,29 +178,27 @@ def test_exports_hold_all_that_matches(officer: Client, acme: Project) -> None:
     assert batch["items"][1] == records[0]
 
 
-def test_looking_at_the_log_leaves_nothing_in_it(
-    officer: Client, acme: Project
-) -> None:
+def test_reading_the_audit_log_adds_no_entry(officer: Client, acme: Project) -> None:
     before = AuditEntry.objects.count()
     for path in (PATH, f"{PATH}/1", f"{PATH}.ndjson"):
         text(officer.get(path))
     assert AuditEntry.objects.count() == before
 
 
-def test_every_action_can_be_asked_for(officer: Client) -> None:
+def test_every_audit_action_can_be_searched(officer: Client) -> None:
     for action in sorted(log.ACTIONS):
         assert officer.get(PATH, {"q": f"action:{action}"}).status_code == 200, action
 
 
-# What a session leaves in it
+# Audit entries of a session
 
 
-def test_a_session_is_told_from_its_beginning_to_its_end(
+def test_session_is_audited_from_sign_in_to_sign_out(
     acme: Project,
 ) -> None:
-    member(acme, "owner")
-    editor, client = member(acme, "editor"), Client()
-    # A second time: they show that it is still them.
+    make_member(acme, "owner")
+    editor, client = make_member(acme, "editor"), Client()
+    # The second sign-in in a session is a sudo.
     for _ in range(2):
         link = f"/sign-in/{operators.make_link(editor)}"
         assert client.post(link).status_code == 302
@@ -205,8 +209,8 @@ def test_a_session_is_told_from_its_beginning_to_its_end(
     assert {row.project for row in entries} == {acme.id}
 
 
-def test_a_failed_sign_in_is_not_told(db: None) -> None:
-    """Names that were typed are no words of ours."""
+def test_failed_sign_in_is_not_in_the_audit_log(db: None) -> None:
+    """A typed name must not get into the log."""
     operators.add("olga")
     before = AuditEntry.objects.count()
     for name in ("olga", "nobody-of-this-name"):

@@ -1,4 +1,4 @@
-"""A project that is deleted: its screens say so, and stay for who watches over it."""
+"""Deleted projects: their screens say so, and stay for those who supervise them."""
 
 from __future__ import annotations
 
@@ -49,7 +49,7 @@ def viewer(browser: Browser, owner: Client) -> Client:
 
 
 def begin(project: Project) -> None:
-    project_deletions.begin(project, confirmed="acme", reason="not_needed")
+    project_deletions.begin_deletion(project, confirmed="acme", reason="not_needed")
 
 
 def words(answer: Any) -> str:
@@ -57,14 +57,14 @@ def words(answer: Any) -> str:
     return " ".join(answer.content.decode().split())
 
 
-def test_a_project_that_stays_says_nothing(owner: Client) -> None:
+def test_active_project_shows_no_deletion_notice(owner: Client) -> None:
     for path in SCREENS:
         text = words(owner.get(f"{P}{path}"))
         assert "is being deleted" not in text
         assert "was deleted" not in text
 
 
-def test_every_screen_tells_how_far_it_is(
+def test_every_screen_shows_the_progress_of_the_deletion(
     owner: Client, viewer: Client, acme: Project
 ) -> None:
     begin(acme)
@@ -72,13 +72,13 @@ def test_every_screen_tells_how_far_it_is(
     for path in SCREENS:
         assert notice in words(owner.get(f"{P}{path}")), path
     assert notice in words(viewer.get(f"{P}/"))
-    # Who may not see the erasures is not sent there.
+    # A role that may not see the erasures gets no link to them.
     link = f'<a href="{P}/erasures">Erasures</a>'
     assert link in words(owner.get(f"{P}/threads"))
     assert link not in words(viewer.get(f"{P}/threads"))
 
 
-def test_every_screen_tells_that_it_was(
+def test_every_screen_says_that_the_project_was_deleted(
     owner: Client, viewer: Client, acme: Project, mia: Subject
 ) -> None:
     begin(acme)
@@ -95,7 +95,7 @@ def test_every_screen_tells_that_it_was(
     assert "project_deleted" in looked.content.decode()
 
 
-def test_the_list_of_projects_tells_it_in_a_word(
+def test_project_list_marks_deleted_projects(
     owner: Client, acme: Project, zeta: Project
 ) -> None:
     Membership.objects.create(
@@ -110,7 +110,7 @@ def test_the_list_of_projects_tells_it_in_a_word(
     assert "being deleted" not in text
 
 
-def test_what_would_begin_there_is_refused_with_a_page(
+def test_new_work_in_a_deleting_project_is_refused_with_a_page(
     owner: Client, acme: Project, mia: Subject
 ) -> None:
     begin(acme)

@@ -1,4 +1,4 @@
-"""Every screen of a thread is drawn, whatever of it was erased."""
+"""Screens of threads that were erased in part."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from django.test import Client
 from memoryhub.kernel.paging.page_commands import SetTools
 from memoryhub.models.events import Event
 from memoryhub.services.access.api_keys import Agent
-from memoryhub.services.turns.turns import NewTurn, begin
+from memoryhub.services.turns.turns import NewTurn, begin_turn
 from tests.cast import factories
 from tests.cast.erasings import erase, sound
 from tests.inspector.routes import list_routes, make_family, variants
@@ -25,7 +25,9 @@ ASKED = ("", "seq=4", "page=slot-1", "open=slot-1", "turn=2", "q=a")
 @pytest.mark.parametrize(
     "every", [2, pytest.param(1, marks=pytest.mark.nightly)], ids=str
 )
-def test_screens_draw_what_is_left(agent: Agent, owner: Client, every: int) -> None:
+def test_thread_screens_are_drawn_after_partial_erasure(
+    agent: Agent, owner: Client, every: int
+) -> None:
     known = make_family(agent, remembering=True)
     make_pages(agent, new_page("a", "aaa", hint="h"))
     thread = factories.get_thread(agent)
@@ -46,11 +48,11 @@ def test_screens_draw_what_is_left(agent: Agent, owner: Client, every: int) -> N
     sound(thread, factories.get_thread(agent, "t-1.alt"))
 
 
-def test_turns_whose_tools_were_erased_are_drawn(agent: Agent, owner: Client) -> None:
+def test_turn_with_erased_tools_is_drawn(agent: Agent, owner: Client) -> None:
     tools = SetTools(definitions=b'[{"function":{"name":"a"}}]', names=("a",), tokens=9)
     for sent in (tools, None):
         new = NewTurn(slots=[factories.make_slot()], tools=sent)
-        factories.run(begin(agent=agent, thread="t-1", new=new))
+        factories.run(begin_turn(agent=agent, thread="t-1", new=new))
     thread = factories.get_thread(agent)
     seq = Event.objects.get(thread=thread, type="tools.set").seq
     assert erase(thread, (seq, seq))

@@ -1,4 +1,4 @@
-"""What a scan had found is looked for again once somebody types it at the console."""
+"""Lost needles of a scan: the scan repeats when somebody types a needle."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from tests.cast.lost_needles import USER, lose
 pytestmark = pytest.mark.django_db(transaction=True)
 
 
-def test_the_console_takes_it_and_the_eraser_goes_on(
+def test_needle_typed_at_the_console_resumes_the_erasure(
     agent: Agent, acme: Project, owner: Client
 ) -> None:
     lost = lose(agent)
@@ -27,8 +27,8 @@ def test_the_console_takes_it_and_the_eraser_goes_on(
     assert refused.status_code == 422
     assert "not the id of the person" in refused.content.decode()
     assert owner.post(act, {"user_id": USER}).status_code == 302
-    # Of several processes this one may not be the eraser; it alone can look.
-    Eraser().round()
+    # Another process may be the eraser, but only this process has the needle.
+    Eraser().run_round()
     lost.refresh_from_db()
     assert lost.state == "complete"
     assert "as it was before" not in owner.get(page).content.decode()

@@ -1,4 +1,4 @@
-"""The console of privacy: who is looked up, revealed, restricted, held and exported."""
+"""The privacy console: look-up, reveal, restriction, legal hold, export."""
 
 from __future__ import annotations
 
@@ -51,7 +51,7 @@ def text_of(answer: Any) -> str:
     return text
 
 
-def last(action: str) -> AuditEntry:
+def get_last_entry(action: str) -> AuditEntry:
     found = AuditEntry.objects.filter(action=action).order_by("-seq").first()
     assert found is not None
     return found
@@ -60,40 +60,38 @@ def last(action: str) -> AuditEntry:
 # Finding and revealing
 
 
-def test_a_look_up_leads_to_an_id_of_ours(officer: Client, mia: Subject) -> None:
+def test_look_up_leads_to_the_subject_id(officer: Client, mia: Subject) -> None:
     answer = officer.post(f"{P}/subjects/look-up", {"user_id": USER_ID})
     assert answer.status_code == 302
     assert answer.headers["Location"] == f"{P}/subjects/{mia.id}"
-    noted = last("subject.looked_up")
+    noted = get_last_entry("subject.looked_up")
     assert (noted.target_id, noted.outcome) == (str(mia.id), "done")
 
 
 @pytest.mark.parametrize(
     ("user_id", "status"), [("mia_li", 404), ("", 422), (" mia_li", 422), ("<b>", 404)]
 )
-def test_who_is_not_there_is_not_found(
+def test_look_up_of_an_unknown_user_id_is_not_found(
     officer: Client, mia: Subject, user_id: str, status: int
 ) -> None:
     answer = officer.post(f"{P}/subjects/look-up", {"user_id": user_id})
     assert answer.status_code == status
     assert "Nobody of that user id" in text_of(answer)
     if status == 404:
-        assert last("subject.looked_up").outcome == "not_found"
+        assert get_last_entry("subject.looked_up").outcome == "not_found"
 
 
 @pytest.mark.no_replay
-def test_a_look_up_of_who_was_erased_is_noted_too(
-    officer: Client, mia: Subject
-) -> None:
+def test_look_up_of_an_erased_subject_is_audited(officer: Client, mia: Subject) -> None:
     graves.bury_subject(mia)
     sent = {"user_id": USER_ID}
     assert officer.post(f"{P}/subjects/look-up", sent).status_code == 410
-    noted = last("subject.looked_up")
+    noted = get_last_entry("subject.looked_up")
     assert (noted.target_id, noted.outcome) == (None, "subject_erased")
     assert AuditEntry.objects.filter(action="subject.looked_up").count() == 1
 
 
-def test_the_id_outside_is_masked_until_it_is_revealed(
+def test_user_id_is_masked_until_it_is_revealed(
     officer: Client, mia: Subject, caplog: pytest.LogCaptureFixture
 ) -> None:
     path = f"{P}/subjects/{mia.id}"
@@ -106,13 +104,13 @@ def test_the_id_outside_is_masked_until_it_is_revealed(
     title = re.search("<title>(.*)</title>", text_of(shown))
     assert title is not None
     assert USER_ID not in title[1]
-    assert last("subject.revealed").target_id == str(mia.id)
+    assert get_last_entry("subject.revealed").target_id == str(mia.id)
     assert officer.get(f"{path}/reveal").status_code == 405
     assert USER_ID not in caplog.text
     assert USER_ID not in str([*AuditEntry.objects.values()])
 
 
-def test_no_page_of_the_console_names_anybody(
+def test_console_pages_show_no_user_id(
     officer: Client, mia: Subject, agent: Agent
 ) -> None:
     forgotten.make_hold(mia)
@@ -127,7 +125,9 @@ def test_no_page_of_the_console_names_anybody(
         assert str(mia.id).encode() in whole
 
 
-def test_an_erased_person_is_told_by_her_receipt(officer: Client, mia: Subject) -> None:
+def test_look_up_of_an_erased_subject_shows_receipt_and_readmits(
+    officer: Client, mia: Subject
+) -> None:
     forgotten.finish(forgotten.confirm(forgotten.plan(mia)))
     answer = officer.post(f"{P}/subjects/look-up", {"user_id": USER_ID})
     assert answer.status_code == 410
@@ -139,7 +139,7 @@ def test_an_erased_person_is_told_by_her_receipt(officer: Client, mia: Subject) 
     assert str(mia.id) not in again.headers["Location"]
     page = text_of(officer.get(again.headers["Location"]))
     assert "<dd>2</dd>" in page
-    assert last("subject.readmitted").outcome == "done"
+    assert get_last_entry("subject.readmitted").outcome == "done"
     assert officer.post(here, {"user_id": USER_ID}).status_code == 409
     assert officer.post(here, {"user_id": "nobody"}).status_code == 409
     assert officer.post(here, {"user_id": "a\nb"}).status_code == 422
@@ -168,7 +168,7 @@ def test_subjects_are_listed_by_state_and_page_by_page(
 # Restricting, holding, exporting
 
 
-def test_a_restriction_on_a_basis_and_its_end(
+def test_restriction_is_set_on_a_basis_and_lifted(
     officer: Client, browser: Browser, mia: Subject
 ) -> None:
     path = f"{P}/subjects/{mia.id}"
@@ -182,7 +182,7 @@ def test_a_restriction_on_a_basis_and_its_end(
     assert Subject.objects.get(id=mia.id).state == "active"
 
 
-def test_a_hold_has_a_basis_an_end_and_a_reviewer(
+def test_hold_has_a_basis_an_end_and_a_reviewer(
     officer: Client, acme: Project, mia: Subject
 ) -> None:
     path = f"{P}/subjects/{mia.id}/hold"
@@ -211,7 +211,7 @@ def test_a_hold_has_a_basis_an_end_and_a_reviewer(
     assert officer.get(f"{P}/holds.json").json()["items"][0]["reviewer"] == "officer"
 
 
-def test_a_hold_is_renewed_from_the_list(officer: Client, mia: Subject) -> None:
+def test_hold_is_renewed_from_the_list(officer: Client, mia: Subject) -> None:
     hold = forgotten.make_hold(mia, days=9)
     path = f"{P}/holds/{hold.id}/renew"
     for listed in (f"{P}/holds", f"{P}/subjects/{mia.id}"):
@@ -225,11 +225,11 @@ def test_a_hold_is_renewed_from_the_list(officer: Client, mia: Subject) -> None:
     assert officer.post(path, {"days": "30"}).status_code == 302
     lasts = Hold.objects.get().expires_at - timezone.now()
     assert timedelta(days=29) < lasts <= timedelta(days=30)
-    assert last("hold.renewed").target_id == str(hold.id)
-    assert last("hold.renewed").actor_kind == "operator"
+    assert get_last_entry("hold.renewed").target_id == str(hold.id)
+    assert get_last_entry("hold.renewed").actor_kind == "operator"
 
 
-def test_a_hold_that_is_over_is_not_renewed(officer: Client, mia: Subject) -> None:
+def test_ended_hold_is_not_renewed(officer: Client, mia: Subject) -> None:
     hold = forgotten.make_hold(mia)
     path = f"{P}/holds/{hold.id}/renew"
     officer.post(f"{P}/holds/{hold.id}/lift")
@@ -242,7 +242,7 @@ def test_a_hold_that_is_over_is_not_renewed(officer: Client, mia: Subject) -> No
     assert not AuditEntry.objects.filter(action="hold.renewed").exists()
 
 
-def test_an_export_says_what_is_in_it_and_then_sends_it(
+def test_subject_export_lists_its_contents_before_the_download(
     officer: Client, mia: Subject
 ) -> None:
     path = f"{P}/subjects/{mia.id}/export"
@@ -256,13 +256,13 @@ def test_an_export_says_what_is_in_it_and_then_sends_it(
     whole = zipfile.ZipFile(io.BytesIO(b"".join(answer.streaming_content)))
     assert whole.testzip() is None
     assert b"Where is my parcel?" in whole.read("events.jsonl")
-    assert last("subject.exported").target_id == str(mia.id)
+    assert get_last_entry("subject.exported").target_id == str(mia.id)
 
 
 # Tombstones
 
 
-def test_a_value_is_found_by_itself_and_lifted(
+def test_value_tombstone_is_found_by_its_value_and_lifted(
     officer: Client, agent: Agent, mia: Subject
 ) -> None:
     text = "She likes to sit by the window."
@@ -277,17 +277,17 @@ def test_a_value_is_found_by_itself_and_lifted(
     other = officer.post(here, {**form, "value": "Something else, just as long."})
     assert "Nothing keeps this value" in text_of(other)
     assert officer.post(here, {"subject": "x", "value": text}).status_code == 422
-    # It is told first what that means, and looking lifts nothing.
+    # The page first explains the effect; reading the page lifts nothing.
     page = text_of(officer.get(lift))
     assert "can't be laid again" in page
     assert Tombstone.objects.filter(kind="value").exists()
     assert officer.post(lift).status_code == 302
     assert not Tombstone.objects.filter(kind="value").exists()
-    assert last("tombstone.lifted").target_id == str(stone.id)
+    assert get_last_entry("tombstone.lifted").target_id == str(stone.id)
     assert officer.post(lift).status_code == 404
 
 
-def test_a_look_for_a_value_is_noted_whether_or_not_it_is_kept_out(
+def test_tombstone_search_is_audited_whether_found_or_not(
     officer: Client, mia: Subject
 ) -> None:
     text = "She likes to sit by the window."
@@ -295,17 +295,17 @@ def test_a_look_for_a_value_is_noted_whether_or_not_it_is_kept_out(
     here, form = f"{P}/tombstones", {"subject": str(mia.id)}
     for value, outcome in ((text, "done"), ("Something just as long.", "not_found")):
         officer.post(here, {**form, "value": value})
-        noted = last("tombstone.looked_up")
+        noted = get_last_entry("tombstone.looked_up")
         assert (noted.target_id, noted.outcome) == (str(mia.id), outcome)
     entries = AuditEntry.objects.filter(action="tombstone.looked_up")
     assert [*entries.order_by("seq").values_list("count", flat=True)] == [1, 0]
-    # The list tells nobody's value.
+    # The list shows no value.
     officer.get(here)
     assert entries.count() == 2
 
 
 @pytest.mark.no_replay
-def test_only_a_value_has_a_tombstone_to_lift(
+def test_only_value_tombstones_can_be_lifted(
     officer: Client, agent: Agent, mia: Subject
 ) -> None:
     graves.bury_thread(factories.get_thread(agent, "mia-1"))
@@ -317,7 +317,7 @@ def test_only_a_value_has_a_tombstone_to_lift(
     assert lift not in text_of(officer.get(f"{P}/tombstones"))
 
 
-def test_another_projects_tombstone_is_not_found(
+def test_tombstone_of_another_project_is_not_found(
     officer: Client, zeta: Project
 ) -> None:
     theirs = subjects.find_or_create(zeta.id, "zoe")
@@ -331,10 +331,10 @@ def test_another_projects_tombstone_is_not_found(
     assert Tombstone.objects.filter(id=stone.id).exists()
 
 
-# Who sees what
+# Roles
 
 
-def test_the_console_is_for_officers(browser: Browser, mia: Subject) -> None:
+def test_privacy_console_is_for_officers(browser: Browser, mia: Subject) -> None:
     browser("owner")
     for role, sees in (("viewer", False), ("editor", False), ("officer", True)):
         client = browser(role)
@@ -346,9 +346,7 @@ def test_the_console_is_for_officers(browser: Browser, mia: Subject) -> None:
             assert "role officer" in text_of(answer)
 
 
-def test_an_erasure_that_hangs_turns_the_overview_red(
-    officer: Client, mia: Subject
-) -> None:
+def test_stuck_erasure_turns_the_overview_red(officer: Client, mia: Subject) -> None:
     late = "confirmed more than 5 minutes ago"
     assert late not in text_of(officer.get(f"{P}/"))
     forgotten.confirm(forgotten.plan(mia))
@@ -360,7 +358,7 @@ def test_an_erasure_that_hangs_turns_the_overview_red(
     assert late in verdicts
 
 
-def test_verdicts_come_with_what_to_do(officer: Client, mia: Subject) -> None:
+def test_privacy_verdicts_say_what_to_do(officer: Client, mia: Subject) -> None:
     page = text_of(officer.get(f"{P}/health/privacy"))
     assert "keys backup FILE" in page
     forgotten.finish(forgotten.confirm(forgotten.plan(mia)))

@@ -24,7 +24,7 @@ from tests.inspector.conftest import Browser
 pytestmark = pytest.mark.django_db(transaction=True)
 P = "/p/acme"
 FORM = {"scope": "subject", "reason": "consent_withdrawn", "ticket": "PRIV-7"}
-#: Addresses of her that somebody may have kept.
+#: Addresses of ann's records that somebody may have kept.
 PERMALINKS = (
     "/threads/ann-2",
     "/threads/ann-2/events/2",
@@ -45,7 +45,7 @@ def officer(browser: Browser) -> Client:
 
 @pytest.fixture
 def ann(agent: Agent) -> Subject:
-    """Somebody with two threads, and bob beside her with the same words."""
+    """Make ann with two threads, and bob with the same words."""
     forgotten.make_person(agent, "bob")
     return forgotten.make_person(agent, "ann")
 
@@ -56,19 +56,19 @@ def text_of(answer: Any) -> str:
 
 
 def begin(client: Client, subject: Subject, **fields: str) -> Any:
-    """Send the form."""
+    """Send the form that begins a plan."""
     return client.post(f"{P}/subjects/{subject.id}/forget", {**FORM, **fields})
 
 
 def plan(client: Client, subject: Subject, **fields: str) -> str:
-    """The address of a fresh plan."""
+    """Make a plan; return its address."""
     answer = begin(client, subject, **fields)
     assert answer.status_code == 302, text_of(answer)
     return str(answer.headers["Location"])
 
 
 def sent_by(page: str) -> dict[str, str]:
-    """What the form of a plan sends, once the words it asks for are typed."""
+    """Return the fields of a plan's form with the confirming words typed."""
     token = re.search(r'name="token" value="([^"]+)"', page)
     typed = re.search(r"Type <code>(forget \d+)</code>", page)
     assert token is not None
@@ -87,10 +87,12 @@ def row_of(path: str) -> Erasure:
 def test_forget_end_to_end(
     officer: Client, browser: Browser, ann: Subject, agent: Agent
 ) -> None:
-    """Plan = receipt, and every permalink is 410 and names the receipt."""
+    """Check that plan and receipt agree, and that each permalink is 410 and names the
+    receipt.
+    """
     path = plan(officer, ann)
     page = text_of(officer.get(path))
-    before = ErasureLine.of(row_of(path))
+    before = ErasureLine.from_row(row_of(path))
     assert f"Erases {before.count} rows of 2 threads. Cannot be undone." in page
     assert page.index("Kept, and why") < page.index("Type <code>")
     assert page.index("Out of reach") < page.index("Type <code>")
@@ -120,12 +122,12 @@ def test_forget_end_to_end(
     assert gone.status_code == 410
     assert "The person was forgotten" in text_of(gone)
     assert "Keeps what was erased from coming back" in text_of(gone)
-    # The twin is as she was.
+    # The twin's threads are unchanged.
     for link in PERMALINKS:
         assert officer.get(P + link.replace("ann", "bob")).status_code == 200
 
 
-def test_a_receipt_is_shown_downloaded_and_verified(
+def test_receipt_is_shown_downloaded_and_verified(
     officer: Client, ann: Subject
 ) -> None:
     path = plan(officer, ann)
@@ -161,7 +163,9 @@ def test_a_receipt_is_shown_downloaded_and_verified(
         assert "<b>Valid.</b>" not in text_of(bad)
 
 
-def test_the_same_form_twice_is_one_erasure(officer: Client, ann: Subject) -> None:
+def test_forget_form_sent_twice_makes_one_erasure(
+    officer: Client, ann: Subject
+) -> None:
     path = plan(officer, ann)
     assert plan(officer, ann) == path
     form = sent_by(text_of(officer.get(path)))
@@ -175,7 +179,9 @@ def test_the_same_form_twice_is_one_erasure(officer: Client, ann: Subject) -> No
     assert Receipt.objects.count() == 1
 
 
-def test_another_wish_waits_for_the_open_one(officer: Client, ann: Subject) -> None:
+def test_second_plan_is_refused_while_one_is_open(
+    officer: Client, ann: Subject
+) -> None:
     path = plan(officer, ann)
     other = begin(officer, ann, reason="mistake")
     assert other.status_code == 409
@@ -185,7 +191,9 @@ def test_another_wish_waits_for_the_open_one(officer: Client, ann: Subject) -> N
 
 
 @pytest.mark.parametrize("typed", ["", "forget", "forget 1", "Forget {n}", "{n}"])
-def test_the_count_has_to_be_typed(officer: Client, ann: Subject, typed: str) -> None:
+def test_confirming_requires_the_typed_count(
+    officer: Client, ann: Subject, typed: str
+) -> None:
     path = plan(officer, ann)
     form = sent_by(text_of(officer.get(path)))
     wrong = typed.replace("{n}", form["typed"].partition(" ")[2])
@@ -196,7 +204,7 @@ def test_the_count_has_to_be_typed(officer: Client, ann: Subject, typed: str) ->
     assert row_of(path).confirmed_at is None
 
 
-def test_a_forged_token_confirms_nothing(officer: Client, ann: Subject) -> None:
+def test_forged_plan_token_confirms_nothing(officer: Client, ann: Subject) -> None:
     path = plan(officer, ann)
     form = sent_by(text_of(officer.get(path)))
     answer = officer.post(f"{path}/confirm", {**form, "token": "x" * 64})
@@ -204,7 +212,7 @@ def test_a_forged_token_confirms_nothing(officer: Client, ann: Subject) -> None:
     assert row_of(path).confirmed_at is None
 
 
-def test_nothing_to_erase_is_no_success(officer: Client, ann: Subject) -> None:
+def test_empty_plan_cannot_be_confirmed(officer: Client, ann: Subject) -> None:
     path = plan(officer, ann, scope="before", before="2001-01-01T00:00")
     page = text_of(officer.get(path))
     assert "Nothing to erase" in page
@@ -215,7 +223,9 @@ def test_nothing_to_erase_is_no_success(officer: Client, ann: Subject) -> None:
     assert Receipt.objects.count() == 0
 
 
-def test_a_hold_stops_it_and_says_so(officer: Client, ann: Subject) -> None:
+def test_legal_hold_stops_the_erasure_and_says_so(
+    officer: Client, ann: Subject
+) -> None:
     hold = forgotten.make_hold(ann)
     path = plan(officer, ann)
     assert "1 in force" in text_of(officer.get(path))
@@ -232,7 +242,9 @@ def test_a_hold_stops_it_and_says_so(officer: Client, ann: Subject) -> None:
     assert row_of(path).state == "cancelled"
 
 
-def test_one_record_leaves_its_place(officer: Client, ann: Subject) -> None:
+def test_erased_record_keeps_its_place_and_names_the_receipt(
+    officer: Client, ann: Subject
+) -> None:
     fields = {"scope": "record", "thread": "ann-1", "record": "2"}
     path = plan(officer, ann, **fields)
     confirm(officer, path)
@@ -266,7 +278,7 @@ def test_one_record_leaves_its_place(officer: Client, ann: Subject) -> None:
         ({"scope": "before", "before": "2999-01-01T00:00"}, "A time in the past"),
     ],
 )
-def test_a_form_that_does_not_do_is_shown_again(
+def test_invalid_forget_form_is_shown_again(
     officer: Client, ann: Subject, fields: dict[str, str], problem: str
 ) -> None:
     answer = begin(officer, ann, **fields)
@@ -276,7 +288,7 @@ def test_a_form_that_does_not_do_is_shown_again(
     assert Erasure.objects.count() == 0
 
 
-def test_acts_want_a_recent_sign_in_and_looks_do_not(
+def test_erasure_acts_require_a_recent_sign_in_but_reads_do_not(
     officer: Client, ann: Subject
 ) -> None:
     path = plan(officer, ann)
@@ -293,7 +305,9 @@ def test_acts_want_a_recent_sign_in_and_looks_do_not(
     assert row_of(path).state == "planned"
 
 
-def test_the_panel_is_the_page(officer: Client, ann: Subject) -> None:
+def test_erasure_panel_equals_its_part_of_the_page(
+    officer: Client, ann: Subject
+) -> None:
     path = plan(officer, ann)
     confirm(officer, path)
     panel = officer.get(f"{path}/panels/erasure")
@@ -306,7 +320,9 @@ def test_the_panel_is_the_page(officer: Client, ann: Subject) -> None:
     assert officer.get(f"{path}/panels/other").status_code == 404
 
 
-def test_what_was_done_is_noted_with_who_did_it(officer: Client, ann: Subject) -> None:
+def test_erasure_steps_are_audited_with_their_actor(
+    officer: Client, ann: Subject
+) -> None:
     path = plan(officer, ann)
     confirm(officer, path)
     forgotten.finish(row_of(path))
@@ -321,7 +337,7 @@ def test_what_was_done_is_noted_with_who_did_it(officer: Client, ann: Subject) -
     )
 
 
-def test_while_it_is_held_no_step_is_under_way(officer: Client, agent: Agent) -> None:
+def test_held_erasure_shows_no_current_step(officer: Client, agent: Agent) -> None:
     town = forgotten.make_town(agent)
     held = text_of(officer.get(f"{P}/erasures/{town.held.id}"))
     assert "A hold is in force" in held
@@ -330,7 +346,7 @@ def test_while_it_is_held_no_step_is_under_way(officer: Client, agent: Agent) ->
     assert moving.count('aria-current="step"') == 1
 
 
-def test_broken_step_names_its_error_in_list_page_and_export(
+def test_failed_erasure_step_names_its_error_everywhere(
     officer: Client, agent: Agent
 ) -> None:
     row = forgotten.make_town(agent).under_way
@@ -343,7 +359,9 @@ def test_broken_step_names_its_error_in_list_page_and_export(
     table = b"".join(officer.get(f"{P}/erasures.csv")).decode()
     found = {each["erasure"]: each for each in csv.DictReader(io.StringIO(table))}
     assert found[str(row.id)]["defect"] == "IntegrityError"
-    line = ErasureLine.of(Erasure.objects.select_related("subject").get(id=row.id))
-    told = following.progress_line(line)
+    line = ErasureLine.from_row(
+        Erasure.objects.select_related("subject").get(id=row.id)
+    )
+    told = following.render_progress(line)
     assert "broken: IntegrityError" in told
     assert "waits for" not in told

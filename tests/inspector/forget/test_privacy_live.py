@@ -1,4 +1,4 @@
-"""Pages that are open while what they show is erased."""
+"""Open pages while their content is erased."""
 
 from __future__ import annotations
 
@@ -44,10 +44,10 @@ def forget(thread: Thread, scope: str) -> Erasure:
 
 
 @pytest.mark.parametrize("scope", ["subject", "thread"])
-async def test_content_leaves_the_page_and_the_proof_is_named(
+async def test_erased_content_leaves_the_open_page_which_names_the_proof(
     served: None, session: str, thread: Thread, scope: str
 ) -> None:
-    """By the erasure while it goes on, by the receipt from then on."""
+    """The proof is the erasure while it runs, and the receipt from then on."""
     socket = Socket(session)
     await socket.open()
     await socket.hello({thread.id: (0, HEAD)})
@@ -68,10 +68,10 @@ async def test_content_leaves_the_page_and_the_proof_is_named(
     assert (head.proof.erasure, head.proof.receipt) == (row.id, receipt.id)
 
 
-async def test_a_list_goes_on_without_what_was_erased(
+async def test_open_list_drops_the_erased_thread_and_stays_live(
     other: Thread, served: None, session: str, thread: Thread
 ) -> None:
-    """Of a page that shows several threads the others stay live."""
+    """On a page of several threads the others stay live."""
     await read(forgotten.finish, await read(forget, thread, "thread"))
     socket = Socket(session)
     await socket.open()
@@ -84,7 +84,7 @@ async def test_a_list_goes_on_without_what_was_erased(
     await socket.leave()
 
 
-async def test_a_list_shows_a_viewer_nothing_of_who_is_restricted(
+async def test_open_list_shows_viewers_no_restricted_subject(
     other: Thread, served: None, session: str, thread: Thread
 ) -> None:
     await read(_restrict, thread.subject_id)
@@ -98,9 +98,7 @@ async def test_a_list_shows_a_viewer_nothing_of_who_is_restricted(
     await read(_unrestrict, thread.subject_id)
 
 
-def test_a_list_of_threads_has_nobody_who_is_being_erased(
-    agent: Agent, acme: Project
-) -> None:
+def test_thread_list_omits_subjects_being_erased(agent: Agent, acme: Project) -> None:
     for name in ("ann", "bob"):
         forgotten.make_person(agent, name)
     ann = Thread.objects.get(name="ann-1").subject
@@ -116,7 +114,7 @@ def test_a_list_of_threads_has_nobody_who_is_being_erased(
     assert names(client) == {"bob-1", "bob-2"}
 
 
-def test_who_is_restricted_is_in_an_officers_list_alone(
+def test_restricted_subject_is_listed_for_officers_only(
     agent: Agent, acme: Project
 ) -> None:
     for name in ("ann", "bob"):
@@ -128,13 +126,13 @@ def test_who_is_restricted_is_in_an_officers_list_alone(
         operator = operators.add(role)
         operators.set_role(acme, operator, role)
         clients[role] = signed_in(operator)
-    restrictions.restrict(ann.id, basis="claims", actor=forgotten.CAROL)
+    restrictions.restrict_subject(ann.id, basis="claims", actor=forgotten.CAROL)
     assert names(clients["editor"]) == {"bob-1", "bob-2"}
     assert names(clients["officer"]) == {"ann-1", "ann-2", "bob-1", "bob-2"}
     overview = clients["editor"].get("/p/acme/").content.decode()
     assert "bob-1" in overview
     assert "ann-1" not in overview
-    restrictions.unrestrict(ann.id, actor=forgotten.CAROL)
+    restrictions.unrestrict_subject(ann.id, actor=forgotten.CAROL)
     assert names(clients["editor"]) == {"ann-1", "ann-2", "bob-1", "bob-2"}
 
 
@@ -144,8 +142,8 @@ def names(client: Client) -> set[str]:
 
 
 def _restrict(subject: UUID) -> Subject:
-    return restrictions.restrict(subject, basis="claims", actor=forgotten.CAROL)
+    return restrictions.restrict_subject(subject, basis="claims", actor=forgotten.CAROL)
 
 
 def _unrestrict(subject: UUID) -> Subject:
-    return restrictions.unrestrict(subject, actor=forgotten.CAROL)
+    return restrictions.unrestrict_subject(subject, actor=forgotten.CAROL)

@@ -1,4 +1,4 @@
-"""Words of the console: each that the engine may say is told on the screens."""
+"""Words of the privacy console: screens explain each word of the engine."""
 
 from __future__ import annotations
 
@@ -13,26 +13,26 @@ from memoryhub.services.forget import receipts
 from memoryhub.services.people import restrictions
 
 
-def test_every_choice_of_the_engine_is_offered() -> None:
+def test_every_choice_of_the_erasure_engine_is_offered() -> None:
     assert set(forgetting.SCOPES) == set(Erasure.Scope.values)
     assert set(forgetting.REASONS) == set(get_args(Reason))
     assert set(subject_acts.HOLDS) == set(Hold.Basis.values)
     assert set(subject_acts.RESTRICTIONS) == set(restrictions.BASES)
 
 
-def test_every_word_of_a_receipt_is_told() -> None:
+def test_every_word_of_a_receipt_is_explained() -> None:
     assert set(receipts.RESIDUE) == exclusions.PLACES.keys()
     ways = {control for control, _ in receipts.RESIDUE.values()}
     ends = {until for _, until in receipts.RESIDUE.values()} - {"backup", "keys"}
     assert ways == exclusions.CONTROL.keys()
     assert ends == exclusions.UNTIL.keys()
-    retained = receipts.retained("record")
+    retained = receipts.list_retained("record")
     assert {each["reason"] for each in retained} <= forgetting.KEPT.keys()
     assert {each["what"] for each in retained} == forgetting.STAYS.keys()
 
 
-def test_what_is_left_is_told_in_plain_words() -> None:
-    """By kind, with the day, and never as if a seal were around a name."""
+def test_remaining_copies_are_told_in_plain_words() -> None:
+    """Tell copies by kind, with the day, and never call a plain name sealed."""
     backup = {
         "what": "backups",
         "until": "2026-12-22",
@@ -45,7 +45,7 @@ def test_what_is_left_is_told_in_plain_words() -> None:
         "control": "process",
         "names": [],
     }
-    first, second = map(str, exclusions.list_left([backup, restart]))
+    first, second = map(str, exclusions.list_residue_lines([backup, restart]))
     assert first == (
         "backups of the memory, until 2026-12-22: names of threads, message types and "
         "keys in the clear; contents, sealed under the subject's key"

@@ -1,4 +1,4 @@
-"""Plans by hand while agents write: stale ones, the way out, and those kept still."""
+"""Plans made by hand while agents write: stale plans, and keeping agents out."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ def ann(agent: Agent) -> Subject:
     return forgotten.make_person(agent, "ann")
 
 
-def test_a_plan_that_grew_stale_is_shown_anew(
+def test_stale_forget_plan_is_shown_anew(
     officer: Client, ann: Subject, agent: Agent
 ) -> None:
     path = plan(officer, ann)
@@ -57,7 +57,7 @@ def test_a_plan_that_grew_stale_is_shown_anew(
     assert row_of(path).confirmed_at is not None
 
 
-def test_agents_are_kept_out_by_what_a_stale_plan_offers(
+def test_stale_plan_offers_to_keep_agents_out(
     officer: Client, ann: Subject, agent: Agent
 ) -> None:
     path = plan(officer, ann)
@@ -76,7 +76,7 @@ def test_agents_are_kept_out_by_what_a_stale_plan_offers(
     assert "has begun" in text_of(late)
 
 
-def test_the_tick_is_set_before_and_kept_when_a_plan_is_used_again(
+def test_keep_agents_out_tick_is_kept_when_a_plan_is_reused(
     officer: Client, ann: Subject
 ) -> None:
     form = text_of(officer.get(f"{P}/subjects/{ann.id}/forget"))
@@ -88,12 +88,12 @@ def test_the_tick_is_set_before_and_kept_when_a_plan_is_used_again(
     assert plan(officer, ann, restrict="1") == path
     assert row_of(path).restrict
     assert Subject.objects.get(id=ann.id).state == "restricted"
-    # The form as it was sent first, once more: they stay out.
+    # The first form sent again without the tick: agents stay kept out.
     assert plan(officer, ann) == path
     assert row_of(path).restrict
 
 
-def test_a_plan_that_is_over_is_planned_anew_with_what_was_chosen(
+def test_ended_plan_is_planned_anew_with_its_choices(
     officer: Client, ann: Subject
 ) -> None:
     fields = {"scope": "record", "thread": "ann-1", "record": "2"}

@@ -1,4 +1,4 @@
-"""Blocks as people look at them: under the home thread, whichever thread led there."""
+"""Memory blocks, as pages show them under the home thread of a subject."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ from tests.inspector.paged import text_of
 
 pytestmark = pytest.mark.django_db
 HOSTILE = "<script>alert(1)</script>"
-#: What was just written, and its event.
+#: Pattern of the notice of a saved block; the group is the event.
 SAVED = r'Saved as <a href="[^"]+/events/(\d+)"'
 
 
@@ -36,10 +36,10 @@ def ann(agent: Agent) -> Subject:
 
 def put(agent: Agent, ann: Subject, text: str, **more: str | bool) -> None:
     draft = BlockDraft(block="persona", text=text, **more)  # type: ignore[arg-type]
-    run(blocks.put(agent=agent, subject=ann, draft=draft))
+    run(blocks.put_block(agent=agent, subject=ann, draft=draft))
 
 
-def test_without_one_the_page_shows_the_call_that_makes_one(
+def test_empty_blocks_page_shows_the_call_that_makes_a_block(
     owner: Client, ann: Subject
 ) -> None:
     page = text_of(owner, "/p/acme/threads/t-1/blocks")
@@ -47,11 +47,11 @@ def test_without_one_the_page_shows_the_call_that_makes_one(
     assert f"/api/v1/subjects/{ann.id}/blocks/persona" in page
 
 
-def test_any_thread_of_the_subject_leads_to_its_blocks(
+def test_any_thread_of_a_subject_leads_to_its_blocks(
     owner: Client, agent: Agent, ann: Subject
 ) -> None:
     put(agent, ann, HOSTILE, description="Who it is.", read_only=True)
-    run(turns.begin(agent=agent, thread="t-1", new=NewTurn()))
+    run(turns.begin_turn(agent=agent, thread="t-1", new=NewTurn()))
     home = find_home(ann)
     assert home is not None
     paths = [f"/p/acme/threads/{name}/blocks" for name in ("t-1", home.name)]
@@ -73,7 +73,7 @@ def test_turns_that_carried_a_block_are_listed_newest_first(
     for n in range(12):
         for thread in ("t-1", "t-2"):
             factories.append(agent, thread, f"hello {n}")
-            run(turns.begin(agent=agent, thread=thread, new=NewTurn()))
+            run(turns.begin_turn(agent=agent, thread=thread, new=NewTurn()))
     home = f"/p/acme/threads/mh.home.{ann.id}/blocks"
     (opens,) = re.findall(r'href="([^"#]+)#[^"]*">24 turns<', text_of(owner, home))
     with django_assert_max_num_queries(60) as one:
@@ -92,7 +92,9 @@ def test_turns_that_carried_a_block_are_listed_newest_first(
     assert owner.get(f"/p/acme/threads/{thread}/turns/{n}").status_code == 200
 
 
-def test_versions_stand_side_by_side(owner: Client, agent: Agent, ann: Subject) -> None:
+def test_block_versions_are_shown_side_by_side(
+    owner: Client, agent: Agent, ann: Subject
+) -> None:
     for text in ("one", "two", "three"):
         put(agent, ann, text)
     home = f"/p/acme/threads/mh.home.{ann.id}/blocks"
@@ -104,7 +106,7 @@ def test_versions_stand_side_by_side(owner: Client, agent: Agent, ann: Subject) 
     assert "three" not in before
 
 
-def test_the_subject_s_page_leads_there(
+def test_subject_page_links_to_its_blocks(
     owner: Client, agent: Agent, ann: Subject
 ) -> None:
     path = f"/p/acme/subjects/{ann.id}"
@@ -113,7 +115,7 @@ def test_the_subject_s_page_leads_there(
     assert f"/p/acme/threads/mh.home.{ann.id}/blocks" in text_of(owner, path)
 
 
-def test_an_operator_adds_a_block_and_writes_its_next_version(
+def test_operator_adds_a_block_and_writes_its_next_version(
     owner: Client, viewer: Client, ann: Subject
 ) -> None:
     blocks_of = "/p/acme/threads/t-1/blocks"
@@ -140,7 +142,7 @@ def test_an_operator_adds_a_block_and_writes_its_next_version(
     assert "Version 2" in text_of(owner, saved.headers["Location"].partition("#")[0])
 
 
-def test_an_edit_says_its_event_and_is_undone_while_it_stands(
+def test_block_edit_names_its_event_and_can_be_undone(
     owner: Client, viewer: Client, agent: Agent, ann: Subject
 ) -> None:
     put(agent, ann, HOSTILE, description="Who it is.", read_only=True)
@@ -165,7 +167,7 @@ def test_an_edit_says_its_event_and_is_undone_while_it_stands(
     assert reading.get_block(find_home(ann), "persona").version == 3
 
 
-def test_a_new_block_has_no_undo_nor_one_whose_former_text_is_gone(
+def test_block_edit_has_no_undo_when_no_former_text_exists(
     owner: Client, agent: Agent, ann: Subject
 ) -> None:
     new = {"version": "none", "block": "persona", "text": "one", "description": ""}
@@ -185,7 +187,7 @@ def test_a_new_block_has_no_undo_nor_one_whose_former_text_is_gone(
     assert "gone for good" in gone.content.decode()
 
 
-def test_who_was_slower_sees_both_texts_before_one_is_written(
+def test_conflicting_block_edit_shows_both_texts(
     owner: Client, agent: Agent, ann: Subject
 ) -> None:
     put(agent, ann, "one", read_only=True)
@@ -218,7 +220,7 @@ def test_who_was_slower_sees_both_texts_before_one_is_written(
         ("version", "3", 409),
     ],
 )
-def test_what_is_no_block_is_said_beside_the_form(
+def test_invalid_block_is_explained_beside_the_form(
     owner: Client, ann: Subject, field: str, wrong: str, status: int
 ) -> None:
     sent = {"version": "none", "block": "persona", "text": "as typed", field: wrong}

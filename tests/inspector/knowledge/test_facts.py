@@ -1,4 +1,4 @@
-"""The page of facts: lanes, two clocks, one fact at hand, and what changes it."""
+"""The facts page: lanes, valid and recorded time, one open fact, and its changes."""
 
 from __future__ import annotations
 
@@ -33,13 +33,13 @@ def text(client: Client, address: str) -> str:
     return str(answer.content.decode())
 
 
-def test_an_empty_page_shows_the_call_that_fills_it(
+def test_empty_facts_page_shows_the_call_that_fills_it(
     viewer: Client, ann: Subject
 ) -> None:
     assert "/api/v1/threads/visit/facts" in text(viewer, PAGE)
 
 
-def test_lanes_are_drawn_as_of_two_clocks(
+def test_fact_lanes_are_drawn_as_of_valid_and_recorded_time(
     agent: Agent, ann: Subject, viewer: Client
 ) -> None:
     say(agent, ann, claim("OSL <b>", 0), claim("tea", 3, predicate="likes"))
@@ -60,9 +60,7 @@ def test_lanes_are_drawn_as_of_two_clocks(
     assert re.search(r'<th scope="row">home airport</th><td>BGO</td>', of_day)
 
 
-def test_a_fact_opens_what_it_rests_on(
-    agent: Agent, ann: Subject, viewer: Client
-) -> None:
+def test_fact_links_to_its_sources(agent: Agent, ann: Subject, viewer: Client) -> None:
     say(agent, ann, claim("OSL", 0, confidence=0.5))
     say(agent, ann, claim("OSL", 9))
     page = text(viewer, PAGE)
@@ -78,7 +76,7 @@ def test_a_fact_opens_what_it_rests_on(
     assert "first recorded" not in text(viewer, f"{PAGE}?fact=999-0")
 
 
-def test_looks_are_noted_at_the_home_thread(
+def test_facts_page_reads_are_audited_at_the_home_thread(
     agent: Agent, ann: Subject, owner: Client
 ) -> None:
     home = factories.get_thread(agent, say(agent, ann, claim("OSL", 0)).name)
@@ -89,7 +87,7 @@ def test_looks_are_noted_at_the_home_thread(
     assert {*looks.values_list("target_id", flat=True)} == {str(home.id)}
 
 
-def test_a_closed_thread_leaves_the_facts_of_its_subject_open(
+def test_facts_stay_editable_when_a_thread_is_closed(
     agent: Agent, ann: Subject, owner: Client
 ) -> None:
     home = say(agent, ann, claim("OSL", 0)).name
@@ -100,14 +98,14 @@ def test_a_closed_thread_leaves_the_facts_of_its_subject_open(
     assert "Show what changes" in text(owner, act)
 
 
-def test_operators_change_facts_once_they_saw_what_it_leads_to(
+def test_fact_change_requires_a_preview(
     agent: Agent, ann: Subject, viewer: Client, owner: Client
 ) -> None:
     home = say(agent, ann, claim("OSL", 0)).name
     say(agent, ann, claim("BGO", 31))
     osl, bgo = (fact.id for fact in every(ann, ended=True))
     assert viewer.get(f"{PAGE}/{bgo}/retract").status_code == 403
-    # It is not offered what a home thread refuses.
+    # Acts that a home thread refuses are not offered.
     assert not re.search(r'href="[^"]*/(fork|close)"', text(owner, PAGE))
     preview = text(owner, f"{PAGE}/{bgo}/end?at=2026-03-01T00:00")
     assert preview.count("BGO") == 3
@@ -131,7 +129,7 @@ CLAIM = {"entity": "user", "predicate": " home airport", "value": "OSL <b>"}
 ADD = "/p/acme/threads/visit/add-fact"
 
 
-def test_an_operator_asserts_a_fact_where_nothing_was_known(
+def test_operator_asserts_a_fact_where_nothing_was_known(
     ann: Subject, owner: Client, viewer: Client
 ) -> None:
     assert f'href="{ADD}"' in text(owner, PAGE)
@@ -154,7 +152,7 @@ def test_an_operator_asserts_a_fact_where_nothing_was_known(
     assert spans([fact]) == [("OSL <b>", 2, 8)]
 
 
-def test_what_confirms_a_fact_opens_that(
+def test_confirming_assertion_opens_the_confirmed_fact(
     agent: Agent, ann: Subject, owner: Client
 ) -> None:
     say(agent, ann, claim("OSL", 0))
@@ -178,7 +176,7 @@ def test_what_confirms_a_fact_opens_that(
         ("valid_until", "2025-12-31"),
     ],
 )
-def test_what_is_no_fact_is_said_beside_the_form(
+def test_invalid_fact_is_explained_beside_the_form(
     ann: Subject, owner: Client, field: str, wrong: str
 ) -> None:
     form = {**CLAIM, "value": "as typed", "valid_from": "2026-01-03", field: wrong}
@@ -192,7 +190,7 @@ def test_what_is_no_fact_is_said_beside_the_form(
     assert find_home(ann) is None
 
 
-def test_the_palette_finds_facts_in_the_home_thread(
+def test_palette_finds_facts_in_the_home_thread(
     agent: Agent, ann: Subject, viewer: Client
 ) -> None:
     home = say(agent, ann, claim("OSL", 0)).name

@@ -16,7 +16,7 @@ from inspector.access import access
 from inspector.live import hub as hubs
 from inspector.live import protocol, standing
 from inspector.live.hub import hub
-from inspector.live.standing import Badge
+from inspector.live.standing import SocketBadge
 from memoryhub.models.access.operators import Membership, Operator
 from memoryhub.models.projects import Project
 from memoryhub.models.subjects import Subject
@@ -48,7 +48,7 @@ async def open_socket(session: str, thread: UUID) -> Socket:
     return socket
 
 
-# Who gets in
+# Access
 
 
 @pytest.mark.parametrize(
@@ -62,10 +62,10 @@ async def open_socket(session: str, thread: UUID) -> Socket:
         (None, False),
     ],
 )
-async def test_origins(
+async def test_socket_is_refused_from_a_foreign_origin(
     served: None, session: str, origin: str | None, *, admitted: bool
 ) -> None:
-    """Only a page of ours opens sockets; others are refused before accepting."""
+    """Only a page of our origin opens sockets; others are refused before accepting."""
     socket = Socket(session, origin=origin)
     answer = await socket.open()
     kind = "websocket.accept" if admitted else "websocket.close"
@@ -76,23 +76,25 @@ async def test_origins(
 @pytest.mark.parametrize(
     "path", ["/", "/ws", "/ws/live/", "/ws/live/acme/", "/ws/live/a/b", "/ws/live/A"]
 )
-async def test_unknown_path_is_4404(served: None, session: str, path: str) -> None:
+async def test_socket_of_an_unknown_path_closes_with_4404(
+    served: None, session: str, path: str
+) -> None:
     assert await refused(Socket(session, path=path)) == 4404
 
 
-async def test_nobody_signed_in_is_4401(served: None) -> None:
+async def test_socket_without_a_session_closes_with_4401(served: None) -> None:
     assert await refused(Socket()) == 4401
     assert await refused(Socket("x" * 32)) == 4401
 
 
-async def test_another_project_reads_like_one_that_is_not_there(
+async def test_socket_of_a_foreign_project_closes_like_an_absent_one(
     zeta: Project, served: None, session: str
 ) -> None:
     assert await refused(Socket(session, path="/ws/live/zeta")) == 4404
     assert await refused(Socket(session, path="/ws/live/no-such")) == 4404
 
 
-async def test_an_idle_session_opens_nothing(served: None, session: str) -> None:
+async def test_idle_session_opens_no_socket(served: None, session: str) -> None:
     def idle() -> None:
         store = SessionStore(session)
         long_ago = timezone.now() - timedelta(hours=9)
@@ -103,10 +105,10 @@ async def test_an_idle_session_opens_nothing(served: None, session: str) -> None
     assert await refused(Socket(session)) == 4401
 
 
-async def test_who_is_powerful_idles_shorter_off_loopback(
+async def test_powerful_operators_session_idles_shorter_off_loopback(
     served: None, session: str, settings: Settings
 ) -> None:
-    """A proxy on the machine makes nobody near: what it was asked for counts too."""
+    """A proxy on the machine makes no request near: the host asked for counts too."""
     settings.ALLOWED_HOSTS = ["127.0.0.1", "m.example"]
 
     def idle() -> None:
@@ -127,7 +129,7 @@ async def test_who_is_powerful_idles_shorter_off_loopback(
     await near.leave()
 
 
-# What is refused
+# Refused messages
 
 
 @pytest.mark.parametrize(
@@ -143,13 +145,15 @@ async def test_who_is_powerful_idles_shorter_off_loopback(
         '{"t":"hello","v":2,"build":"1","want":[]}',
     ],
 )
-async def test_a_message_that_is_none_is_4400(
+async def test_invalid_socket_message_closes_with_4400(
     served: None, session: str, message: str | bytes
 ) -> None:
     assert await refused(Socket(session), message) == 4400
 
 
-async def test_close_codes(served: None, session: str, thread: Thread) -> None:
+async def test_socket_closes_with_the_code_of_the_exceeded_limit(
+    served: None, session: str, thread: Thread
+) -> None:
     """Each limit ends a socket by its own code."""
     wants = [{"thread": str(uuid4()), "panels": HEAD, "seq": 0} for _ in range(51)]
     ends = {
@@ -166,13 +170,13 @@ async def test_close_codes(served: None, session: str, thread: Thread) -> None:
     assert await refused(Socket(session), hello(thread.id, "shell")) == 4400
 
 
-async def test_a_thread_of_another_project_is_not_there(
+async def test_socket_does_not_find_a_thread_of_another_project(
     foreign: Thread, served: None, session: str
 ) -> None:
     assert await refused(Socket(session), hello(foreign.id)) == 4404
 
 
-async def test_an_erased_thread_is_4410(
+async def test_socket_of_an_erased_thread_closes_with_4410(
     served: None, session: str, thread: Thread
 ) -> None:
     def erase() -> None:
@@ -187,21 +191,21 @@ async def test_an_erased_thread_is_4410(
     assert code == 4410
 
 
-async def test_a_silent_socket_is_4408(
+async def test_silent_socket_closes_with_4408(
     served: None, session: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(protocol, "HELLO_SECONDS", 0.05)
     assert await refused(Socket(session)) == 4408
 
 
-async def test_an_old_socket_is_told_to_come_back(
+async def test_old_socket_is_told_to_reconnect(
     served: None, session: str, thread: Thread, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(protocol, "LIFE_SECONDS", 0.05)
     assert await refused(Socket(session), hello(thread.id)) == 1012
 
 
-async def test_a_full_process_says_try_later(
+async def test_full_process_tells_sockets_to_try_later(
     served: None, session: str, thread: Thread, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(protocol, "MAX_SOCKETS", 1)
@@ -212,7 +216,7 @@ async def test_a_full_process_says_try_later(
     await second.leave()
 
 
-async def test_a_session_has_at_most_fifty_sockets(
+async def test_session_has_at_most_fifty_sockets(
     served: None, session: str, operator: Operator, thread: Thread
 ) -> None:
     sockets = [await open_socket(session, thread.id) for _ in range(50)]
@@ -224,7 +228,7 @@ async def test_a_session_has_at_most_fifty_sockets(
     assert hub.audience.viewers == set()
 
 
-# Who has to leave
+# Sockets that are closed
 
 
 async def test_sign_out_closes_sockets(
@@ -237,7 +241,7 @@ async def test_sign_out_closes_sockets(
     await socket.leave()
 
 
-async def test_a_new_password_closes_the_sockets_of_the_old_one(
+async def test_password_change_closes_open_sockets(
     served: None, session: str, operator: Operator, thread: Thread
 ) -> None:
     socket = await open_socket(session, thread.id)
@@ -251,18 +255,18 @@ async def test_a_new_password_closes_the_sockets_of_the_old_one(
     await socket.leave()
 
 
-async def test_a_lost_role_is_4403(
+async def test_socket_closes_with_4403_when_the_role_is_lost(
     served: None, session: str, operator: Operator, acme: Project, thread: Thread
 ) -> None:
     socket = await open_socket(session, thread.id)
-    # By other hands than the service, which ends the sessions with the role.
+    # The test deletes the row; the service would end the sessions as well.
     await read(lambda: Membership.objects.filter(operator=operator).delete())
     await hub.check()
     assert await socket.closed() == 4403
     await socket.leave()
 
 
-async def test_sockets_are_checked_without_being_asked(
+async def test_sockets_are_checked_without_a_message(
     served: None, session: str, thread: Thread, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(hubs, "CHECK_SECONDS", 0.01)
@@ -277,9 +281,9 @@ async def test_sockets_are_checked_without_being_asked(
 async def test_all_sockets_are_checked_by_one_query(
     served: None, operator: Operator, thread: Thread
 ) -> None:
-    def count_queries(badges: set[Badge]) -> int:
+    def count_queries(badges: set[SocketBadge]) -> int:
         with CaptureQueriesContext(connection) as queries:
-            found = standing.list_standing(badges)
+            found = standing.list_rights(badges)
         assert {each.close for each in found.values()} == {None}
         return len(queries)
 
@@ -293,7 +297,7 @@ async def test_all_sockets_are_checked_by_one_query(
         await socket.leave()
 
 
-async def test_who_is_disabled_while_the_socket_is_open_is_4401(
+async def test_socket_of_a_disabled_operator_closes_with_4401(
     served: None, session: str, operator: Operator, thread: Thread
 ) -> None:
     boss = await read(lambda: operators.add("otto"))
@@ -312,7 +316,7 @@ async def test_who_is_disabled_while_the_socket_is_open_is_4401(
     await his.leave()
 
 
-async def test_restricted_while_open_is_4403_but_for_officers(
+async def test_socket_of_a_restricted_subject_closes_except_for_officers(
     served: None, session: str, operator: Operator, acme: Project, thread: Thread
 ) -> None:
     boss = await read(lambda: operators.add("otto"))
@@ -330,7 +334,7 @@ async def test_restricted_while_open_is_4403_but_for_officers(
     await read(lambda: rows.update(state="active"))
 
 
-async def test_what_is_erased_while_open_leaves_the_page(
+async def test_erased_thread_leaves_the_open_page(
     served: None, session: str, thread: Thread
 ) -> None:
     socket = await open_socket(session, thread.id)
@@ -344,7 +348,7 @@ async def test_what_is_erased_while_open_leaves_the_page(
     await read(lambda: rows.update(state="active"))
 
 
-async def test_a_stopping_server_sends_all_away_to_come_back(
+async def test_stopping_server_tells_sockets_to_reconnect(
     thread: Thread, session: str
 ) -> None:
     async with serving():

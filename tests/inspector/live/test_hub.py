@@ -16,8 +16,8 @@ from inspector.live import hub as hubs
 from inspector.live import rendered_panels
 from inspector.live.audience import Viewer
 from inspector.live.hub import hub
-from inspector.live.protocol import Hello
-from inspector.live.standing import Badge, Standing
+from inspector.live.protocol import LiveHello
+from inspector.live.standing import BadgeRights, SocketBadge
 from inspector.replay import moments
 from memoryhub.models.access.operators import Operator
 from memoryhub.models.threads import Thread
@@ -30,10 +30,10 @@ from tests.cast.sockets import Socket, number_of, serving, sign_in
 pytestmark = pytest.mark.django_db(transaction=True)
 
 
-async def watching(
+async def open_watching_socket(
     session: str, thread: Thread, *panels: str, seq: int | None = None
 ) -> Socket:
-    """A page that shows these panels at the head, or as of a seq."""
+    """Open a socket for these panels, at the head or as of a seq."""
     socket = Socket(session)
     await socket.open()
     shown = thread.head_seq if seq is None else seq
@@ -42,7 +42,7 @@ async def watching(
 
 
 async def say(agent: Agent, *contents: str, thread: str = "t-1") -> int:
-    """Append messages; the seq of the last."""
+    """Append messages; return the seq of the last."""
     new = [factories.make_slot(content) for content in contents]
     receipt = await slots.append(agent=agent, thread=thread, slots=new)
     return receipt.seq
@@ -54,10 +54,10 @@ def seq_of(push: str, panel: str) -> int:
     return int(element[1])
 
 
-async def test_an_append_reaches_a_page(
+async def test_append_is_pushed_to_an_open_page(
     served: None, session: str, agent: Agent, thread: Thread
 ) -> None:
-    socket = await watching(session, thread, "head", "events")
+    socket = await open_watching_socket(session, thread, "head", "events")
     seq = await say(agent, "three")
     push = await socket.push()
     assert push.startswith('<output id="live-mark" data-n="1"')
@@ -66,19 +66,19 @@ async def test_an_append_reaches_a_page(
     await socket.leave()
 
 
-async def test_what_shows_the_head_is_not_pushed(
+async def test_page_at_the_head_gets_no_push(
     served: None, session: str, agent: Agent, thread: Thread, renders: list[UUID]
 ) -> None:
-    socket = await watching(session, thread)
+    socket = await open_watching_socket(session, thread)
     await hub.look()
     assert renders == []
     await socket.leave()
 
 
-async def test_push_equals_get(
+async def test_pushed_panel_equals_the_fetched_panel(
     served: None, session: str, agent: Agent, thread: Thread
 ) -> None:
-    """But for the attribute that says where a push goes."""
+    """The attribute that says where a push goes is left out."""
 
     def get(panel: str) -> str:
         client = Client()
@@ -89,7 +89,7 @@ async def test_push_equals_get(
 
     await say(agent, "<b>bold</b> & brash", "four")
     for panel in sorted(moments.PUSHED):
-        socket = await watching(session, thread, panel, seq=0)
+        socket = await open_watching_socket(session, thread, panel, seq=0)
         push = await socket.push()
         _, _, pushed = push.partition("</output>")
         assert ' hx-swap-oob="true"' in pushed
@@ -98,17 +98,17 @@ async def test_push_equals_get(
         await socket.leave()
 
 
-async def test_slow_socket_drops_to_newest(
+async def test_slow_socket_skips_to_the_newest_push(
     served: None, session: str, agent: Agent, thread: Thread
 ) -> None:
-    socket = await watching(session, thread, "events")
+    socket = await open_watching_socket(session, thread, "events")
     await say(agent, "first")
     unpainted = await socket.push()
     newest = 0
     for number in range(30):
         newest = await say(agent, f"message {number}")
     await hub.look()
-    # Nothing queued up: all that came since are beats.
+    # No push queued up: later messages are heartbeats only.
     viewer = next(iter(hub.audience.viewers))
     assert (viewer.pushes, viewer.credit) == (1, False)
     await socket.ack(unpainted)
@@ -118,11 +118,11 @@ async def test_slow_socket_drops_to_newest(
     await socket.leave()
 
 
-async def test_hidden_page_gets_nothing(
+async def test_hidden_page_gets_no_push(
     served: None, session: str, agent: Agent, thread: Thread, renders: list[UUID]
 ) -> None:
-    """A page that does not paint does not acknowledge, and costs no render."""
-    socket = await watching(session, thread)
+    """A hidden page does not paint or acknowledge, so it costs no render."""
+    socket = await open_watching_socket(session, thread)
     await say(agent, "seen")
     push = await socket.push()
     renders.clear()
@@ -134,10 +134,10 @@ async def test_hidden_page_gets_nothing(
     await socket.leave()
 
 
-async def test_an_ack_of_something_else_gives_no_credit(
+async def test_acknowledgement_of_another_push_gives_no_credit(
     served: None, session: str, agent: Agent, thread: Thread, renders: list[UUID]
 ) -> None:
-    socket = await watching(session, thread)
+    socket = await open_watching_socket(session, thread)
     await say(agent, "seen")
     push = await socket.push()
     await socket.send({"t": "ack", "n": number_of(push) + 1})
@@ -146,7 +146,7 @@ async def test_an_ack_of_something_else_gives_no_credit(
     await socket.leave()
 
 
-async def test_a_reader_that_never_reads_holds_nobody_up(
+async def test_stuck_socket_does_not_delay_other_sockets(
     served: None, session: str, agent: Agent, thread: Thread
 ) -> None:
     stuck, ends = asyncio.Event(), []
@@ -158,23 +158,23 @@ async def test_a_reader_that_never_reads_holds_nobody_up(
         ends.append(code)
 
     viewer = Viewer(
-        badge=Badge(session="s", operator=thread.id, project="acme", near=True),
-        standing=Standing(project=thread.project_id),
+        badge=SocketBadge(session="s", operator=thread.id, project="acme", near=True),
+        standing=BadgeRights(project=thread.project_id),
         send=never,
         close=close,
     )
     hub.audience.admit(viewer)
     want = [{"thread": str(thread.id), "panels": ["head"], "seq": 0}]
     message = {"t": "hello", "v": 1, "build": BUILD, "want": want}
-    await hub.greet(viewer, Hello.model_validate(message, strict=False))
-    socket = await watching(session, thread)
+    await hub.greet(viewer, LiveHello.model_validate(message, strict=False))
+    socket = await open_watching_socket(session, thread)
     push, seq = "", 0
     for number in range(5):
         seq = await say(agent, f"message {number}")
         push = await socket.push()
         await socket.ack(push)
     assert seq_of(push, "head") == seq
-    # Its hello, one push, and not a beat more.
+    # The stuck socket got its hello and one push, and no heartbeat.
     await hub.look()
     assert len(viewer._tasks) == 2
     hub.audience.leave(viewer)
@@ -183,11 +183,13 @@ async def test_a_reader_that_never_reads_holds_nobody_up(
     await socket.leave()
 
 
-async def test_200_viewers_one_render(
+async def test_push_renders_once_for_200_viewers(
     served: None, operator: Operator, agent: Agent, thread: Thread, renders: list[UUID]
 ) -> None:
     keys = [await read(sign_in, operator) for _ in range(4)]
-    sockets = [await watching(key, thread) for key in keys for _ in range(50)]
+    sockets = [
+        await open_watching_socket(key, thread) for key in keys for _ in range(50)
+    ]
     await say(agent, "for all")
     pushes = [await socket.push() for socket in sockets]
     assert renders == [thread.id]
@@ -196,14 +198,14 @@ async def test_200_viewers_one_render(
         await socket.leave()
 
 
-async def test_a_thread_that_moves_while_it_is_rendered_reaches_all(
+async def test_thread_that_moves_during_rendering_reaches_all_viewers(
     served: None,
     session: str,
     agent: Agent,
     thread: Thread,
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    """One render serves everybody, though it is never the newest state."""
+    """One render serves all viewers, though the thread has moved on since."""
     render = rendered_panels.render
 
     def moving(thread: UUID, names: set[str]) -> rendered_panels.RenderedPanels:
@@ -213,21 +215,21 @@ async def test_a_thread_that_moves_while_it_is_rendered_reaches_all(
         return done
 
     monkeypatch.setattr(rendered_panels, "render", moving)
-    sockets = [await watching(session, thread) for _ in range(5)]
+    sockets = [await open_watching_socket(session, thread) for _ in range(5)]
     seq = await say(agent, "for all")
     pushes = [await socket.push() for socket in sockets]
     assert {seq_of(push, "head") for push in pushes} == {seq}
-    figures = hub.figures()
+    figures = hub.count_activity()
     assert (figures["renders"], figures["pushes"]) == (1, 5)
     for socket in sockets:
         await socket.leave()
 
 
-async def test_restart_resumes(
+async def test_restarted_hub_resumes_pushing(
     thread: Thread, session: str, agent: Agent, renders: list[UUID]
 ) -> None:
     async with serving():
-        socket = await watching(session, thread, "events")
+        socket = await open_watching_socket(session, thread, "events")
         shown = await say(agent, "before")
         await socket.ack(await socket.push())
     assert await socket.closed() == 1012
@@ -235,16 +237,16 @@ async def test_restart_resumes(
     async with serving():
         seq = await say(agent, "while away")
         # The page comes back with what it shows.
-        socket = await watching(session, thread, "events", seq=shown)
+        socket = await open_watching_socket(session, thread, "events", seq=shown)
         push = await socket.push()
         assert seq_of(push, "events") == seq
         await socket.leave()
 
 
-async def test_a_lost_notice_costs_one_look(
+async def test_lost_notice_is_caught_by_the_next_poll(
     served: None, session: str, agent: Agent, thread: Thread
 ) -> None:
-    socket = await watching(session, thread)
+    socket = await open_watching_socket(session, thread)
     await channel_layers["default"].flush()
     seq = await say(agent, "unheard")
     await hub.look()
@@ -252,28 +254,28 @@ async def test_a_lost_notice_costs_one_look(
     await socket.leave()
 
 
-async def test_a_silent_thread_is_beaten_for(
+async def test_idle_thread_sends_heartbeats(
     served: None, session: str, thread: Thread, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(hubs, "LOOK_SECONDS", 0.05)
     await hub.stop()
     await hub.start()
-    socket = await watching(session, thread)
+    socket = await open_watching_socket(session, thread)
     beat = await socket.control("beat")
     assert beat["heads"] == {str(thread.id): thread.head_seq}
     assert beat["mode"] == "doorbell"
     await socket.leave()
 
 
-@pytest.mark.no_replay  # What is anchored meanwhile is ahead of what is restored.
-async def test_restored_database_resyncs(
+@pytest.mark.no_replay  # Anchors written meanwhile are ahead of the restored rows.
+async def test_restored_database_resyncs_open_pages(
     served: None, session: str, thread: Thread
 ) -> None:
-    """Whether the socket was open meanwhile or comes back to less than it shows."""
-    ahead = await watching(session, thread, seq=thread.head_seq + 5)
+    """Check a socket that was open, and one that returns with a newer seq."""
+    ahead = await open_watching_socket(session, thread, seq=thread.head_seq + 5)
     assert (await ahead.control("resync"))["why"] == "behind"
     await ahead.leave()
-    socket = await watching(session, thread)
+    socket = await open_watching_socket(session, thread)
     rows = Thread.objects.filter(id=thread.id)
     await read(lambda: rows.update(head_seq=thread.head_seq - 1))
     await hub.look()
@@ -282,7 +284,7 @@ async def test_restored_database_resyncs(
     await socket.leave()
 
 
-async def test_a_page_of_another_build_is_told_to_reload(
+async def test_page_of_another_build_is_told_to_reload(
     served: None, session: str, agent: Agent, thread: Thread, renders: list[UUID]
 ) -> None:
     socket = Socket(session)
@@ -295,10 +297,10 @@ async def test_a_page_of_another_build_is_told_to_reload(
     await socket.leave()
 
 
-async def test_wants_can_change(
+async def test_socket_can_change_its_panels(
     served: None, session: str, agent: Agent, thread: Thread
 ) -> None:
-    socket = await watching(session, thread, "head")
+    socket = await open_watching_socket(session, thread, "head")
     await socket.hello({thread.id: (thread.head_seq, ["changed", "head"])})
     await say(agent, "three")
     push = await socket.push()
@@ -306,7 +308,7 @@ async def test_wants_can_change(
     await socket.leave()
 
 
-async def test_a_list_hears_of_threads_it_does_not_show(
+async def test_list_is_notified_of_threads_it_does_not_show(
     served: None, session: str, agent: Agent, thread: Thread
 ) -> None:
     socket = Socket(session)
@@ -322,21 +324,21 @@ async def test_a_list_hears_of_threads_it_does_not_show(
     await socket.leave()
 
 
-async def test_a_thread_is_listened_for_a_while_after_its_last_viewer(
+async def test_thread_stays_subscribed_a_while_after_its_last_viewer(
     served: None, session: str, thread: Thread, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    socket = await watching(session, thread)
+    socket = await open_watching_socket(session, thread)
     await socket.leave()
     await hub.look()
     assert thread.id in hub.audience.watches
     monkeypatch.setattr(hubs, "LINGER_SECONDS", -1.0)
     await hub.look()
     assert hub.audience.watches == {}
-    assert hub.audience.groups() == []
+    assert hub.audience.list_groups() == []
 
 
 class LossyLayer(InMemoryChannelLayer):
-    """Drops three notices in ten and delivers the others in any order."""
+    """Channel layer that drops three notices in ten and shuffles the others."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -354,13 +356,15 @@ class LossyLayer(InMemoryChannelLayer):
         self.held.clear()
 
 
-async def test_burst_loses_nothing(thread: Thread, session: str, agent: Agent) -> None:
-    """Every event is shown, or named as passed, and the last page is the truth."""
+async def test_burst_of_events_loses_no_event(
+    thread: Thread, session: str, agent: Agent
+) -> None:
+    """Each event is shown or named as passed, and the last page is current."""
     async with serving():
         channel_layers.set("default", LossyLayer())
         await hub.stop()
         await hub.start()
-        socket = await watching(session, thread, "events")
+        socket = await open_watching_socket(session, thread, "events")
         writes = asyncio.ensure_future(burst(agent, 2000))
         shown, passed = {*range(1, thread.head_seq + 1)}, set[int]()
         last = thread.head_seq

@@ -1,6 +1,7 @@
-"""Checkpoints as operators see, compare, restore, fork and delete them.
+"""Checkpoints, as operators see, compare, restore, fork and delete them.
 
-Of the desk: 7 `before`, 12 `after`, 14 automatic, 15 restored 7; the head is 18.
+Seqs of the thread `desk`: 7 `before`, 12 `after`, 14 automatic, 15 restored 7; the
+head is 18.
 """
 
 from __future__ import annotations
@@ -46,7 +47,7 @@ def row_of(desk: Thread) -> Thread:
 
 
 def form_of(client: Client, path: str, status: int = 200) -> dict[str, list[str]]:
-    """The fields of the form under a preview."""
+    """Return the fields of the form under a preview."""
     page = text_of(client, path, status).split('<form method="post"')[-1]
     fields: dict[str, list[str]] = {}
     for name, value in re.findall(r'name="(seen|part)" value="(\w+)"', page):
@@ -59,7 +60,7 @@ def tree(row: Thread, **asked: Any) -> list[tuple[int, int | None, bool]]:
     return [(b.level, b.line.seq if b.line else None, b.base) for b in found]
 
 
-def test_the_tree_shows_the_branch_that_was_left(viewer: Client, desk: Thread) -> None:
+def test_checkpoint_tree_shows_abandoned_branches(viewer: Client, desk: Thread) -> None:
     whole = tree(desk, automatic=True)
     assert whole == [(0, 7, True), (1, 12, False), (1, 14, False), (0, None, False)]
     assert tree(desk, automatic=False) == [
@@ -77,14 +78,16 @@ def test_the_tree_shows_the_branch_that_was_left(viewer: Client, desk: Thread) -
     assert "No checkpoint as of" in text_of(viewer, f"{T}/checkpoints?at_seq=2")
 
 
-def test_what_was_deleted_leaves_the_tree_whole(agent: Agent, desk: Thread) -> None:
+def test_checkpoint_tree_stays_whole_when_one_is_deleted(
+    agent: Agent, desk: Thread
+) -> None:
     act(agent, DeleteCheckpoint(target="before"), "desk")
     row = row_of(desk)
     assert tree(row) == [(0, 12, False), (0, 14, False), (0, None, False)]
 
 
 @pytest.mark.parametrize("count", [2, 25])
-def test_a_tree_costs_the_same_at_any_size(
+def test_checkpoint_tree_costs_the_same_at_any_size(
     agent: Agent,
     count: int,
     django_assert_num_queries: Any,
@@ -95,7 +98,7 @@ def test_a_tree_costs_the_same_at_any_size(
         put(agent, "k", n, thread="many")
         memory_acts.take(agent, thread="many")
     row = factories.get_thread(agent, "many")
-    states.state_of(row)
+    states.load_state(row)
     with django_assert_num_queries(1):
         found = checkpoint_trees.get_tree(row)
     assert len(found.branches) == count + 1
@@ -104,7 +107,7 @@ def test_a_tree_costs_the_same_at_any_size(
         comparison_views.get_comparison(row, 3, "head")
 
 
-def test_exports_are_all_checkpoints(viewer: Client, desk: Thread) -> None:
+def test_checkpoint_exports_hold_all_checkpoints(viewer: Client, desk: Thread) -> None:
     answer: Any = viewer.get(f"{T}/checkpoints.ndjson")
     told = [json.loads(line) for line in b"".join(answer.streaming_content).split()]
     assert [(each["seq"], each["name"], each["auto"]) for each in told] == [
@@ -116,7 +119,7 @@ def test_exports_are_all_checkpoints(viewer: Client, desk: Thread) -> None:
     assert [each["seq"] for each in batch["items"]] == [7]
 
 
-def test_two_are_compared(viewer: Client, desk: Thread) -> None:
+def test_checkpoints_are_compared(viewer: Client, desk: Thread) -> None:
     page = text_of(viewer, f"{T}/compare?a=7&b=12&values=1")
     for word in ('"12A"', '"14C"', ">added<", ">changed<", "It was a mistake."):
         assert word in page, word
@@ -141,7 +144,9 @@ def test_two_are_compared(viewer: Client, desk: Thread) -> None:
     text_of(viewer, f"{T}/compare?a={'9' * 30}", 422)
 
 
-def test_hostile_text_is_inert_on_every_screen(viewer: Client, desk: Thread) -> None:
+def test_hostile_text_is_inert_on_every_checkpoint_screen(
+    viewer: Client, desk: Thread
+) -> None:
     assert "<script>" in HOSTILE
     for path in (
         "notes",
@@ -158,7 +163,7 @@ def test_hostile_text_is_inert_on_every_screen(viewer: Client, desk: Thread) -> 
         assert "<script>alert" not in answer.content.decode(), path
 
 
-def test_an_editor_takes_and_deletes(browser: Browser, desk: Thread) -> None:
+def test_editor_takes_and_deletes_checkpoints(browser: Browser, desk: Thread) -> None:
     editor = browser("editor")
     text_of(editor, f"{T}/checkpoints/take")
     answer: Any = editor.post(f"{T}/checkpoints/take", {"name": "mine"})
@@ -169,7 +174,9 @@ def test_an_editor_takes_and_deletes(browser: Browser, desk: Thread) -> None:
         answer = editor.post(f"{T}/checkpoints/take", {"name": name})
         assert answer.status_code == 422, name
         assert "not only digits" in answer.content.decode()
-    assert [line.name for line in checkpoint_trees.newest(row_of(desk), limit=9)] == [
+    assert [
+        line.name for line in checkpoint_trees.list_newest(row_of(desk), limit=9)
+    ] == [
         "before",
         "after",
         None,
@@ -183,8 +190,10 @@ def test_an_editor_takes_and_deletes(browser: Browser, desk: Thread) -> None:
     text_of(editor, f"{T}/checkpoints/7/restore", 404)
 
 
-def test_restore_keeps_history_and_undoes(browser: Browser, desk: Thread) -> None:
-    """A preview says what changes; the undo brings back what was, and all is told."""
+def test_restore_keeps_history_and_can_be_undone(
+    browser: Browser, desk: Thread
+) -> None:
+    """Restore after a preview, then undo; each step is told."""
     editor = browser("editor")
     page = text_of(editor, f"{T}/checkpoints/12/restore")
     # Now: cart, seat 12A, token. Then: cart, seat 14C, quote.
@@ -203,17 +212,17 @@ def test_restore_keeps_history_and_undoes(browser: Browser, desk: Thread) -> Non
     assert "/checkpoints/19/restore?part=keys" in undo[1]
     assert editor.post(undo[1], form_of(editor, undo[1])).status_code == 302
     assert state_now(desk).memory.contents.keys == held.keys
-    assert NOTES.value(state_now(desk)).lines == NOTES.get(held).lines
-    assert TASK.value(state_now(desk)) == TASK.get(held)
+    assert NOTES.get_current(state_now(desk)).lines == NOTES.get(held).lines
+    assert TASK.get_current(state_now(desk)) == TASK.get(held)
     types = [*row_of(desk).events.order_by("seq").values_list("type", flat=True)]
-    # What the undo would keep is the checkpoint that was restored.
+    # The undo takes no checkpoint: the restored one already has that state.
     assert types[18:] == ["checkpoint.taken", *["checkpoint.restored"] * 2]
     assert tree(row_of(desk))[-1] == (0, None, False)
     viewer_page = text_of(browser("viewer"), f"{T}/events/20")
     assert "Undo" not in viewer_page
 
 
-def test_what_came_after_the_preview_is_restored_over_and_told(
+def test_restore_reports_events_newer_than_its_preview(
     browser: Browser, agent: Agent, desk: Thread
 ) -> None:
     editor = browser("editor")
@@ -237,14 +246,16 @@ def test_what_came_after_the_preview_is_restored_over_and_told(
         ("token", "goes", "nothing"),
     ]
     assert "1 added, 0 removed" in told
-    assert len(NOTES.value(state_now(desk)).lines) == 3
-    # A link without a preview, or with one that is none, is the plain event.
+    assert len(NOTES.get_current(state_now(desk)).lines) == 3
+    # A link with no preview or an invalid one shows the plain event.
     for query in ("", "?seen=x", "?seen=24", f"?seen={'9' * 30}", "?seen=0"):
         assert 'id="differed"' not in text_of(editor, f"{T}/events/24{query}")
     assert 'id="differed"' not in text_of(editor, f"{T}/events/22?seen=18")
 
 
-def test_a_preview_that_still_holds_says_so(browser: Browser, desk: Thread) -> None:
+def test_restore_says_that_its_preview_still_holds(
+    browser: Browser, desk: Thread
+) -> None:
     editor = browser("editor")
     path = f"{T}/checkpoints/12/restore"
     answer: Any = editor.post(path, form_of(editor, path))
@@ -254,7 +265,7 @@ def test_a_preview_that_still_holds_says_so(browser: Browser, desk: Thread) -> N
         assert editor.post(path, sent).status_code == 302
 
 
-def test_parts_are_chosen(browser: Browser, desk: Thread) -> None:
+def test_restore_covers_only_the_chosen_parts(browser: Browser, desk: Thread) -> None:
     editor = browser("editor")
     path = f"{T}/checkpoints/12/restore?part=notes"
     page = text_of(editor, path)
@@ -263,19 +274,21 @@ def test_parts_are_chosen(browser: Browser, desk: Thread) -> None:
     assert form_of(editor, path) == {"seen": ["18"], "part": ["notes"]}
     assert editor.post(path, form_of(editor, path)).status_code == 302
     assert keys.get_key(row_of(desk), "seat").value == "12A"
-    assert len(NOTES.value(state_now(desk)).lines) == 3
+    assert len(NOTES.get_current(state_now(desk)).lines) == 3
     assert editor.get(f"{T}/checkpoints/12/restore?part=all").status_code == 422
     same = text_of(editor, f"{T}/checkpoints/12/restore?part=notes")
     assert "Nothing differs" in same
     assert 'name="seen"' not in same
 
 
-def test_frames_are_previewed_as_pages_move(browser: Browser, agent: Agent) -> None:
+def test_restore_of_frames_previews_the_moved_pages(
+    browser: Browser, agent: Agent
+) -> None:
     paged = make_paged(agent)
     memory_acts.take(agent, "then", thread="paged")
     factories.append(agent, "paged", "One more. " * 400)
     editor = browser("editor")
-    seq = checkpoint_trees.newest(row_of(paged), limit=1)[0].seq
+    seq = checkpoint_trees.list_newest(row_of(paged), limit=1)[0].seq
     path = f"/p/acme/threads/paged/checkpoints/{seq}/restore?part=frames"
     page = text_of(editor, path)
     assert "Resident tokens" in page
@@ -285,7 +298,7 @@ def test_frames_are_previewed_as_pages_move(browser: Browser, agent: Agent) -> N
     assert {*state_now(paged).paging.frames} != before
 
 
-def test_the_difference_is_that_of_the_restore(agent: Agent, desk: Thread) -> None:
+def test_previewed_difference_equals_the_restore(agent: Agent, desk: Thread) -> None:
     memory_acts.clear(agent, "desk")
     put(agent, "other", 1)
     row = row_of(desk)
@@ -297,7 +310,7 @@ def test_the_difference_is_that_of_the_restore(agent: Agent, desk: Thread) -> No
     assert [name for name, moved in again.slices.items() if any(moved)] == ["task"]
 
 
-def test_a_fork_goes_on_from_a_checkpoint(browser: Browser, desk: Thread) -> None:
+def test_fork_starts_from_a_checkpoint(browser: Browser, desk: Thread) -> None:
     editor = browser("editor")
     answer: Any = editor.get(f"{T}/fork?checkpoint=7")
     assert answer.headers["Location"] == f"{T}/fork?at_seq=7"
@@ -305,7 +318,7 @@ def test_a_fork_goes_on_from_a_checkpoint(browser: Browser, desk: Thread) -> Non
     alt = "/p/acme/threads/alt"
     page = text_of(editor, f"{alt}/checkpoints")
     assert f"{alt}/checkpoints/-6/restore" in page
-    # What is inherited is forked where it was taken.
+    # An inherited checkpoint is forked in the thread that took it.
     answer = editor.get(f"{alt}/fork?checkpoint=-6")
     assert answer.headers["Location"] == f"{T}/fork?at_seq=7"
     assert editor.get(f"{alt}/fork?checkpoint=nobody").status_code == 404
@@ -317,7 +330,7 @@ def test_a_fork_goes_on_from_a_checkpoint(browser: Browser, desk: Thread) -> Non
     text_of(editor, f"{alt}/task")
 
 
-def test_a_viewer_changes_nothing(viewer: Client, desk: Thread) -> None:
+def test_viewer_cannot_change_checkpoints(viewer: Client, desk: Thread) -> None:
     assert f"{T}/checkpoints/7/restore" not in text_of(viewer, f"{T}/checkpoints")
     for path in ("take", "7/restore", "7/delete"):
         assert viewer.get(f"{T}/checkpoints/{path}").status_code == 403

@@ -1,6 +1,7 @@
-"""Memory by hand: what was saved is said, and taken back while it stands.
+"""Edits of memory by hand: each names its event, and can be undone while current.
 
-Of the desk: seat 12A (3), 14C (8), brought back by a restore (15); the head is 18.
+Seqs of the key `seat`: 12A (3), 14C (8), brought back by a restore (15); the head
+is 18.
 """
 
 from __future__ import annotations
@@ -37,8 +38,10 @@ def editor(browser: Browser) -> Client:
     return browser("editor")
 
 
-def sent(client: Client, path: str, form: dict[str, Any], status: int = 302) -> str:
-    """Where a form leads to, or the page that refuses it."""
+def send_form(
+    client: Client, path: str, form: dict[str, Any], status: int = 302
+) -> str:
+    """Send a form; return the address it leads to, or the page that refuses it."""
     answer: Any = client.post(path, form)
     assert answer.status_code == status, answer.content.decode()
     if status == 302:
@@ -48,11 +51,11 @@ def sent(client: Client, path: str, form: dict[str, Any], status: int = 302) -> 
 
 def edit_seat(client: Client, desk: Thread, text: str = '"9F"') -> str:
     form = {"version": version(desk, "seat"), "value": text, "expiry": "same"}
-    return sent(client, f"{T}/keys/seat/set", form)
+    return send_form(client, f"{T}/keys/seat/set", form)
 
 
 def fields_of(page: str) -> dict[str, str]:
-    """What the form of a task has in its fields."""
+    """Return the fields of the task form."""
     found = dict(re.findall(r'name="(\w+)"[^>]* value="([^"]*)"', page))
     found |= dict(
         re.findall(r'<textarea id="(\w+)"[^>]*>\n?(.*?)</textarea>', page, re.DOTALL)
@@ -63,7 +66,7 @@ def fields_of(page: str) -> dict[str, str]:
     return {**found, "status": chosen[1]}
 
 
-def test_a_saved_value_says_its_event_and_is_undone(
+def test_saved_value_names_its_event_and_can_be_undone(
     editor: Client, desk: Thread
 ) -> None:
     where = edit_seat(editor, desk)
@@ -71,13 +74,13 @@ def test_a_saved_value_says_its_event_and_is_undone(
     page = text_of(editor, where)
     assert f'<a href="{T}/events/19">event 19</a>' in page
     assert f'action="{T}/events/19/undo"' in page
-    assert sent(editor, f"{T}/events/19/undo", {}) == f"{T}/keys/seat?saved=20"
+    assert send_form(editor, f"{T}/events/19/undo", {}) == f"{T}/keys/seat?saved=20"
     assert keys.get_key(row_of(desk), "seat").value == "12A"
     # An undo is an edit as well.
     assert f'action="{T}/events/20/undo"' in text_of(editor, f"{T}/keys/seat?saved=20")
 
 
-def test_only_who_saved_it_is_told_so(
+def test_saved_notice_is_shown_only_to_its_operator(
     browser: Browser, editor: Client, desk: Thread
 ) -> None:
     where = edit_seat(editor, desk)
@@ -88,7 +91,7 @@ def test_only_who_saved_it_is_told_so(
     text_of(editor, f"{T}/keys/seat?saved=x", 422)
 
 
-def test_what_was_written_since_is_shown_and_not_undone(
+def test_undo_is_refused_when_the_key_was_written_since(
     editor: Client, agent: Agent, desk: Thread
 ) -> None:
     where = edit_seat(editor, desk)
@@ -98,13 +101,13 @@ def test_what_was_written_since_is_shown_and_not_undone(
     assert "written again since" in page
     assert f"{T}/events/19/undo" not in page
     before = head(desk)
-    refused = sent(editor, f"{T}/events/19/undo", {}, 409)
+    refused = send_form(editor, f"{T}/events/19/undo", {}, 409)
     assert "It was written again since, so nothing was undone." in refused
     assert "3B" in refused
     assert head(desk) == before
 
 
-def test_a_key_is_added_and_its_name_is_its_own(editor: Client, desk: Thread) -> None:
+def test_added_key_requires_an_unused_name(editor: Client, desk: Thread) -> None:
     assert f'href="{T}/add-key"' in text_of(editor, f"{T}/keys")
     assert 'value="gate"' in text_of(editor, f"{T}/add-key?key=gate")
     form = {
@@ -114,57 +117,59 @@ def test_a_key_is_added_and_its_name_is_its_own(editor: Client, desk: Thread) ->
         "count": 2,
         "unit": "h",
     }
-    assert sent(editor, f"{T}/add-key", form) == f"{T}/keys/gate?saved=19"
+    assert send_form(editor, f"{T}/add-key", form) == f"{T}/keys/gate?saved=19"
     line = keys.get_key(row_of(desk), "gate")
     assert line.value == {"no": 7}
     assert line.expires_at is not None
-    taken = sent(editor, f"{T}/add-key", form, 409)
+    taken = send_form(editor, f"{T}/add-key", form, 409)
     assert f'<a href="{T}/keys/gate">Open it</a>' in taken
     for name in ("", "a b", "_x", "mh.x"):
-        refused = sent(editor, f"{T}/add-key", {**form, "key": name}, 422)
+        refused = send_form(editor, f"{T}/add-key", {**form, "key": name}, 422)
         assert "A name has 1 to 128" in refused
-    broken = sent(editor, f"{T}/add-key", {**form, "key": "new", "value": "{\n7"}, 422)
+    broken = send_form(
+        editor, f"{T}/add-key", {**form, "key": "new", "value": "{\n7"}, 422
+    )
     assert "no JSON: it goes wrong at line 2, character 1" in broken
     assert head(desk) == 19
-    # What was added goes with the undo.
-    sent(editor, f"{T}/events/19/undo", {})
+    # The undo deletes the added key.
+    send_form(editor, f"{T}/events/19/undo", {})
     assert "Not there now" in text_of(editor, f"{T}/keys/gate")
 
 
-def test_all_keys_are_cleared_and_a_checkpoint_brings_them_back(
+def test_cleared_keys_are_restored_from_a_checkpoint(
     editor: Client, desk: Thread
 ) -> None:
     assert f'href="{T}/clear-keys"' in text_of(editor, f"{T}/keys")
     page = text_of(editor, f"{T}/clear-keys")
     assert page.index("Leave them") < page.index(">Clear 3 keys</button>")
-    where = sent(editor, f"{T}/clear-keys", {})
+    where = send_form(editor, f"{T}/clear-keys", {})
     assert where == f"{T}/keys?kept=19"
     page = text_of(editor, where)
     assert "All keys were cleared" in page
     undo = f"{T}/checkpoints/19/restore?part=keys"
     assert f'href="{undo}"' in page
     assert "3 to come back" in text_of(editor, undo)
-    sent(editor, undo, {"seen": 20, "part": "keys"})
+    send_form(editor, undo, {"seen": 20, "part": "keys"})
     assert keys.count_keys(row_of(desk)) == 3
     operator_threads.close(row_of(desk), actor="operator:x", reason="completed")
     before = head(desk)
-    assert "The thread is closed" in sent(editor, f"{T}/clear-keys", {}, 409)
+    assert "The thread is closed" in send_form(editor, f"{T}/clear-keys", {}, 409)
     assert head(desk) == before
 
 
-def test_what_was_deleted_is_back_with_its_undo(editor: Client, desk: Thread) -> None:
+def test_undo_restores_a_deleted_key(editor: Client, desk: Thread) -> None:
     until = keys.get_key(row_of(desk), "token").expires_at
     form = {"version": version(desk, "token")}
-    where = sent(editor, f"{T}/keys/token/delete", form)
+    where = send_form(editor, f"{T}/keys/token/delete", form)
     page = text_of(editor, where)
     assert "Not there now" in page
     assert f"{T}/add-key?key=token" in page
-    sent(editor, f"{T}/events/19/undo", {})
+    send_form(editor, f"{T}/events/19/undo", {})
     line = keys.get_key(row_of(desk), "token")
     assert (line.value, line.expires_at) == ("t-0", until)
 
 
-def test_history_shows_what_each_event_made_of_the_value(
+def test_key_history_shows_the_value_after_each_event(
     viewer: Client, desk: Thread
 ) -> None:
     page = text_of(viewer, f"{T}/keys/seat")
@@ -177,57 +182,57 @@ def test_history_shows_what_each_event_made_of_the_value(
     assert "brought back to a checkpoint" in story
     assert "added, " in story
     assert "Set back" not in story
-    # As of the first of them there is nothing to compare it with.
+    # The first event of a key has no earlier value to compare with.
     early = text_of(viewer, f"{T}/keys/seat?at_seq=3").partition('class="story"')[2]
     assert '"12A"' in early
     assert "<del>" not in early
 
 
-def test_a_key_is_set_back_to_an_earlier_value(editor: Client, desk: Thread) -> None:
+def test_key_is_set_back_to_an_earlier_value(editor: Client, desk: Thread) -> None:
     page = text_of(editor, f"{T}/keys/seat")
-    # 12A is there now, whichever event it is of.
+    # 12A is the current value, whichever event wrote it.
     assert re.findall(r'name="from" value="(\d+)"', page) == ["8"]
     form = {"version": version(desk, "seat"), "from": 8, "expiry": "same"}
-    assert sent(editor, f"{T}/keys/seat/set", form) == f"{T}/keys/seat?saved=19"
+    assert send_form(editor, f"{T}/keys/seat/set", form) == f"{T}/keys/seat?saved=19"
     assert keys.get_key(row_of(desk), "seat").value == "14C"
-    # Meanwhile it is another one: the form holds what it was to be set back to.
-    stale = sent(editor, f"{T}/keys/seat/set", form, 409)
+    # The key changed meanwhile: the form keeps the value to set back to.
+    stale = send_form(editor, f"{T}/keys/seat/set", form, 409)
     assert '"14C"</textarea>' in stale
     for then in ("x", "9" * 30, "99"):
-        assert sent(editor, f"{T}/keys/seat/set", {**form, "from": then}, 422)
+        assert send_form(editor, f"{T}/keys/seat/set", {**form, "from": then}, 422)
     assert head(desk) == 19
 
 
-def test_a_key_that_is_gone_is_set_back(editor: Client, desk: Thread) -> None:
+def test_deleted_key_is_set_back(editor: Client, desk: Thread) -> None:
     page = text_of(editor, f"{T}/keys/quote")
     assert '<input type="hidden" name="version" value="none">' in page
     then = re.findall(r'name="from" value="(\d+)"', page)
     form = {"version": "none", "from": then[0], "expiry": "same"}
-    sent(editor, f"{T}/keys/quote/set", form)
+    send_form(editor, f"{T}/keys/quote/set", form)
     line = keys.get_key(row_of(desk), "quote")
     assert line.value == 129.9
     assert line.expires_at == keys.get_key(row_of(desk), "quote", seq=9).expires_at
 
 
-def test_values_stand_in_the_list_and_are_inert(viewer: Client, desk: Thread) -> None:
+def test_key_values_are_listed_and_inert(viewer: Client, desk: Thread) -> None:
     answer: Any = viewer.get(f"{T}/keys")
     page = answer.content.decode()
     assert "<script>alert" not in page
     assert "12A" in page
     assert "&lt;script&gt;" in page
-    # Beyond one line they unfold.
+    # Values beyond one line unfold.
     assert page.count("<details><summary><code>") == 1
     assert "14C" in text_of(viewer, f"{T}/keys?at_seq=9")
     assert "12A" in text_of(viewer, f"{T}/keys?q=seat")
 
 
-def test_the_task_is_edited_in_all_its_fields(editor: Client, desk: Thread) -> None:
+def test_task_is_edited_in_all_its_fields(editor: Client, desk: Thread) -> None:
     before = tasks.get_task(row_of(desk))
     page = text_of(editor, f"{T}/task/edit")
     form = fields_of(page)
     assert form["description"] == f"Rebook ann {HOSTILE}"
-    # As it stands in the form it is the same task.
-    assert sent(editor, f"{T}/task/edit", form) == f"{T}/task"
+    # Saving the form unchanged keeps the task.
+    assert send_form(editor, f"{T}/task/edit", form) == f"{T}/task"
     assert head(desk) == 18
     changed = {
         **form,
@@ -235,32 +240,32 @@ def test_the_task_is_edited_in_all_its_fields(editor: Client, desk: Thread) -> N
         "progress_percent": "",
         "data": '{"step": [1, 2]}',
     }
-    assert sent(editor, f"{T}/task/edit", changed) == f"{T}/task?saved=19"
+    assert send_form(editor, f"{T}/task/edit", changed) == f"{T}/task?saved=19"
     now = tasks.get_task(row_of(desk))
     assert (now.status, now.progress_percent) == ("blocked", None)
     assert now.data == {"step": [1, 2]}
     assert (now.description, now.started_at) == (before.description, before.started_at)
     page = text_of(editor, f"{T}/task?saved=19")
     assert f'action="{T}/events/19/undo"' in page
-    assert sent(editor, f"{T}/events/19/undo", {}) == f"{T}/task?saved=20"
+    assert send_form(editor, f"{T}/events/19/undo", {}) == f"{T}/task?saved=20"
     undone = tasks.get_task(row_of(desk))
     assert (undone.status, undone.progress_percent) == ("running", 55.0)
 
 
-def test_a_task_is_cleared_and_begun(editor: Client, desk: Thread) -> None:
+def test_task_is_cleared_and_begun_again(editor: Client, desk: Thread) -> None:
     form = fields_of(text_of(editor, f"{T}/task/edit"))
     clear = {"version": form["version"], "act": "clear"}
-    assert sent(editor, f"{T}/task/edit", clear) == f"{T}/task?saved=19"
+    assert send_form(editor, f"{T}/task/edit", clear) == f"{T}/task?saved=19"
     assert "Give it a task" in text_of(editor, f"{T}/task/edit")
     begun = fields_of(text_of(editor, f"{T}/task/edit"))
     assert begun["version"] == "none"
-    assert sent(editor, f"{T}/task/edit", begun) == f"{T}/task?saved=20"
+    assert send_form(editor, f"{T}/task/edit", begun) == f"{T}/task?saved=20"
     assert tasks.get_task(row_of(desk)).status == "pending"
-    # What was seen first is another task by now.
-    assert "changed since you looked" in sent(editor, f"{T}/task/edit", clear, 409)
+    # The task that the first form showed has changed by now.
+    assert "changed since you looked" in send_form(editor, f"{T}/task/edit", clear, 409)
 
 
-def test_a_task_that_moved_meanwhile_is_shown_beside_what_was_typed(
+def test_conflicting_task_edit_shows_both_versions(
     editor: Client, agent: Agent, desk: Thread
 ) -> None:
     form = fields_of(text_of(editor, f"{T}/task/edit"))
@@ -268,12 +273,12 @@ def test_a_task_that_moved_meanwhile_is_shown_beside_what_was_typed(
     memory_acts.set_task(agent, "desk", status="failed")
     before = head(desk)
     form["description"] = "Typed by hand."
-    page = sent(editor, f"{T}/task/edit", form, 409)
+    page = send_form(editor, f"{T}/task/edit", form, 409)
     assert "The task has changed since you looked" in page
     assert "task-failed" in page
     assert "Typed by hand.</textarea>" in page
     assert head(desk) == before
-    refused = sent(editor, f"{T}/events/4/undo", {}, 409)
+    refused = send_form(editor, f"{T}/events/4/undo", {}, 409)
     assert "nothing was undone" in refused
     assert head(desk) == before
 
@@ -294,16 +299,16 @@ def test_a_task_that_moved_meanwhile_is_shown_beside_what_was_typed(
         ("data", "{", "no JSON"),
     ],
 )
-def test_a_field_that_does_not_fit_is_said(
+def test_invalid_task_field_is_explained(
     editor: Client, desk: Thread, field: str, text: str, words: str
 ) -> None:
     form = fields_of(text_of(editor, f"{T}/task/edit"))
-    page = sent(editor, f"{T}/task/edit", {**form, field: text}, 422)
+    page = send_form(editor, f"{T}/task/edit", {**form, field: text}, 422)
     assert words in page.partition('role="alert"')[2].partition("</p>")[0]
     assert head(desk) == 18
 
 
-def test_a_closed_thread_offers_no_edit(editor: Client, desk: Thread) -> None:
+def test_closed_thread_offers_no_edit(editor: Client, desk: Thread) -> None:
     operator_threads.close(row_of(desk), actor="operator:x", reason="completed")
     for path in ("keys", "keys/seat", "task", "checkpoints"):
         page = text_of(editor, f"{T}/{path}")
@@ -316,11 +321,11 @@ def test_a_closed_thread_offers_no_edit(editor: Client, desk: Thread) -> None:
         assert "The thread is closed" in refused, path
         assert f'href="{T}">Open the thread' in refused, path
     form = {"version": version(desk, "seat"), "value": "1", "expiry": "never"}
-    assert "The thread is closed" in sent(editor, f"{T}/keys/seat/set", form, 409)
+    assert "The thread is closed" in send_form(editor, f"{T}/keys/seat/set", form, 409)
     assert head(desk) == 19
 
 
-def test_a_viewer_and_the_past_offer_no_edit(
+def test_viewer_and_past_moments_offer_no_edit(
     viewer: Client, editor: Client, desk: Thread
 ) -> None:
     for client, query in ((viewer, ""), (editor, "?at_seq=9")):
@@ -333,7 +338,7 @@ def test_a_viewer_and_the_past_offer_no_edit(
     assert head(desk) == 18
 
 
-def test_a_page_of_large_values_stays_small(
+def test_keys_page_stays_small_with_large_values(
     viewer: Client, agent: Agent, desk: Thread
 ) -> None:
     for n in range(40):

@@ -1,4 +1,4 @@
-"""Keys of working memory as operators see and change them."""
+"""Keys of working memory, as operators see and change them."""
 
 from __future__ import annotations
 
@@ -34,8 +34,8 @@ def desk(agent: Agent) -> Thread:
     return make_desk(agent)
 
 
-def raw(client: Client, path: str, status: int = 200) -> str:
-    """A page as it comes, nothing unescaped."""
+def fetch_raw(client: Client, path: str, status: int = 200) -> str:
+    """Return a page as it comes, nothing unescaped."""
     answer: Any = client.get(path)
     assert answer.status_code == status, path
     return str(answer.content.decode())
@@ -53,17 +53,17 @@ def head(desk: Thread) -> int:
     return Thread.objects.get(id=desk.id).head_seq
 
 
-def fetched(client: Client, path: str) -> str:
+def fetch_export(client: Client, path: str) -> str:
     answer: Any = client.get(path)
     assert answer.status_code == 200, path
     return b"".join(answer.streaming_content).decode()
 
 
-def test_the_list_shows_what_there_is(viewer: Client, desk: Thread) -> None:
+def test_key_list_shows_every_key(viewer: Client, desk: Thread) -> None:
     page = text_of(viewer, f"{T}/keys")
     for name in ("cart", "seat", "token"):
         assert f'href="{T}/keys/{name}"' in page
-    # The restore took it away.
+    # The restore removed the key.
     assert "/keys/quote" not in page
     assert 'data-live="keys"' in page
     assert page.count("data-until") == 1
@@ -87,10 +87,10 @@ def test_the_list_shows_what_there_is(viewer: Client, desk: Thread) -> None:
         ("size:>1k", []),
     ],
 )
-def test_a_search_finds_keys(
+def test_key_search_finds_keys(
     viewer: Client, desk: Thread, query: str, found: list[str]
 ) -> None:
-    listed = fetched(viewer, f"{T}/keys.ndjson?q={query}").splitlines()
+    listed = fetch_export(viewer, f"{T}/keys.ndjson?q={query}").splitlines()
     assert [json.loads(line)["key"] for line in listed] == found
     page = text_of(viewer, f"{T}/keys?q={query}")
     shown = [n for n in ("cart", "quote", "seat", "token") if f"/keys/{n}" in page]
@@ -98,9 +98,9 @@ def test_a_search_finds_keys(
     assert 'data-live="keys"' not in page
 
 
-def test_a_glob_of_names(viewer: Client, desk: Thread) -> None:
+def test_key_search_matches_names_by_glob(viewer: Client, desk: Thread) -> None:
     def found(query: str) -> list[str]:
-        lines = fetched(viewer, f"{T}/keys.ndjson?{query}").splitlines()
+        lines = fetch_export(viewer, f"{T}/keys.ndjson?{query}").splitlines()
         return [json.loads(line)["key"] for line in lines]
 
     assert found("glob=?o*") == ["token"]
@@ -116,19 +116,21 @@ def test_a_glob_of_names(viewer: Client, desk: Thread) -> None:
     assert viewer.get(f"{T}/keys.json?glob={'?' * 9}").status_code == 422
 
 
-def test_what_can_not_be_read_is_said(viewer: Client, desk: Thread) -> None:
+def test_unreadable_key_search_suggests_a_correction(
+    viewer: Client, desk: Thread
+) -> None:
     page = text_of(viewer, f"{T}/keys?q=szie:<9", 422)
     assert "Did you mean" in page
     assert "/keys/cart" not in page
     assert viewer.get(f"{T}/keys?q=ttl:soon").status_code == 422
 
 
-def test_an_order_and_batches_hold_all_keys(
+def test_key_pages_hold_all_keys_in_every_order(
     viewer: Client, agent: Agent, desk: Thread
 ) -> None:
     sizes = [
         json.loads(n)["key"]
-        for n in fetched(viewer, f"{T}/keys.ndjson?sort=size").splitlines()
+        for n in fetch_export(viewer, f"{T}/keys.ndjson?sort=size").splitlines()
     ]
     assert sizes == ["cart", "seat", "token"]
     for n in range(60):
@@ -144,13 +146,13 @@ def test_an_order_and_batches_hold_all_keys(
     assert all(both.count(f'/keys/{name}"') == 1 for name in names)
 
 
-def test_exports_hold_values_only_if_asked_for(viewer: Client, desk: Thread) -> None:
-    plain = fetched(viewer, f"{T}/keys.csv").splitlines()
+def test_key_exports_hold_values_only_on_request(viewer: Client, desk: Thread) -> None:
+    plain = fetch_export(viewer, f"{T}/keys.csv").splitlines()
     assert plain[0].startswith("thread,key,bytes,version,expires_at")
     assert "12A" not in "".join(plain)
     whole = [
         json.loads(line)
-        for line in fetched(viewer, f"{T}/keys.ndjson?content=1").splitlines()
+        for line in fetch_export(viewer, f"{T}/keys.ndjson?content=1").splitlines()
     ]
     assert {each["key"]: each["value"] for each in whole} == {
         "cart": CART,
@@ -162,10 +164,8 @@ def test_exports_hold_values_only_if_asked_for(viewer: Client, desk: Thread) -> 
     assert batch["next"] is None
 
 
-def test_a_key_is_told_whole_and_its_text_is_inert(
-    viewer: Client, desk: Thread
-) -> None:
-    page = raw(viewer, f"{T}/keys/cart")
+def test_key_page_shows_the_whole_value_inert(viewer: Client, desk: Thread) -> None:
+    page = fetch_raw(viewer, f"{T}/keys/cart")
     assert "<script>alert" not in page
     assert "&lt;script&gt;alert(1)" in page
     assert ">RLO<" in page
@@ -178,7 +178,7 @@ def test_a_key_is_told_whole_and_its_text_is_inert(
     assert "14C" in text_of(viewer, f"{T}/keys/seat?at_seq=9")
 
 
-def test_a_key_that_is_gone_keeps_its_history(
+def test_deleted_key_keeps_its_history(
     viewer: Client, agent: Agent, desk: Thread
 ) -> None:
     gone = text_of(viewer, f"{T}/keys/quote")
@@ -190,16 +190,16 @@ def test_a_key_that_is_gone_keeps_its_history(
         assert "It expired" in passed
         assert "/keys/token" not in text_of(viewer, f"{T}/keys")
     text_of(viewer, f"{T}/keys/never-was", 404)
-    # Not there yet is not never.
+    # A key that is set later has a page, unlike one that never was.
     early = text_of(viewer, f"{T}/keys/token?at_seq=3")
     assert "Not there as of this event" in early
-    # Of one whose name differs in case only nothing is told.
+    # The history omits a key whose name differs in case only.
     put(agent, "SEAT", 1)
     steps = key_views.get_view(factories.get_thread(agent, "desk"), "SEAT").history
     assert [each.step.type for each in steps] == ["key.set"]
 
 
-def test_an_erased_value_is_said_to_be_gone(
+def test_erased_key_value_is_said_to_be_gone(
     viewer: Client, agent: Agent, desk: Thread
 ) -> None:
     seq = put(agent, "brief", "soon gone", ttl=MINUTE)
@@ -211,8 +211,8 @@ def test_an_erased_value_is_said_to_be_gone(
     assert "soon gone" not in page
 
 
-def test_a_history_that_leaves_nothing_unsaid(agent: Agent, desk: Thread) -> None:
-    """Restores and clears are told of the keys they moved, and of no others."""
+def test_key_history_includes_restores_and_clears(agent: Agent, desk: Thread) -> None:
+    """A restore or a clear is in the history of the keys that it changed only."""
     memory_acts.clear(agent, "desk")
     put(agent, "late", 1)
     row = factories.get_thread(agent, "desk")
@@ -232,7 +232,7 @@ def test_a_history_that_leaves_nothing_unsaid(agent: Agent, desk: Thread) -> Non
         assert newest.step.type == "checkpoint.restored"
 
 
-def test_an_editor_sets_retimes_and_deletes(browser: Browser, desk: Thread) -> None:
+def test_editor_sets_retimes_and_deletes_a_key(browser: Browser, desk: Thread) -> None:
     editor = browser("editor")
     page = text_of(editor, f"{T}/keys/seat/set")
     assert f'name="version" value="{version(desk, "seat")}"' in page
@@ -247,7 +247,7 @@ def test_an_editor_sets_retimes_and_deletes(browser: Browser, desk: Thread) -> N
     assert editor.post(f"{T}/keys/seat/retime", form).status_code == 302
     until = keys.get_key(row_of(desk), "seat").expires_at
     assert until is not None
-    # What is saved with the same expiry keeps its instant.
+    # A key saved with the expiry "same" keeps its instant.
     form = {"version": version(desk, "seat"), "value": "null", "expiry": "same"}
     assert editor.post(f"{T}/keys/seat/set", form).status_code == 302
     assert keys.get_key(row_of(desk), "seat").expires_at == until
@@ -261,10 +261,8 @@ def test_an_editor_sets_retimes_and_deletes(browser: Browser, desk: Thread) -> N
     text_of(editor, f"{T}/keys/cart/praise", 404)
 
 
-def test_a_value_is_typed_with_what_is_hidden_in_escapes(
-    browser: Browser, desk: Thread
-) -> None:
-    """Saved as it stands in the form it is the same value."""
+def test_value_form_escapes_hidden_characters(browser: Browser, desk: Thread) -> None:
+    """Saving the form unchanged keeps the value."""
     page = text_of(browser("editor"), f"{T}/keys/cart/set")
     text = page.split("<textarea", 1)[1].split(">", 1)[1].split("</textarea>")[0]
     assert r"\u202eodd\u202c" in text
@@ -275,7 +273,7 @@ def test_a_value_is_typed_with_what_is_hidden_in_escapes(
 
 
 @pytest.mark.parametrize("verb", ["set", "retime", "delete"])
-def test_what_moved_meanwhile_is_409_and_shown_anew(
+def test_conflicting_key_edit_is_409_and_shown_anew(
     browser: Browser, agent: Agent, desk: Thread, verb: str
 ) -> None:
     editor, seen = browser("editor"), version(desk, "seat")
@@ -288,7 +286,7 @@ def test_what_moved_meanwhile_is_409_and_shown_anew(
     assert "has changed since you looked" in page
     assert f'name="version" value="{version(desk, "seat")}"' in page
     if verb == "set":
-        # What was typed stays, beside what is there now.
+        # The typed value stays, beside the current one.
         assert '"1A"</textarea>' in page
         assert '"9F"' in page
     assert editor.post(f"{T}/keys/seat/{verb}", {"expiry": "never"}).status_code == 409
@@ -296,7 +294,7 @@ def test_what_moved_meanwhile_is_409_and_shown_anew(
 
 
 @pytest.mark.parametrize("verb", ["set", "retime", "delete"])
-def test_what_went_meanwhile_is_said_within_the_thread(
+def test_edit_of_a_key_deleted_meanwhile_names_the_deletion(
     browser: Browser, agent: Agent, desk: Thread, verb: str
 ) -> None:
     editor, seen = browser("editor"), version(desk, "seat")
@@ -330,7 +328,7 @@ def test_what_went_meanwhile_is_said_within_the_thread(
         ("retime", {"expiry": "ttl", "count": "1", "unit": "y"}, 422),
     ],
 )
-def test_what_does_not_fit_is_said_in_the_form(
+def test_invalid_key_value_is_explained_in_the_form(
     browser: Browser, desk: Thread, verb: str, form: dict[str, str], status: int
 ) -> None:
     before = head(desk)
@@ -341,7 +339,7 @@ def test_what_does_not_fit_is_said_in_the_form(
     assert head(desk) == before
 
 
-def test_a_viewer_sees_no_form_and_changes_nothing(
+def test_viewer_sees_no_key_form_and_changes_nothing(
     viewer: Client, desk: Thread
 ) -> None:
     assert f"{T}/keys/seat/set" not in text_of(viewer, f"{T}/keys/seat")
@@ -352,10 +350,10 @@ def test_a_viewer_sees_no_form_and_changes_nothing(
     assert head(desk) == desk.head_seq
 
 
-def test_what_a_fork_inherits_is_retimed_in_the_fork(
+def test_inherited_key_is_retimed_in_the_fork_only(
     browser: Browser, desk: Thread
 ) -> None:
-    """Its value is written anew: the ancestor's may be erased when its time is over."""
+    """The fork writes the value anew, since the ancestor's may be erased later."""
     operator_threads.fork(row_of(desk), actor="operator:x", name="alt", seq=3)
     alt, editor = "/p/acme/threads/alt", browser("editor")
     fork = Thread.objects.get(name="alt")
@@ -372,7 +370,7 @@ def test_what_a_fork_inherits_is_retimed_in_the_fork(
 
 
 @pytest.mark.parametrize("count", [3, 40])
-def test_a_list_and_a_key_cost_the_same_at_any_size(
+def test_key_list_and_key_page_cost_the_same_at_any_size(
     agent: Agent, count: int, django_assert_num_queries: Any
 ) -> None:
     factories.make_thread(agent, "big")

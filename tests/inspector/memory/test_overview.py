@@ -1,7 +1,7 @@
 """Task, notes and the timeline's tab of working memory, as operators look at them.
 
-Events of the desk: 4 and 10 the task, 5, 6 and 11 notes, 15 restores, 17 the task, 18 a
-note.
+Events of the thread `desk`: 4 and 10 the task, 5, 6 and 11 notes, 15 restores, 17
+the task, 18 a note.
 """
 
 from __future__ import annotations
@@ -40,8 +40,8 @@ def desk(agent: Agent) -> Thread:
     return make_desk(agent)
 
 
-def lines(client: Client, path: str) -> list[dict[str, Any]]:
-    """The records of an export."""
+def fetch_records(client: Client, path: str) -> list[dict[str, Any]]:
+    """Return the records of an export."""
     answer: Any = client.get(path)
     assert answer.status_code == 200, path
     return [
@@ -49,7 +49,9 @@ def lines(client: Client, path: str) -> list[dict[str, Any]]:
     ]
 
 
-def test_the_task_and_how_it_went(viewer: Client, agent: Agent, desk: Thread) -> None:
+def test_task_page_shows_the_task_and_its_history(
+    viewer: Client, agent: Agent, desk: Thread
+) -> None:
     page = text_of(viewer, f"{T}/task")
     assert "last heartbeat" in page
     assert "55 %" in page
@@ -72,16 +74,16 @@ def test_the_task_and_how_it_went(viewer: Client, agent: Agent, desk: Thread) ->
     assert "task.cleared" in text_of(viewer, f"{T}/task")
 
 
-def test_a_path_has_gaps_where_nothing_is_known() -> None:
+def test_progress_chart_has_gaps_where_no_progress_is_known() -> None:
     said = [(1, None), (11, 50.0), (21, None), (31, 80.0)]
     steps = [TaskStep(seq=n, progress_percent=p) for n, p in said]
-    assert task.path(steps, end=31) == "M200.0 50.0H400.0M600.0 20.0H600"
-    assert task.path(steps[:1], end=9) == ""
-    assert task.path([], end=9) == ""
+    assert task.draw_path(steps, end=31) == "M200.0 50.0H400.0M600.0 20.0H600"
+    assert task.draw_path(steps[:1], end=9) == ""
+    assert task.draw_path([], end=9) == ""
 
 
 @pytest.mark.parametrize("count", [2, 30])
-def test_a_task_costs_the_same_however_often_it_moved(
+def test_task_page_costs_the_same_for_any_number_of_changes(
     agent: Agent, count: int, django_assert_num_queries: Any
 ) -> None:
     factories.make_thread(agent, "busy")
@@ -93,7 +95,7 @@ def test_a_task_costs_the_same_however_often_it_moved(
         task_views.get_history(row)
 
 
-def test_notes_newest_first_with_gaps(
+def test_notes_are_listed_newest_first_with_gaps(
     viewer: Client, agent: Agent, desk: Thread
 ) -> None:
     with time_machine.travel(timezone.now() + timedelta(minutes=7), tick=False):
@@ -101,23 +103,23 @@ def test_notes_newest_first_with_gaps(
     page = text_of(viewer, f"{T}/notes")
     order = ["Much later.", "7 min earlier", "Now with", "Asked for"]
     assert [page.index(each) for each in order] == sorted(map(page.index, order))
-    # The restore took it off the scratchpad; as of then it is there.
+    # The restore removed the note; as of an earlier event the note is shown.
     assert "It was a mistake" not in page
     assert "It was a mistake" in text_of(viewer, f"{T}/notes?at_seq=11")
     assert f'href="{T}/notes?at_seq=18#note-18"' in page
     assert 'data-live="notes"' in page
 
 
-def test_a_pause_says_how_many_are_new(viewer: Client, desk: Thread) -> None:
+def test_paused_notes_page_counts_new_notes(viewer: Client, desk: Thread) -> None:
     paused = text_of(viewer, f"{T}/notes?at_seq=12")
     assert ">1 new note since" in paused
-    # That it is, the pill says.
+    # The live pill tells that the page is paused.
     assert "paused" not in paused.partition("<main")[2].lower()
     assert "data-live=" not in paused.split('id="notes"')[1]
     assert "new note" not in text_of(viewer, f"{T}/notes")
 
 
-def test_trimmed_notes_are_there_before_the_trim(
+def test_trimmed_notes_are_shown_as_of_before_the_trim(
     viewer: Client, agent: Agent, desk: Thread
 ) -> None:
     act(agent, AmendThread(config={"max_notes": 1}), "desk")
@@ -125,14 +127,16 @@ def test_trimmed_notes_are_there_before_the_trim(
     page = text_of(viewer, f"{T}/notes")
     assert "Now with the right seat" not in page
     assert "Now with the right seat" in text_of(viewer, f"{T}/notes?at_seq=19")
-    # A search goes by the journal.
+    # A search reads the journal.
     assert "Now with the right seat" in text_of(viewer, f"{T}/notes?q=seq:18")
     assert "3 older trimmed for it" in text_of(viewer, f"{T}/notes?q=seq:20")
 
 
-def test_a_search_over_notes(viewer: Client, desk: Thread) -> None:
+def test_note_search_finds_notes(viewer: Client, desk: Thread) -> None:
     def found(query: str) -> list[int]:
-        return [each["seq"] for each in lines(viewer, f"{T}/notes.ndjson?{query}")]
+        return [
+            each["seq"] for each in fetch_records(viewer, f"{T}/notes.ndjson?{query}")
+        ]
 
     assert found("") == [5, 6, 18]
     assert found("at_seq=11") == [5, 6, 11]
@@ -141,12 +145,14 @@ def test_a_search_over_notes(viewer: Client, desk: Thread) -> None:
     assert found("q=actor:operator*") == []
     assert "No note here" in text_of(viewer, f"{T}/notes?q=actor:operator*")
     assert "Did you mean" in text_of(viewer, f"{T}/notes?q=seqq:4", 422)
-    assert "text" not in lines(viewer, f"{T}/notes.ndjson")[0]
-    whole = lines(viewer, f"{T}/notes.ndjson?content=1&q=seq:11")
+    assert "text" not in fetch_records(viewer, f"{T}/notes.ndjson")[0]
+    whole = fetch_records(viewer, f"{T}/notes.ndjson?content=1&q=seq:11")
     assert whole == [whole[0] | {"seq": 11, "text": "It was a mistake."}]
 
 
-def test_older_notes_by_link(viewer: Client, agent: Agent, desk: Thread) -> None:
+def test_notes_page_links_to_older_notes(
+    viewer: Client, agent: Agent, desk: Thread
+) -> None:
     texts = [f"note {n:03}" for n in range(70)]
     memory_acts.add_notes(agent, *texts, thread="desk")
     first = text_of(viewer, f"{T}/notes")
@@ -156,7 +162,7 @@ def test_older_notes_by_link(viewer: Client, agent: Agent, desk: Thread) -> None
     assert both.count("Asked for the number.") == 1
 
 
-def test_the_tab_of_the_timeline(viewer: Client, desk: Thread) -> None:
+def test_timeline_tab_shows_the_working_memory(viewer: Client, desk: Thread) -> None:
     page = text_of(viewer, f"{T}?tab=working-memory")
     assert 'id="working-memory"' in page
     for text in ("Rebook ann", "/keys/token", "Now with the right seat", ">before<"):
@@ -169,28 +175,30 @@ def test_the_tab_of_the_timeline(viewer: Client, desk: Thread) -> None:
     assert "checkpoints" in text_of(viewer, f"{T}/events/12")
 
 
-def test_every_type_of_event_is_told() -> None:
-    """In a sentence of its own, or by its figures."""
+def test_every_event_type_has_a_summary() -> None:
+    """Each event type has its own sentence, or shows its figures."""
     silent = {
         name: event.model_fields
         for name, event in TYPES.items()
-        if name not in summaries._TELL
+        if name not in summaries._SUMMARISERS
         and not any(field.annotation is int for field in event.model_fields.values())
     }
     assert silent == {}
 
 
-def test_an_event_without_a_sentence_says_its_figures() -> None:
+def test_event_summary_without_a_sentence_shows_its_figures() -> None:
     for name, body, said in (
         ("note.added", {"bytes": 1_024, "trimmed": 2}, "1,024 bytes, 2 trimmed"),
         ("note.added", {"bytes": 64, "trimmed": 0}, "64 bytes"),
         ("notes.cleared", {"count": 1}, "1 note"),
         ("keys.cleared", {"count": 0}, "0 keys"),
     ):
-        assert summaries.of_body(name, body) == said
+        assert summaries.summarise_body(name, body) == said
 
 
-def test_what_is_told_of_memory(viewer: Client, desk: Thread) -> None:
+def test_memory_events_are_summarised_on_the_timeline(
+    viewer: Client, desk: Thread
+) -> None:
     page = text_of(viewer, f"{T}?at_seq=18&view=events")
     for said in (
         "seat, 64 bytes",
@@ -203,9 +211,7 @@ def test_what_is_told_of_memory(viewer: Client, desk: Thread) -> None:
         assert said in page, said
 
 
-def test_a_fork_goes_on_with_the_task_it_began_with(
-    viewer: Client, agent: Agent, desk: Thread
-) -> None:
+def test_fork_inherits_the_task(viewer: Client, agent: Agent, desk: Thread) -> None:
     operator_threads.fork(desk, actor="operator:x", name="alt", seq=10)
     act(agent, UpdateTask(fields={"current_step": b"3"}), "alt")
     (step,) = task_views.get_history(factories.get_thread(agent, "alt")).steps

@@ -1,4 +1,4 @@
-"""Values on one line, and how two of them differ."""
+"""Values on one line, and differences between two values."""
 
 from __future__ import annotations
 
@@ -6,27 +6,27 @@ from typing import Any
 
 import pytest
 
-from inspector.memory.values import AROUND, GLIMPSED, SHOWN, difference, glimpse
+from inspector.memory.values import AROUND, GLIMPSED, SHOWN, build_glimpse, diff_values
 
 
 def marked(before: Any, after: Any) -> list[str]:
     signs = {"same": " ", "gone": "-", "come": "+", "cut": "…"}
-    return [signs[line.mark] + line.text for line in difference(before, after)]
+    return [signs[line.mark] + line.text for line in diff_values(before, after)]
 
 
-def test_a_short_value_is_all_of_itself() -> None:
-    assert glimpse({"a": [1, None]}).text == '{"a":[1,null]}'
-    assert glimpse("12A").text == '"12A"'
-    assert glimpse("12A").whole == ""
+def test_short_value_is_shown_whole() -> None:
+    assert build_glimpse({"a": [1, None]}).text == '{"a":[1,null]}'
+    assert build_glimpse("12A").text == '"12A"'
+    assert build_glimpse("12A").whole == ""
 
 
-def test_a_long_value_is_cut_and_unfolds() -> None:
-    found = glimpse({"text": "x" * 300})
+def test_long_value_is_cut_and_can_be_unfolded() -> None:
+    found = build_glimpse({"text": "x" * 300})
     assert len(found.text) == GLIMPSED + 1
     assert found.text.endswith("…")
     assert found.whole.startswith('{\n  "text"')
     assert not found.cut
-    assert glimpse("y" * 9_000).cut
+    assert build_glimpse("y" * 9_000).cut
 
 
 @pytest.mark.parametrize(
@@ -40,16 +40,16 @@ def test_a_long_value_is_cut_and_unfolds() -> None:
         ({"a": 1}, {"a": 1}, []),
     ],
 )
-def test_lines_that_differ_are_told_with_those_around(
+def test_value_diff_shows_changed_lines_with_context(
     before: Any, after: Any, lines: list[str]
 ) -> None:
     assert marked(before, after) == lines
 
 
-def test_far_apart_differences_leave_out_what_is_between() -> None:
+def test_value_diff_omits_lines_between_distant_changes() -> None:
     before, after = list(range(60)), list(range(60))
     after[3], after[50] = -1, -1
     found = marked(before, after)
     assert found.count("…") == 1
     assert len(found) == 2 * (2 * AROUND + 2) + 1
-    assert len(difference([0] * 300, [1] * 300)) == SHOWN + 1
+    assert len(diff_values([0] * 300, [1] * 300)) == SHOWN + 1

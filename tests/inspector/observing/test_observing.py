@@ -1,4 +1,4 @@
-"""The page of observing: bars, a ruler, one observation at hand, and what is done."""
+"""The observing page: bars, a ruler, one open observation, and acts."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ import pytest
 from django.test import Client
 
 from inspector.observing.observer_acts import TITLES
-from memoryhub.kernel.levels.tokens import estimate
+from memoryhub.kernel.levels.tokens import estimate_tokens
 from memoryhub.model_settings import ModelSettings
 from memoryhub.models.access.audit import AuditEntry
 from memoryhub.queries.observing import observers, ranges
@@ -18,7 +18,13 @@ from memoryhub.services.access.api_keys import Agent
 from memoryhub.services.threads import operator_threads
 from tests.cast.factories import append, get_thread, make_thread
 from tests.inspector.conftest import Browser
-from tests.inspector.observed import NAME, PAGE, fail, make_observed, tear
+from tests.inspector.observed import (
+    NAME,
+    PAGE,
+    erase_with_observation,
+    fail_observer,
+    make_observed,
+)
 from tests.inspector.paged import text_of
 from tests.services.acts import fork, state_of
 from tests.services.observing.test_extraction import SETTINGS
@@ -26,7 +32,7 @@ from tests.services.observing.test_extraction import SETTINGS
 pytestmark = pytest.mark.django_db
 
 
-def test_switched_off_it_shows_the_call_that_switches_it_on(
+def test_observing_page_shows_the_enabling_call_when_off(
     owner: Client, agent: Agent
 ) -> None:
     make_thread(agent, NAME)
@@ -40,9 +46,7 @@ def test_switched_off_it_shows_the_call_that_switches_it_on(
     assert owner.post(act).status_code == 409
 
 
-def test_what_stands_for_messages_is_drawn_and_opened(
-    viewer: Client, agent: Agent
-) -> None:
+def test_observations_are_drawn_and_opened(viewer: Client, agent: Agent) -> None:
     row = make_observed(agent)
     seen = state_of(row).observing
     page = text_of(viewer, PAGE)
@@ -50,7 +54,7 @@ def test_what_stands_for_messages_is_drawn_and_opened(
     assert page.count('class="is-reflection"') == 2
     assert "At rest." in page or "Due." in page
     assert "Generations" in page
-    # Why a request that shows all takes more than what the messages have.
+    # The page explains why a request takes more tokens than its messages have.
     more = observers.get_observer(row).uncovered - sum(
         line.tokens for line in row.slots.filter(index__gte=seen.cursor)
     )
@@ -72,7 +76,7 @@ def test_what_stands_for_messages_is_drawn_and_opened(
     assert AuditEntry.objects.filter(action="content.read").exists()
 
 
-def test_a_reflection_says_what_it_dropped_or_rewrote(
+def test_reflection_says_what_it_dropped_or_rewrote(
     viewer: Client, agent: Agent
 ) -> None:
     row = make_observed(agent)
@@ -94,7 +98,9 @@ def test_a_reflection_says_what_it_dropped_or_rewrote(
     assert "Dropped" not in text_of(viewer, f"{PAGE}?observation={plain}")
 
 
-def test_as_of_an_event_it_is_what_it_was(viewer: Client, agent: Agent) -> None:
+def test_observing_page_shows_the_state_as_of_an_event(
+    viewer: Client, agent: Agent
+) -> None:
     row = make_observed(agent)
     last = observers.list_generations(row)[0]
     before = text_of(viewer, f"{PAGE}?at_seq={last.seq - 2}")
@@ -106,7 +112,7 @@ def test_as_of_an_event_it_is_what_it_was(viewer: Client, agent: Agent) -> None:
     assert "Nothing is observed so far" in text_of(viewer, f"{PAGE}?at_seq=2")
 
 
-def test_a_fork_shows_what_it_inherits_and_where_it_was_made(
+def test_fork_shows_inherited_observations_and_their_thread(
     viewer: Client, agent: Agent
 ) -> None:
     row = make_observed(agent)
@@ -123,16 +129,16 @@ def test_a_fork_shows_what_it_inherits_and_where_it_was_made(
         assert event.status_code == 200
 
 
-def test_gaps_and_failures_are_told(viewer: Client, agent: Agent) -> None:
+def test_observing_page_tells_gaps_and_failures(viewer: Client, agent: Agent) -> None:
     make_observed(agent)
     assert 'fill="url(#hatched)"' not in text_of(viewer, PAGE)
-    fail(agent)
+    fail_observer(agent)
     page = text_of(viewer, PAGE)
     assert "Failing." in page
     assert "it waits until" in page
     assert "the answer was no JSON" in page
     assert "model.example" in page
-    tear(agent)
+    erase_with_observation(agent)
     assert 'fill="url(#hatched)"' in text_of(viewer, PAGE)
 
 
@@ -142,7 +148,9 @@ def seen_of(page: str) -> str:
     return html.unescape(found[1])
 
 
-def test_editors_do_just_what_was_said(browser: Browser, agent: Agent) -> None:
+def test_observing_acts_require_an_editor_and_their_preview(
+    browser: Browser, agent: Agent
+) -> None:
     row = make_observed(agent)
     editor, viewer = browser("editor"), browser("viewer")
     assert "Observe now" not in text_of(viewer, PAGE)
@@ -165,7 +173,9 @@ def test_editors_do_just_what_was_said(browser: Browser, agent: Agent) -> None:
     assert state_of(get_thread(agent, NAME)).observing.generation == 2
 
 
-def test_observing_now_makes_what_waits(browser: Browser, agent: Agent) -> None:
+def test_observe_now_makes_the_waiting_observation(
+    browser: Browser, agent: Agent
+) -> None:
     row, editor = make_observed(agent), browser("editor")
     append(agent, NAME, "One more.")
     before = state_of(row).observing.watermark
@@ -174,7 +184,7 @@ def test_observing_now_makes_what_waits(browser: Browser, agent: Agent) -> None:
     assert state_of(row).observing.watermark > before
 
 
-def test_a_closed_thread_is_not_due(viewer: Client, agent: Agent) -> None:
+def test_closed_thread_is_not_due_for_observing(viewer: Client, agent: Agent) -> None:
     row = make_observed(agent)
     assert "it is due after" in text_of(viewer, PAGE)
     operator_threads.close(row, actor="operator:x", reason="completed")
@@ -183,7 +193,7 @@ def test_a_closed_thread_is_not_due(viewer: Client, agent: Agent) -> None:
     assert "it is due after" not in page
 
 
-def test_what_is_due_is_marked_where_a_model_is_there(
+def test_due_messages_are_marked_when_a_model_is_configured(
     viewer: Client, agent: Agent, settings: Any
 ) -> None:
     make_thread(agent, NAME, **SETTINGS)
@@ -196,7 +206,9 @@ def test_what_is_due_is_marked_where_a_model_is_there(
         r"due: asked of the model: messages (\d+)\s+to (\d+)", page
     )[0]
     found = ranges.read_next(
-        get_thread(agent, NAME), state_of(get_thread(agent, NAME)), count=estimate
+        get_thread(agent, NAME),
+        state_of(get_thread(agent, NAME)),
+        count=estimate_tokens,
     )
     assert found is not None
     assert (int(begin), int(end)) == (found.begin, found.end - 1)

@@ -34,13 +34,13 @@ def look() -> None:
     journal.run(activity.flush)
 
 
-def test_an_empty_project_says_how_to_begin(owner: Client) -> None:
+def test_overview_of_an_empty_project_says_how_to_begin(owner: Client) -> None:
     page = text_of(owner, "/p/acme/")
     assert "No thread yet" in page
     assert 'class="button primary"' in page
 
 
-def test_the_overview_says_what_is_wrong_since_when_and_where(
+def test_overview_names_each_problem_with_its_start_and_place(
     viewer: Client, agent: Agent
 ) -> None:
     make_restless(agent, exchanges=8)
@@ -51,7 +51,7 @@ def test_the_overview_says_what_is_wrong_since_when_and_where(
     assert 'href="/p/acme/threads/restless/turns/3?at_turn=3"' in page
 
 
-def test_health_and_overview_count_the_same(viewer: Client, agent: Agent) -> None:
+def test_health_and_overview_show_equal_counts(viewer: Client, agent: Agent) -> None:
     make_restless(agent, exchanges=8)
     look()
     sentences = set()
@@ -63,7 +63,7 @@ def test_health_and_overview_count_the_same(viewer: Client, agent: Agent) -> Non
 
 
 @pytest.mark.no_replay  # counters are set by hand
-def test_what_has_no_room_is_a_search_away_whatever_it_is(
+def test_overview_links_to_the_problems_it_does_not_list(
     viewer: Client, agent: Agent
 ) -> None:
     for n in range(12):
@@ -80,7 +80,7 @@ def test_what_has_no_room_is_a_search_away_whatever_it_is(
 
 
 @pytest.mark.no_replay  # counters are set by hand
-def test_headline_rows_lists_and_badge_have_one_number(
+def test_problem_count_is_equal_in_headline_rows_lists_and_badge(
     viewer: Client, agent: Agent
 ) -> None:
     for n in range(24):
@@ -99,7 +99,7 @@ def test_headline_rows_lists_and_badge_have_one_number(
     assert "21 of 21" in text_of(viewer, "/p/acme/threads?q=flag%3Afull")
 
 
-def test_rail_overview_health_and_privacy_have_one_number(
+def test_problem_count_is_equal_in_rail_overview_health_and_privacy(
     browser: Browser, agent: Agent
 ) -> None:
     browser("owner")
@@ -117,7 +117,7 @@ def test_rail_overview_health_and_privacy_have_one_number(
         return numbers
 
     (before,) = said()
-    backup.record(keyring.ring(), at=timezone.now())
+    backup.record(keyring.get_ring(), at=timezone.now())
     assert said() == {str(int(before) - 1)}
     worst = r'worst <a href="/p/acme/threads/restless/paging">restless</a> \.?\d'
     assert re.search(worst, text_of(officer, "/p/acme/"))
@@ -129,7 +129,7 @@ def test_health_says_how_full_the_caches_are(viewer: Client) -> None:
     assert re.search(row, page)
 
 
-def test_a_list_by_flag_says_since_when(viewer: Client, agent: Agent) -> None:
+def test_thread_list_by_flag_says_since_when(viewer: Client, agent: Agent) -> None:
     make_restless(agent, exchanges=8)
     look()
     page = text_of(viewer, "/p/acme/threads?q=flag%3Athrashing")
@@ -139,7 +139,7 @@ def test_a_list_by_flag_says_since_when(viewer: Client, agent: Agent) -> None:
     assert not re.search(r'data-columns="[^"]*\bsince\b', plain)
 
 
-def test_health_is_not_well_beside_a_key_file_without_a_backup(
+def test_health_warns_of_a_key_file_without_a_backup(
     viewer: Client, agent: Agent
 ) -> None:
     factories.append(agent, "t-1", "hello")
@@ -148,18 +148,20 @@ def test_health_is_not_well_beside_a_key_file_without_a_backup(
         page = text_of(viewer, place)
         assert "All is well" not in page, place
         assert "No backup: should the file be lost" in page, place
-    backup.record(keyring.ring(), at=timezone.now())
+    backup.record(keyring.get_ring(), at=timezone.now())
     for place in PLACES:
         assert "No backup" not in text_of(viewer, place), place
 
 
-def test_too_few_exchanges_tell_nothing(viewer: Client, agent: Agent) -> None:
+def test_overview_gives_no_verdict_on_too_few_exchanges(
+    viewer: Client, agent: Agent
+) -> None:
     make_restless(agent, exchanges=6)
     look()
     assert "6 exchanges in this range, too few to tell" in text_of(viewer, "/p/acme/")
 
 
-def test_its_figures_and_threads_can_be_taken_along(viewer: Client) -> None:
+def test_overview_links_to_its_api_call_and_exports(viewer: Client) -> None:
     page = text_of(viewer, "/p/acme/")
     assert "/api/v1/stats" in page
     for kind in ("json", "csv", "ndjson"):
@@ -167,7 +169,7 @@ def test_its_figures_and_threads_can_be_taken_along(viewer: Client) -> None:
 
 
 @pytest.mark.parametrize("chosen", ["15m", "1h", "24h", "30d", "zz", ""])
-def test_each_range_is_a_link(viewer: Client, agent: Agent, chosen: str) -> None:
+def test_each_time_range_is_a_link(viewer: Client, agent: Agent, chosen: str) -> None:
     factories.append(agent, "t-1", "hello")
     look()
     page = text_of(viewer, f"/p/acme/?range={chosen}&chart=calls")
@@ -177,7 +179,7 @@ def test_each_range_is_a_link(viewer: Client, agent: Agent, chosen: str) -> None
     assert "Model calls" in page
 
 
-def test_recent_threads_show_what_was_said_and_that_is_noted(
+def test_recent_threads_show_last_messages_and_the_read_is_audited(
     browser: Browser, agent: Agent
 ) -> None:
     factories.append(agent, "t-1", "the one before", "<b>the last</b> words")
@@ -192,7 +194,9 @@ def test_recent_threads_show_what_was_said_and_that_is_noted(
     assert entry.last_seq == thread.head_seq
 
 
-def test_the_panel_is_the_page_without_its_frame(viewer: Client, agent: Agent) -> None:
+def test_overview_panel_is_the_page_without_its_frame(
+    viewer: Client, agent: Agent
+) -> None:
     factories.append(agent, "t-1", "hello")
     look()
     answer: Any = viewer.get("/p/acme/panels/overview?range=24h")
@@ -208,7 +212,7 @@ def test_refusals_open_by_code_and_thread(
     factories.make_thread(agent)
     for code, count in (("no_room", 3), ("not_found", 1)):
         for _ in range(count):
-            activity.refused(acme.id, code, ("t-1",))
+            activity.count_refusal(acme.id, code, ("t-1",))
     look()
     assert 'href="/p/acme/refusals?range=1h&code=no_room"' in text_of(
         viewer, "/p/acme/"
@@ -222,16 +226,18 @@ def test_refusals_open_by_code_and_thread(
 
 
 @pytest.mark.parametrize("query", ["code=%00", "thread=%00", "code=A-B", "thread=zz"])
-def test_what_names_no_code_or_thread_is_not_found(viewer: Client, query: str) -> None:
+def test_refusals_of_an_unknown_code_or_thread_are_not_found(
+    viewer: Client, query: str
+) -> None:
     answer: Any = viewer.get(f"/p/acme/refusals?{query}")
     assert answer.status_code == 404
 
 
-def test_another_projects_refusals_are_not_shown(
+def test_refusals_of_another_project_are_not_shown(
     viewer: Client, stranger: Agent
 ) -> None:
     factories.make_thread(stranger, "theirs")
-    activity.refused(stranger.project, "no_room", ("theirs",))
+    activity.count_refusal(stranger.project, "no_room", ("theirs",))
     look()
     page = text_of(viewer, "/p/acme/refusals")
     assert "Nothing was refused" in page
@@ -239,7 +245,7 @@ def test_another_projects_refusals_are_not_shown(
 
 
 @pytest.mark.parametrize("count", [2, 14])
-def test_the_overview_costs_the_same_for_any_number_of_threads(
+def test_overview_costs_the_same_for_any_number_of_threads(
     viewer: Client,
     agent: Agent,
     count: int,

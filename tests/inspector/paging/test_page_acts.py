@@ -22,25 +22,25 @@ def paged(agent: Agent) -> Thread:
     return make_paged(agent)
 
 
-def seen(client: Client, path: str) -> dict[str, str]:
-    """The fields of the form under a preview."""
+def get_preview_fields(client: Client, path: str) -> dict[str, str]:
+    """Return the fields of the form under a preview."""
     found = re.findall(r'name="(seen|level)" value="(\w+)"', text_of(client, path))
     return dict(found)
 
 
-def done(client: Client, path: str, query: str = "") -> int:
-    """Look at what would happen, then do it: the status of the answer."""
-    answer: Any = client.post(path, seen(client, path + query))
+def preview_and_do(client: Client, path: str, query: str = "") -> int:
+    """Fetch the preview, then do the act; return the status of the answer."""
+    answer: Any = client.post(path, get_preview_fields(client, path + query))
     return int(answer.status_code)
 
 
-def test_an_editor_pins_and_evicts_by_forms(browser: Browser, paged: Thread) -> None:
+def test_editor_pins_and_evicts_pages(browser: Browser, paged: Thread) -> None:
     editor = browser("editor")
-    assert done(editor, f"{T}/pages/policy/unpin") == 302
+    assert preview_and_do(editor, f"{T}/pages/policy/unpin") == 302
     assert "policy" not in state_now(paged).paging.pins
-    assert done(editor, f"{T}/pages/policy/pin") == 302
+    assert preview_and_do(editor, f"{T}/pages/policy/pin") == 302
     away = next(iter(state_now(paged).paging.hot))
-    assert done(editor, f"{T}/pages/{away}/map", "?level=2") == 302
+    assert preview_and_do(editor, f"{T}/pages/{away}/map", "?level=2") == 302
     assert state_now(paged).paging.frames[away].level == 2
     assert editor.post(f"{T}/pages/{away}/map", {"level": "4"}).status_code == 422
     newest = paged.events.order_by("-seq").first()
@@ -48,9 +48,7 @@ def test_an_editor_pins_and_evicts_by_forms(browser: Browser, paged: Thread) -> 
     assert newest.actor.startswith("operator:")
 
 
-def test_a_look_shows_what_would_happen_and_does_nothing(
-    browser: Browser, paged: Thread
-) -> None:
+def test_page_act_preview_changes_nothing(browser: Browser, paged: Thread) -> None:
     editor = browser("editor")
     away = next(iter(state_now(paged).paging.hot))
     text = text_of(editor, f"{T}/pages/{away}/map")
@@ -65,7 +63,9 @@ def test_a_look_shows_what_would_happen_and_does_nothing(
     text_of(editor, f"{T}/pages/policy/praise", 404)
 
 
-def test_what_was_not_looked_at_is_not_done(browser: Browser, paged: Thread) -> None:
+def test_page_act_without_a_current_preview_is_refused(
+    browser: Browser, paged: Thread
+) -> None:
     editor = browser("editor")
     for sent in ({}, {"seen": "0" * 16}):
         answer: Any = editor.post(f"{T}/pages/policy/unpin", sent)
@@ -79,22 +79,22 @@ def test_what_was_not_looked_at_is_not_done(browser: Browser, paged: Thread) -> 
     assert "policy" in state_now(paged).paging.frames
 
 
-def test_a_page_that_was_loose_when_looked_at_and_now_is_not(
+def test_page_act_is_refused_when_the_page_was_pinned_meanwhile(
     browser: Browser, paged: Thread
 ) -> None:
-    """What moved in between is 409 and a fresh preview, and nothing is written."""
+    """A change in between answers 409 with a fresh preview, and writes nothing."""
     editor = browser("editor")
     state = state_now(paged)
-    loose = next(p for p in state.paging.frames if p not in pins.pinned(state))
-    form = seen(editor, f"{T}/pages/{loose}/evict")
-    operator_pages.act(
-        paged, operator_pages.command_of(paged, "pin", loose), actor="operator:x"
+    loose = next(p for p in state.paging.frames if p not in pins.list_pinned(state))
+    form = get_preview_fields(editor, f"{T}/pages/{loose}/evict")
+    operator_pages.perform_act(
+        paged, operator_pages.build_command(paged, "pin", loose), actor="operator:x"
     )
     assert editor.post(f"{T}/pages/{loose}/evict", form).status_code == 409
     assert loose in state_now(paged).paging.frames
 
 
-def test_one_entry_of_the_tlb_is_dropped(browser: Browser, paged: Thread) -> None:
+def test_single_tlb_entry_is_dropped(browser: Browser, paged: Thread) -> None:
     editor = browser("editor")
     assert '<option value="policy">' in text_of(editor, f"{T}/paging")
     form = {"page": "policy", "back": "page"}
@@ -108,7 +108,7 @@ def test_one_entry_of_the_tlb_is_dropped(browser: Browser, paged: Thread) -> Non
     assert answer.headers["Location"] == f"{T}/paging"
 
 
-def test_a_viewer_sees_no_form_and_changes_nothing(
+def test_viewer_sees_no_page_form_and_changes_nothing(
     viewer: Client, paged: Thread
 ) -> None:
     before = paged.head_seq
@@ -120,7 +120,7 @@ def test_a_viewer_sees_no_form_and_changes_nothing(
     assert Thread.objects.get(id=paged.id).head_seq == before
 
 
-def test_deleting_asks_for_the_id(browser: Browser, paged: Thread) -> None:
+def test_page_deletion_requires_the_typed_id(browser: Browser, paged: Thread) -> None:
     editor = browser("editor")
     text = text_of(editor, f"{T}/pages/policy/delete")
     assert "1 version" in text
@@ -131,7 +131,7 @@ def test_deleting_asks_for_the_id(browser: Browser, paged: Thread) -> None:
     assert derived.status_code == 409
 
 
-def test_an_editor_changes_settings_and_drops_the_tlb(
+def test_editor_changes_settings_and_drops_the_tlb(
     browser: Browser, paged: Thread
 ) -> None:
     editor = browser("editor")
@@ -146,7 +146,7 @@ def test_an_editor_changes_settings_and_drops_the_tlb(
     assert changed.status_code == 200
     saved = editor.post(f"{T}/paging/settings", sent | {"seen": found[1]})
     assert saved.status_code == 302
-    # What moves no page is saved at once.
+    # Settings that move no page are saved without a preview.
     calm = sent | {"mode": "strict"}
     assert editor.post(f"{T}/paging/settings", calm).status_code == 302
     assert editor.post(f"{T}/paging/settings", sent).status_code == 302

@@ -10,7 +10,7 @@ from django.test import Client
 from django.utils import timezone
 
 from inspector.turns.turn_words import PREFIX_CAUSES
-from memoryhub.journal import state_at
+from memoryhub.journal import fold_thread
 from memoryhub.kernel.packing import packers
 from memoryhub.kernel.paging.page_commands import CreatePages
 from memoryhub.models.threads import Thread
@@ -26,7 +26,7 @@ from tests.cast import factories
 from tests.inspector.conftest import Browser
 from tests.inspector.paged import (
     do,
-    gone,
+    list_evicted_pages,
     make_paged,
     make_restless,
     message,
@@ -46,12 +46,10 @@ def paged(agent: Agent) -> Thread:
     return make_paged(agent)
 
 
-def test_the_working_set_shows_each_frame_and_why(
-    viewer: Client, paged: Thread
-) -> None:
+def test_working_set_shows_each_frame_and_why(viewer: Client, paged: Thread) -> None:
     text = text_of(viewer, T)
-    state = state_at(paged, paged.head_seq).state
-    for frame in state.paging.in_order():
+    state = fold_thread(paged, paged.head_seq).state
+    for frame in state.paging.list_in_context_order():
         assert f'id="cell-{frame.page_id}"' in text
     assert text.count('id="cell-') == len(state.paging.frames)
     assert "pinned by a command" in text
@@ -60,11 +58,11 @@ def test_the_working_set_shows_each_frame_and_why(
     assert f"of {state.paging.settings.usable:,} tokens" in text
 
 
-def test_the_bar_names_every_segment_and_both_thresholds(
+def test_working_set_bar_names_segments_and_thresholds(
     viewer: Client, paged: Thread
 ) -> None:
-    settings = state_at(paged, paged.head_seq).state.paging.settings
-    for seq in (2, paged.head_seq, *leaving(paged)):
+    settings = fold_thread(paged, paged.head_seq).state.paging.settings
+    for seq in (2, paged.head_seq, *list_eviction_seqs(paged)):
         text = text_of(viewer, f"{T}?at_seq={seq}")
         bar = text.partition('class="wsbar"')[2].partition("</svg>")[0]
         legend = text.partition('<p class="legend gap-s">')[2].partition("</p>")[0]
@@ -77,15 +75,15 @@ def test_the_bar_names_every_segment_and_both_thresholds(
         assert sum(tokens) - beside == pytest.approx(settings.usable, abs=0)
 
 
-def leaving(paged: Thread) -> list[int]:
+def list_eviction_seqs(paged: Thread) -> list[int]:
     rows = paged.events.filter(type__in=LEAVING)
     return [*rows.order_by("seq").values_list("seq", flat=True)]
 
 
-def test_what_left_is_shown_with_why_and_for_what(
+def test_evicted_page_is_shown_with_its_reason_and_replacement(
     viewer: Client, paged: Thread
 ) -> None:
-    for seq in leaving(paged):
+    for seq in list_eviction_seqs(paged):
         text = text_of(viewer, f"{T}?at_seq={seq}")
         run = eviction_runs.get_run(paged, seq)
         assert run is not None
@@ -97,22 +95,20 @@ def test_what_left_is_shown_with_why_and_for_what(
         assert f"comes at event {run.newcomer.seq}" in text
         if step.score is not None:
             assert f"Keep score</span> <b>{step.score:.2f}</b> = recency " in text
-    after = text_of(viewer, f"{T}?at_seq={leaving(paged)[-1] + 1}")
+    after = text_of(viewer, f"{T}?at_seq={list_eviction_seqs(paged)[-1] + 1}")
     assert ">Just left</b>" in after
     assert "Keep score" not in after
 
 
-def test_a_message_says_whether_the_model_sees_it(
-    viewer: Client, paged: Thread
-) -> None:
-    seq = leaving(paged)[-1]
+def test_message_says_whether_the_model_sees_it(viewer: Client, paged: Thread) -> None:
+    seq = list_eviction_seqs(paged)[-1]
     text = text_of(viewer, f"{T}?at_seq={seq}")
     assert f"leaves now, event {seq}" in text or f"to ~1, event {seq}" in text
     assert '<span class="chip in">in</span>' in text
     assert re.search(r"all in|none still in|\d+ still in", text_of(viewer, T))
 
 
-def test_a_large_working_set_is_folded(agent: Agent, viewer: Client) -> None:
+def test_large_working_set_is_folded(agent: Agent, viewer: Client) -> None:
     factories.make_thread(agent, "large", budget_tokens=200_000)
     for _ in range(13):
         factories.append(agent, "large", *("again and again" for _ in range(190)))
@@ -127,7 +123,7 @@ def test_a_large_working_set_is_folded(agent: Agent, viewer: Client) -> None:
     assert len(opened) < 150_000
 
 
-def test_it_stands_on_the_timeline_as_of_any_event(
+def test_working_set_is_on_the_timeline_as_of_any_event(
     viewer: Client, paged: Thread
 ) -> None:
     text = text_of(viewer, f"{T}?tab=working-set&at_seq=3")
@@ -136,30 +132,28 @@ def test_it_stands_on_the_timeline_as_of_any_event(
     assert "cell-slot-0" not in text
 
 
-def test_before_the_first_page_it_says_what_would_be_there(
+def test_empty_working_set_says_that_nothing_is_mapped(
     viewer: Client, paged: Thread
 ) -> None:
     assert "Nothing is mapped here" in text_of(viewer, f"{T}?at_seq=1")
 
 
-def test_a_recorded_turn_is_put_together_to_the_byte(
-    viewer: Client, paged: Thread
-) -> None:
+def test_recorded_request_is_rebuilt_to_the_byte(viewer: Client, paged: Thread) -> None:
     assert "byte for byte" in text_of(viewer, f"{T}/turns/7")
     text = text_of(viewer, f"{T}/turns/7/request?content=all")
     assert "sha256 equals the record" in text
-    found = contexts.recorded(paged, 7)
-    request = contexts.require(contexts.reassemble(paged, found))
+    found = contexts.get_recorded_turn(paged, 7)
+    request = contexts.require_request(contexts.reassemble_request(paged, found))
     assert hashlib.sha256(request).hexdigest() == found.sha256
     assert found.sha256 is not None
     assert found.sha256 in text
     assert request.decode() in text
 
 
-def test_a_request_that_differs_is_told_in_red(
+def test_rebuilt_request_that_differs_is_reported(
     viewer: Client, paged: Thread, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """As by a packer that was changed instead of getting a new version."""
+    """Simulate a packer that was changed without a new version."""
     honest = packers.PACKERS["pack/2"]
 
     def changed(*args: Any, **kwargs: Any) -> bytes:
@@ -171,7 +165,7 @@ def test_a_request_that_differs_is_told_in_red(
     assert "equals the record" not in text
 
 
-def test_a_turn_whose_page_was_deleted_shows_the_rest(
+def test_turn_with_a_deleted_page_shows_the_rest(
     browser: Browser, paged: Thread
 ) -> None:
     editor = browser("editor")
@@ -191,12 +185,12 @@ def test_a_turn_whose_page_was_deleted_shows_the_rest(
     assert "/turns/7" in life
 
 
-def test_a_turn_without_a_record_says_so(agent: Agent, owner: Client) -> None:
+def test_turn_without_a_record_says_so(agent: Agent, owner: Client) -> None:
     make_family(agent)
     assert "Not recorded" in text_of(owner, "/p/acme/threads/t-1/turns/1")
 
 
-def test_turns_are_listed_with_what_they_cost(viewer: Client, paged: Thread) -> None:
+def test_turns_are_listed_with_their_cost(viewer: Client, paged: Thread) -> None:
     text = text_of(viewer, f"{T}/turns")
     for n in range(1, 8):
         assert f'href="{T}/turns/{n}"' in text
@@ -204,26 +198,26 @@ def test_turns_are_listed_with_what_they_cost(viewer: Client, paged: Thread) -> 
     assert text_of(viewer, f"{T}/turns/8", 404)
 
 
-def test_a_page_shows_its_levels_and_its_history(
+def test_page_shows_its_levels_and_its_history(
     agent: Agent, viewer: Client, paged: Thread
 ) -> None:
     text = text_of(viewer, f"{T}/pages/policy")
     assert ">Pinned</span> by the rule" in text
     assert "page.created" in text
     assert "Refunds within 30 days." in text
-    away = gone(agent, "paged")[0]
+    away = list_evicted_pages(agent, "paged")[0]
     text = text_of(viewer, f"{T}/pages/{away}")
     assert "Why it is not resident" in text
     assert "keep score</span> was" in text
     assert text_of(viewer, f"{T}/pages/slot-999", 404)
 
 
-def test_the_page_table_is_searched(viewer: Client, paged: Thread) -> None:
+def test_page_table_can_be_searched(viewer: Client, paged: Thread) -> None:
     everything = text_of(viewer, f"{T}/pages?limit=200")
     assert everything.count("data-row") == paged.slot_count + 1
     claims = text_of(viewer, f"{T}/pages?q=type:claim")
     assert claims.count("data-row") == 1
-    state = state_at(paged, paged.head_seq).state
+    state = fold_thread(paged, paged.head_seq).state
     mapped = text_of(viewer, f"{T}/pages?q=tier:L0&limit=200")
     assert mapped.count("data-row") == len(state.paging.frames)
     hot = text_of(viewer, f"{T}/pages?q=tier:L1&limit=200")
@@ -231,7 +225,7 @@ def test_the_page_table_is_searched(viewer: Client, paged: Thread) -> None:
     assert "nearest" not in text_of(viewer, f"{T}/pages?q=teir:L0", 422)
 
 
-def test_the_charts_add_up_to_what_the_thread_counted(
+def test_paging_charts_add_up_to_the_thread_counters(
     viewer: Client, paged: Thread
 ) -> None:
     answer: Any = viewer.get(f"{T}/paging.json")
@@ -247,7 +241,7 @@ def test_the_charts_add_up_to_what_the_thread_counted(
     assert "does not fit" in text_of(viewer, f"{T}/paging?from=5&to=2", 422)
 
 
-def test_a_closed_thread_offers_neither_drops_nor_settings(
+def test_closed_thread_offers_neither_drops_nor_settings(
     agent: Agent, browser: Browser, paged: Thread
 ) -> None:
     offered = (f'action="{T}/paging/flush"', f'href="{T}/paging/settings"')
@@ -260,11 +254,11 @@ def test_a_closed_thread_offers_neither_drops_nor_settings(
     assert "nothing in it can be edited" in page
 
 
-def test_a_turn_says_what_it_shows_in_part(agent: Agent, viewer: Client) -> None:
+def test_turn_names_its_shortened_pages(agent: Agent, viewer: Client) -> None:
     make_paged(agent)
     slots = [message("user", "Where is it? " * 300)]
     new = beginning.NewTurn(slots=slots, token_budget=1_200)
-    begun = factories.run(beginning.begin(agent=agent, thread="paged", new=new))
+    begun = factories.run(beginning.begin_turn(agent=agent, thread="paged", new=new))
     text = text_of(viewer, f"{T}/turns/{begun.turn}")
     assert begun.cut
     for cut in begun.cut:
@@ -273,7 +267,7 @@ def test_a_turn_says_what_it_shows_in_part(agent: Agent, viewer: Client) -> None
     assert not re.search(r"of [\d,]+ tokens</span>", text_of(viewer, f"{T}/turns/7"))
 
 
-def test_a_diff_tells_what_left_and_by_which_event(
+def test_turn_diff_names_evicted_pages_and_their_events(
     viewer: Client, paged: Thread
 ) -> None:
     found = turn_diffs.get_diff(paged, 7, base=5)
@@ -287,7 +281,9 @@ def test_a_diff_tells_what_left_and_by_which_event(
     text_of(viewer, f"{T}/turns/99/diff", 404)
 
 
-def test_the_lens_names_what_broke_the_prefix(viewer: Client, paged: Thread) -> None:
+def test_prefix_page_names_the_cause_of_the_break(
+    viewer: Client, paged: Thread
+) -> None:
     lens = prefixes.get_lens(paged, 7)
     text = text_of(viewer, f"{T}/turns/7/prefix")
     assert f"{lens.prefix_tokens:,}" in text
@@ -297,7 +293,7 @@ def test_the_lens_names_what_broke_the_prefix(viewer: Client, paged: Thread) -> 
     assert series.count('/prefix">Turn ') == 7
 
 
-def test_a_page_says_what_was_made_of_it_and_who_carried_it(
+def test_page_lists_its_derivatives_and_the_turns_that_carried_it(
     agent: Agent, viewer: Client, paged: Thread
 ) -> None:
     made = new_page("sum", "All of it.", type="summary", provenance=("slot-0",))
@@ -310,7 +306,7 @@ def test_a_page_says_what_was_made_of_it_and_who_carried_it(
     assert "No page says" in text
 
 
-def test_a_turn_tells_its_faults_and_why_each_text_is_in(
+def test_turn_lists_page_faults_and_why_each_text_is_in(
     viewer: Client, paged: Thread
 ) -> None:
     text = text_of(viewer, f"{T}/turns/6")
@@ -330,7 +326,7 @@ def test_a_turn_tells_its_faults_and_why_each_text_is_in(
 # Lists
 
 
-def test_lists_say_how_full_and_how_lucky_a_thread_is(
+def test_thread_list_shows_fill_resident_rate_and_tlb_hit_rate(
     viewer: Client, paged: Thread
 ) -> None:
     text = text_of(viewer, "/p/acme/threads")
@@ -342,7 +338,9 @@ def test_lists_say_how_full_and_how_lucky_a_thread_is(
     assert "too few to tell" in text_of(viewer, "/p/acme/")
 
 
-def test_what_turns_bring_along_is_counted(viewer: Client, agent: Agent) -> None:
+def test_recalled_pages_are_counted_on_the_paging_screen(
+    viewer: Client, agent: Agent
+) -> None:
     talk(agent)
     assert "Brought along unasked" not in text_of(viewer, "/p/acme/threads/t-1/paging")
     begin(agent, ASKED)
@@ -352,15 +350,15 @@ def test_what_turns_bring_along_is_counted(viewer: Client, agent: Agent) -> None
 
 
 def figures(text: str) -> dict[str, str]:
-    """The rates of the list's first thread, as they stand there."""
+    """Return the rates of the first thread in the list, as shown."""
     rates = re.findall(r'data-label="([\w ]+ rate)"[^>]*>([^<]*)<', text)
     return dict(rates[:2])
 
 
-def test_a_thread_that_always_fetches_is_never_shown_as_well(
+def test_thread_that_faults_each_exchange_is_never_shown_healthy(
     agent: Agent, viewer: Client
 ) -> None:
-    """However often the TLB knows where that is which left."""
+    """A TLB hit rate of 1.00 does not make the thread healthy."""
     restless = make_restless(agent, exchanges=6)
     assert restless.tlb_misses == 0 < restless.tlb_hits
     text = text_of(viewer, "/p/acme/threads")
@@ -385,7 +383,7 @@ def test_a_thread_that_always_fetches_is_never_shown_as_well(
     ],
 )
 @pytest.mark.no_replay
-def test_a_red_check_leads_to_the_threads_that_prove_it(
+def test_failed_health_check_links_to_its_threads(
     viewer: Client, agent: Agent, paged: Thread, flag: str, columns: dict[str, int]
 ) -> None:
     factories.make_thread(agent, "calm")

@@ -1,4 +1,4 @@
-"""What was said is found in a thread and in a project; whoever looks is noted."""
+"""Search of contents in a thread and in a project; each read is audited."""
 
 from __future__ import annotations
 
@@ -42,12 +42,12 @@ def look(client: Client, text: str, panel: str = "", **more: Any) -> str:
 
 
 def hits(page: str) -> list[str]:
-    """Where what was found is shown as of then."""
+    """List the addresses of the hits, as of their events."""
     return [found[2] for found in HIT.finditer(page)]
 
 
 def chip(page: str, page_id: str) -> str:
-    """How a page stands, as its hit says."""
+    """Return the residency of a page, as its hit tells it."""
     (hit,) = (found[0] for found in HIT.finditer(page) if f"{page_id} ·" in found[0])
     return str(re.findall(r'class="chip \w*">([^<]+)<', hit)[0])
 
@@ -65,7 +65,7 @@ def refund(agent: Agent) -> Thread:
 # A thread
 
 
-def test_what_was_said_in_a_thread_is_found_with_how_it_stands(
+def test_thread_search_finds_messages_with_their_residency(
     viewer: Client, refund: Thread
 ) -> None:
     page = look(viewer, "promise seats", thread="refund")
@@ -83,7 +83,7 @@ def test_what_was_said_in_a_thread_is_found_with_how_it_stands(
 @pytest.mark.parametrize(
     ("order", "words"), [("first", "oldest first"), ("newest", "newest first")]
 )
-def test_order_is_chosen(
+def test_search_hits_follow_the_chosen_order(
     viewer: Client, refund: Thread, order: str, words: str
 ) -> None:
     page = look(viewer, "flight", thread="refund", order=order)
@@ -93,7 +93,7 @@ def test_order_is_chosen(
     assert slots == sorted(slots, reverse=order == "newest")
 
 
-def test_what_was_said_later_is_not_shown_as_of_then(
+def test_thread_search_as_of_an_event_omits_later_messages(
     viewer: Client, refund: Thread
 ) -> None:
     found = hits(look(viewer, "afraid nothing", thread="refund", order="first"))
@@ -106,7 +106,7 @@ def test_what_was_said_later_is_not_shown_as_of_then(
     assert "in then" in then
 
 
-def test_filters_and_phrases_say_what_was_said_and_call_nothing(
+def test_thread_search_takes_filters_and_phrases(
     viewer: Client, refund: Thread
 ) -> None:
     page = look(viewer, 'role:assistant "EUR 132.00"', thread="refund")
@@ -118,7 +118,9 @@ def test_filters_and_phrases_say_what_was_said_and_call_nothing(
 
 
 @pytest.mark.parametrize("scope", ["thread", "project"])
-def test_words_left_out_are_named(viewer: Client, refund: Thread, scope: str) -> None:
+def test_search_names_excluded_words(
+    viewer: Client, refund: Thread, scope: str
+) -> None:
     def list_pages(text: str) -> tuple[str, list[str]]:
         page = look(viewer, text, thread="refund", scope=scope)
         return page, re.findall(r"pages/(slot-\d+)\?", " ".join(hits(page)))
@@ -132,7 +134,9 @@ def test_words_left_out_are_named(viewer: Client, refund: Thread, scope: str) ->
     assert PROMISED in pages
 
 
-def test_words_of_any_kind_are_ordinary_text(viewer: Client, refund: Thread) -> None:
+def test_search_takes_punctuation_as_ordinary_text(
+    viewer: Client, refund: Thread
+) -> None:
     for text in ('"refund', "what's (refund)?", "http://refund 12:30 note: x"):
         page = look(viewer, text, thread="refund")
         assert 'role="alert"' not in page, text
@@ -142,7 +146,7 @@ def test_words_of_any_kind_are_ordinary_text(viewer: Client, refund: Thread) -> 
 @pytest.mark.parametrize(
     "more", [{"order": "worst"}, {"at_seq": "-1"}, {"at_seq": "9" * 18}, {"scope": "?"}]
 )
-def test_what_no_form_sends_changes_nothing(
+def test_unknown_search_parameters_are_ignored(
     viewer: Client, refund: Thread, more: dict[str, str]
 ) -> None:
     found = hits(look(viewer, "flight", thread="refund"))
@@ -150,9 +154,7 @@ def test_what_no_form_sends_changes_nothing(
     assert hits(look(viewer, "flight", thread="refund", **more)) == found
 
 
-def test_keys_notes_and_tasks_are_found_where_they_are_shown(
-    viewer: Client, agent: Agent
-) -> None:
+def test_search_hit_of_a_key_links_to_its_screen(viewer: Client, agent: Agent) -> None:
     factories.make_thread(agent)
     memory_acts.set_key(agent, "seat", "a window in row fourteen")
     page = look(viewer, "fourteen", thread="t-1")
@@ -160,7 +162,7 @@ def test_keys_notes_and_tasks_are_found_where_they_are_shown(
     assert 'class="chip' not in page
 
 
-def test_what_a_fork_inherits_is_shown_as_it_is_there(
+def test_search_in_a_fork_shows_inherited_messages(
     viewer: Client, agent: Agent, refund: Thread
 ) -> None:
     operator_threads.fork(refund, actor="operator:x", name="alt", seq=refund.head_seq)
@@ -169,7 +171,7 @@ def test_what_a_fork_inherits_is_shown_as_it_is_there(
     assert chip(page, PROMISED) == "back at turn 7"
 
 
-def test_hits_cost_no_query_each(
+def test_search_hits_cost_no_query_each(
     viewer: Client, refund: Thread, django_assert_max_num_queries: Any
 ) -> None:
     look(viewer, "flight", "found", thread="refund")
@@ -178,14 +180,14 @@ def test_hits_cost_no_query_each(
         with django_assert_max_num_queries(30) as found:
             look(viewer, words, "found", thread="refund")
         counts.append(len(found))
-    # One more where some of the pages left together with others.
+    # One query more where some pages were evicted in one event with others.
     assert abs(counts[0] - counts[1]) <= 1
 
 
 # A preview
 
 
-def test_a_preview_says_when_it_was_first_seen_and_when_it_left(
+def test_hit_preview_says_when_a_text_was_first_seen_and_evicted(
     viewer: Client, agent: Agent, refund: Thread
 ) -> None:
     page = look(
@@ -210,7 +212,7 @@ def test_a_preview_says_when_it_was_first_seen_and_when_it_left(
 
 @pytest.fixture
 def many(agent: Agent) -> list[str]:
-    """Eight threads of which each says the same, newest last."""
+    """Make eight threads with the same message, newest last."""
     names = [f"talk-{n}" for n in range(8)]
     for name in names:
         factories.make_thread(agent, name)
@@ -219,7 +221,7 @@ def many(agent: Agent) -> list[str]:
 
 
 def scan_of(page: str) -> dict[str, str]:
-    """What the page hands back to go on."""
+    """Return the form fields that continue the scan."""
     form = page[page.index('id="scan"') :]
     fields = re.findall(r'name="(\w+)" value="([^"]*)"', form[: form.index("</form>")])
     return dict(fields)
@@ -229,7 +231,7 @@ def threads_in(page: str) -> list[str]:
     return list(dict.fromkeys(re.findall(r"/threads/([\w-]+)/", " ".join(hits(page)))))
 
 
-def test_a_project_is_looked_through_bit_by_bit_newest_thread_first(
+def test_project_scan_goes_in_steps_from_the_newest_thread(
     viewer: Client, many: list[str]
 ) -> None:
     begun = look(viewer, "ferry", "found")
@@ -250,10 +252,10 @@ def test_a_project_is_looked_through_bit_by_bit_newest_thread_first(
     assert "Look further" not in rest
 
 
-#: Fields of the form that a test sends by itself, or that are another each time.
+#: Form fields that a test sends by itself, or that differ each time.
 @pytest.fixture(autouse=True)
 def unhurried(monkeypatch: pytest.MonkeyPatch) -> None:
-    """However slow the machine is, a look ends by what it has found."""
+    """Raise the time limit, so that a scan step ends by its number of hits."""
     monkeypatch.setattr(contents, "SECONDS", 60.0)
 
 
@@ -272,12 +274,12 @@ def test_project_scan_stops_when_told(viewer: Client, many: list[str]) -> None:
     assert without_stop(scan_of(stopped)) == without_stop(scan_of(first))
     assert "Look further" in stopped
     assert "load" not in re.findall(r'hx-trigger="([^"]*)"', stopped)[0]
-    # It goes on where it was; and no further than is asked for.
+    # The scan continues where it stopped, and only when asked.
     rest = look(viewer, "ferry", "said", **without_stop(scan_of(stopped)))
     assert len(threads_in(rest)) == len(many) - contents.FOUND_IN
 
 
-def test_it_rests_before_anybody_could_read_it_all(
+def test_project_scan_pauses_before_reading_the_whole_project(
     viewer: Client, many: list[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(contents, "REST", 10)
@@ -286,7 +288,7 @@ def test_it_rests_before_anybody_could_read_it_all(
     assert "load" not in re.findall(r'hx-trigger="([^"]*)"', first)[0]
 
 
-def test_operators_looks_are_audited(
+def test_search_reads_are_audited(
     browser: Browser, agent: Agent, many: list[str]
 ) -> None:
     client = browser("viewer")
@@ -301,20 +303,22 @@ def test_operators_looks_are_audited(
     shown = {ids[name] for name in threads_in(page)}
     assert 0 < len(shown) < len(ids)
     assert {*reads()} == {(each, "incident") for each in shown}
-    # Of one thread it is noted that it was asked, whatever it said.
+    # A search in one thread is audited, whatever its hits.
     look(client, "nonsense", "found", thread="silent")
     silent = str(Thread.objects.get(name="silent").id)
     assert (silent, "incident") in reads()
 
 
-def test_threads_may_be_named(viewer: Client, many: list[str], zeta: Project) -> None:
+def test_project_search_can_be_limited_to_named_threads(
+    viewer: Client, many: list[str], zeta: Project
+) -> None:
     factories.make_thread(factories.make_agent(zeta), "theirs")
     page = look(viewer, "ferry in:talk-3 in:theirs")
     assert threads_in(page) == ["talk-3"]
     assert 'id="scan"' not in page
 
 
-def test_of_restricted_subjects_a_project_tells_nothing(
+def test_project_search_hides_restricted_subjects_from_viewers(
     browser: Browser, agent: Agent, many: list[str]
 ) -> None:
     thread = Thread.objects.select_related("subject").get(name="talk-3")
@@ -327,16 +331,16 @@ def test_of_restricted_subjects_a_project_tells_nothing(
     assert hits(look(browser("viewer"), "ferry", thread="talk-3", scope="thread")) == []
 
 
-def test_a_cursor_of_another_project_is_refused(
+def test_search_cursor_of_another_project_is_refused(
     viewer: Client, many: list[str], zeta: Project
 ) -> None:
-    place = project_search.Place(Thread.objects.all()[0].listed_at, zeta.id)
-    for cursor in ("x", contents._sealed(zeta, place)):
+    place = project_search.SearchPosition(Thread.objects.all()[0].listed_at, zeta.id)
+    for cursor in ("x", contents._seal_cursor(zeta, place)):
         answer = viewer.post(f"{HERE}/said", {"q": "ferry", "cursor": cursor})
         assert answer.status_code == 400
 
 
-def test_without_scripts_the_page_looks_at_once_and_goes_on_by_a_button(
+def test_search_page_without_scripts_continues_by_a_button(
     viewer: Client, many: list[str]
 ) -> None:
     page = look(viewer, "ferry")

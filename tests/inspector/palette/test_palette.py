@@ -1,4 +1,4 @@
-"""The palette finds things by their names, by role and place, and without a script."""
+"""The palette: search by name, role and place, without scripts."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ def search(client: Client, text: str, **more: str) -> str:
 
 
 def links(page: str) -> list[str]:
-    """Where the lines lead that were found."""
+    """List the addresses of the hits."""
     return re.findall(r'class="hit" href="([^"]+)"', page)
 
 
@@ -37,7 +37,7 @@ def family(agent: Agent) -> dict[str, str]:
     return make_family(agent, remembering=True)
 
 
-def test_without_words_the_newest_threads_come_first(
+def test_palette_without_words_lists_the_newest_threads(
     viewer: Client, family: dict[str, str]
 ) -> None:
     page = html.unescape(viewer.get(HERE).content.decode())
@@ -45,7 +45,7 @@ def test_without_words_the_newest_threads_come_first(
     assert links(page)[0] == "/p/acme/threads/t-bob"
 
 
-def test_a_thread_is_found_by_the_middle_of_its_name(
+def test_palette_finds_a_thread_by_the_middle_of_its_name(
     viewer: Client, agent: Agent
 ) -> None:
     factories.make_thread(agent, "rebook-lisbon-storm")
@@ -54,7 +54,9 @@ def test_a_thread_is_found_by_the_middle_of_its_name(
     assert "rebook-<mark>lisbon</mark>-storm" in page
 
 
-def test_filters_narrow_the_threads(viewer: Client, family: dict[str, str]) -> None:
+def test_palette_filters_narrow_the_threads(
+    viewer: Client, family: dict[str, str]
+) -> None:
     found = links(search(viewer, "label.team:red"))
     assert {*found} == {"/p/acme/threads/t-1", "/p/acme/threads/t-1.alt"}
     assert links(search(viewer, "status:closed")) == []
@@ -78,13 +80,13 @@ def test_filters_narrow_the_threads(viewer: Client, family: dict[str, str]) -> N
         (" ".join(map(str, range(65))), "A search has at most 64 terms."),
     ],
 )
-def test_what_can_not_be_read_is_named_with_a_suggestion(
+def test_unreadable_palette_query_suggests_a_correction(
     viewer: Client, text: str, says: str
 ) -> None:
     assert says in search(viewer, text)
 
 
-def test_nothing_found_explains_how_to_ask(viewer: Client) -> None:
+def test_palette_without_hits_explains_its_syntax(viewer: Client) -> None:
     page = search(viewer, "zzz")
     assert "Nothing was said so" in page
     assert "<code>role:tool</code>" in page
@@ -103,7 +105,7 @@ def test_nothing_found_explains_how_to_ask(viewer: Client) -> None:
         ("seat", "keys/seat"),
     ],
 )
-def test_parts_of_the_thread_at_hand_are_found(
+def test_palette_finds_parts_of_the_current_thread(
     viewer: Client, family: dict[str, str], text: str, path: str
 ) -> None:
     page = search(viewer, text, thread="t-1")
@@ -112,7 +114,7 @@ def test_parts_of_the_thread_at_hand_are_found(
 
 
 @pytest.mark.parametrize("text", ["turn 3", "event 99", "slot 3", "9" * 19])
-def test_a_number_that_the_thread_has_not_is_no_line(
+def test_palette_omits_numbers_that_the_thread_lacks(
     viewer: Client, family: dict[str, str], text: str
 ) -> None:
     assert not [
@@ -122,23 +124,23 @@ def test_a_number_that_the_thread_has_not_is_no_line(
     ]
 
 
-def test_pages_of_the_thread_are_found_by_their_ids(
-    viewer: Client, agent: Agent
-) -> None:
+def test_palette_finds_pages_of_the_thread_by_id(viewer: Client, agent: Agent) -> None:
     factories.make_thread(agent)
     factories.make_page(agent, "lisbon-storm-waiver")
     found = links(search(viewer, "waiver", thread="t-1"))
     assert found[0] == "/p/acme/threads/t-1/pages/lisbon-storm-waiver"
 
 
-def test_a_key_that_was_deleted_is_not_found(viewer: Client, agent: Agent) -> None:
+def test_palette_does_not_find_a_deleted_key(viewer: Client, agent: Agent) -> None:
     factories.make_thread(agent)
     memory_acts.set_key(agent, "seat", "12A")
     memory_acts.delete_key(agent, "seat")
     assert links(search(viewer, "seat", thread="t-1")) == []
 
 
-def test_things_to_do_go_by_role(browser: Browser, family: dict[str, str]) -> None:
+def test_palette_offers_actions_by_role(
+    browser: Browser, family: dict[str, str]
+) -> None:
     browser("owner")
     fork, keys = "/p/acme/threads/t-1/fork?at_seq=4", "/p/acme/api-keys"
     place = {"thread": "t-1", "at_seq": "4"}
@@ -152,12 +154,12 @@ def test_things_to_do_go_by_role(browser: Browser, family: dict[str, str]) -> No
         assert (keys in links(search(client, "api keys"))) == keeps, role
 
 
-def test_a_theme_is_chosen_by_a_form(viewer: Client) -> None:
+def test_palette_sets_the_theme_by_a_form(viewer: Client) -> None:
     page = search(viewer, "dark")
     assert '<button class="hit" type="submit" name="theme" value="dark">' in page
 
 
-def test_another_projects_thread_is_no_place_to_search_from(
+def test_palette_ignores_a_current_thread_of_another_project(
     viewer: Client, zeta: Any
 ) -> None:
     factories.make_thread(factories.make_agent(zeta), "theirs")
@@ -165,7 +167,7 @@ def test_another_projects_thread_is_no_place_to_search_from(
     assert "theirs" not in page
 
 
-def test_a_restricted_subjects_thread_is_hidden_from_viewers(
+def test_palette_hides_restricted_subjects_from_viewers(
     browser: Browser, agent: Agent
 ) -> None:
     browser("owner")
@@ -178,7 +180,7 @@ def test_a_restricted_subjects_thread_is_hidden_from_viewers(
     assert links(search(browser("officer"), "event 1", thread="t-1"))
 
 
-def test_names_are_no_content_so_nobody_is_noted_to_read(
+def test_palette_search_of_names_is_not_audited(
     viewer: Client, family: dict[str, str]
 ) -> None:
     viewer.get(HERE, {"thread": "t-1"})
@@ -187,7 +189,7 @@ def test_names_are_no_content_so_nobody_is_noted_to_read(
     assert not AuditEntry.objects.filter(action="content.read").exists()
 
 
-def test_words_in_an_address_are_not_looked_for(
+def test_palette_ignores_words_in_the_url(
     viewer: Client, family: dict[str, str]
 ) -> None:
     page = viewer.get(HERE, {"q": "zzz"}).content.decode()
@@ -195,7 +197,7 @@ def test_words_in_an_address_are_not_looked_for(
     assert 'value="zzz"' not in page
 
 
-def test_the_dialog_has_what_the_page_has(
+def test_palette_dialog_has_the_same_links_as_its_page(
     viewer: Client, family: dict[str, str]
 ) -> None:
     panel = viewer.post(f"{HERE}/found", {"q": "t-1"})

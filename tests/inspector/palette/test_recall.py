@@ -1,4 +1,4 @@
-"""Recall as people try it: what an agent would be told, over a subject's threads."""
+"""The Recall page: replies that an agent would get, over the threads of a subject."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from tests.cast.knowing import claim, say
 
 pytestmark = pytest.mark.django_db
 PAGE = "/p/acme/threads/visit/recall"
-#: A text's mark, and where it leads.
+#: The mark of a text, and the address that it links to.
 MARK = r'<a class="badge attn"\s+href="([^"]+)">\[no longer so[^<]*BGO\]</a>'
 
 
@@ -40,14 +40,14 @@ def ask(client: Client, **sent: Any) -> str:
     return str(answer.content.decode())
 
 
-def test_nothing_asked_yet_shows_the_call(viewer: Client, ann: Subject) -> None:
+def test_empty_recall_page_shows_the_api_call(viewer: Client, ann: Subject) -> None:
     page = viewer.get(PAGE).content.decode()
     assert f"/api/v1/subjects/{ann.id}/recall" in page
     assert f'href="{PAGE}" aria-current="page">Recall' in page
     assert f'href="/p/acme/subjects/{ann.id}/episodes">Episodes' in page
 
 
-def test_texts_stand_beside_what_became_of_them_and_facts_as_they_hold(
+def test_recall_shows_texts_with_residency_and_current_facts(
     viewer: Client, ann: Subject
 ) -> None:
     page = ask(viewer, query="airport")
@@ -68,7 +68,7 @@ def test_texts_stand_beside_what_became_of_them_and_facts_as_they_hold(
     assert "Nothing is remembered of that" in ask(viewer, query="zebra")
 
 
-def test_search_of_a_thread_tells_what_became_of_its_texts(
+def test_thread_search_shows_the_residency_of_its_texts(
     viewer: Client, ann: Subject
 ) -> None:
     sent = {"q": "airport", "thread": "talk"}
@@ -82,7 +82,9 @@ def test_search_of_a_thread_tells_what_became_of_its_texts(
     assert not re.findall(MARK, then)
 
 
-def test_the_call_asks_for_what_the_form_did(viewer: Client, ann: Subject) -> None:
+def test_recall_page_shows_the_call_equal_to_its_form(
+    viewer: Client, ann: Subject
+) -> None:
     page = ask(viewer, query="Ann's airport", kinds=["fact"], known_at="2026-01-09")
     (body,) = re.findall(r"-d '([^\n]*)' \\\n", unescape(page))
     assert json.loads(body) == {
@@ -93,7 +95,7 @@ def test_the_call_asks_for_what_the_form_did(viewer: Client, ann: Subject) -> No
     }
 
 
-def test_threads_that_something_is_shown_of_are_noted(
+def test_recall_audits_each_thread_it_shows(
     owner: Client, agent: Agent, ann: Subject
 ) -> None:
     factories.make_thread(agent, "silent", user_id="ann")
@@ -116,7 +118,7 @@ def test_threads_that_something_is_shown_of_are_noted(
         {"valid_at": "9999-12-31T23:59"},
     ],
 )
-def test_what_is_no_query_is_said_beside_the_form(
+def test_invalid_recall_query_is_explained_beside_the_form(
     viewer: Client, ann: Subject, wrong: dict[str, str]
 ) -> None:
     refused = viewer.post(PAGE, {"query": "airport", **wrong})

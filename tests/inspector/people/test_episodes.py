@@ -1,4 +1,4 @@
-"""The page of a subject's episodes: in words, by thread and day, noted as a read."""
+"""The episodes page of a subject: in words, by thread and day, audited as a read."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from memoryhub.kernel.threads.exchanges import ToolUse
+from memoryhub.kernel.threads.exchanges import RememberedCall
 from memoryhub.models.access.audit import AuditEntry
 from memoryhub.models.server.clock import clock
 from memoryhub.models.subjects import Subject
@@ -33,9 +33,9 @@ def ann(agent: Agent) -> Subject:
 
 
 def remember(agent: Agent, subject: Subject, thread: str, question: str) -> None:
-    use = ToolUse(name="seat_map", arguments="{}", result="free")
+    use = RememberedCall(name="seat_map", arguments="{}", result="free")
     new = NewEpisode(question=question, answer=f"Answer to {question}", uses=[use])
-    work = episodes.remember(
+    work = episodes.append_episode(
         agent=agent, subject=subject.id, thread=thread, episode=new
     )
     factories.run(work)
@@ -45,7 +45,7 @@ def page(browser: Browser, subject: Subject, query: str = "") -> Any:
     return browser("viewer").get(f"/p/acme/subjects/{subject.id}/episodes?{query}")
 
 
-def test_what_happened_is_told_in_words_with_its_links(
+def test_episode_is_told_in_words_with_links(
     browser: Browser, agent: Agent, ann: Subject
 ) -> None:
     remember(agent, ann, "talk", f"Is 12A free? {EVIL}")
@@ -62,7 +62,7 @@ def test_what_happened_is_told_in_words_with_its_links(
     assert len(names) == len({*names}) == 2
 
 
-def test_a_look_is_noted_for_each_thread_that_is_shown(
+def test_episodes_page_audits_each_thread_it_shows(
     browser: Browser, agent: Agent, ann: Subject
 ) -> None:
     for name in ("a", "b"):
@@ -74,7 +74,7 @@ def test_a_look_is_noted_for_each_thread_that_is_shown(
     assert {each.target_id for each in shown} == wanted
 
 
-def test_it_is_narrowed_by_thread_and_day(
+def test_episodes_are_filtered_by_thread_and_day(
     browser: Browser, agent: Agent, ann: Subject
 ) -> None:
     for name in ("a", "b"):
@@ -95,15 +95,13 @@ def test_it_is_narrowed_by_thread_and_day(
     assert "Earlier ones" in first
 
 
-def test_where_nothing_happened_the_call_stands_that_changes_it(
-    browser: Browser, ann: Subject
-) -> None:
+def test_empty_episodes_page_shows_the_api_call(browser: Browser, ann: Subject) -> None:
     text = page(browser, ann).content.decode()
     assert "Nothing happened yet" in text
     assert f"/api/v1/subjects/{ann.id}/episodes" in text
 
 
-def test_it_says_what_was_learnt_and_has_what_failed_asked_again(
+def test_episodes_page_shows_learnt_facts_and_retries_failures(
     browser: Browser, agent: Agent, ann: Subject
 ) -> None:
     remember(agent, ann, "a", "I wear 42.")
@@ -125,7 +123,7 @@ def test_it_says_what_was_learnt_and_has_what_failed_asked_again(
         answer = browser("editor").post(path, {"exchange": wrong})
         assert answer.status_code == 422, wrong
     assert browser("editor").post(path, form).status_code == 302
-    (failed,) = pending.held_of(ann)[str(thread)].failed
+    (failed,) = pending.get_consolidated(ann)[str(thread)].failed
     assert failed.retry_at is not None
     assert failed.retry_at <= clock.now()
 
@@ -141,6 +139,6 @@ def edited(browser: Browser, subject: Subject) -> str:
 
 def consolidate(agent: Agent, thread: str, *answers: str) -> None:
     row = factories.get_thread(agent, thread)
-    due = consolidations.find_due(row, now=clock.now() + timedelta(minutes=11))
+    due = consolidations.find_due_exchange(row, now=clock.now() + timedelta(minutes=11))
     assert due is not None
-    consolidations.consolidate(due, Model(*answers))
+    consolidations.consolidate_exchange(due, Model(*answers))

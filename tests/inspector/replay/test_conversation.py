@@ -1,4 +1,4 @@
-"""The conversation of a moment: what its turns packed."""
+"""The conversation as of an event: pages that its turns packed."""
 
 from __future__ import annotations
 
@@ -13,9 +13,7 @@ from tests.inspector.paged import make_paged, text_of
 pytestmark = pytest.mark.django_db
 
 
-def test_the_conversation_tells_what_its_turns_packed(
-    viewer: Client, agent: Agent
-) -> None:
+def test_conversation_shows_what_its_turns_packed(viewer: Client, agent: Agent) -> None:
     paged = make_paged(agent)
     page = text_of(viewer, f"/p/acme/threads/{paged.name}")
     assert re.search(r'turns/\d">Turn \d</a><span>[\d,]+ packed</span>', page)

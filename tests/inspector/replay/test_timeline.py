@@ -9,7 +9,7 @@ import pytest
 from django.conf import settings
 from django.test import Client
 
-from inspector.drawing.scenes import Scene
+from inspector.drawing.scenes import ThreadScene
 from inspector.lists import panels
 from inspector.nouns import NOUNS
 from inspector.replay import moments
@@ -26,7 +26,7 @@ T = "/p/acme/threads/t-1"
 
 @pytest.fixture
 def talk(acme: Project, agent: Agent) -> Thread:
-    """Seven events: made, then six messages."""
+    """Make a thread of seven events: its creation, then six messages."""
     factories.make_thread(agent)
     factories.append(agent, "t-1", *(f"message {n}" for n in range(6)))
     thread = factories.get_thread(agent)
@@ -34,7 +34,7 @@ def talk(acme: Project, agent: Agent) -> Thread:
     return thread
 
 
-def test_a_page_follows_the_head(viewer: Client, talk: Thread) -> None:
+def test_timeline_follows_the_head(viewer: Client, talk: Thread) -> None:
     page = viewer.get(T).content.decode()
     for panel in ("at", "map", "conversation", "working-set"):
         assert f'data-live="{panel}"' in page
@@ -45,7 +45,7 @@ def test_a_page_follows_the_head(viewer: Client, talk: Thread) -> None:
     assert 'ws-connect="/ws/live/acme"' in page
 
 
-def test_as_of_an_event_nothing_later_is_said_of_the_state(
+def test_timeline_as_of_an_event_shows_no_later_state(
     viewer: Client, talk: Thread
 ) -> None:
     answer = viewer.get(f"{T}?at_seq=3&tab=changes")
@@ -57,7 +57,7 @@ def test_as_of_an_event_nothing_later_is_said_of_the_state(
     assert 'data-live="head"' in page
 
 
-def test_changes_are_what_the_event_made_of_the_state(
+def test_changes_tab_shows_the_state_change_of_the_event(
     viewer: Client, talk: Thread
 ) -> None:
     changes = viewer.get(f"{T}?at_seq=3&tab=changes").context["moment"].changes
@@ -67,7 +67,7 @@ def test_changes_are_what_the_event_made_of_the_state(
     assert deltas["token_count"] == talk.slots.get(index=1).tokens
 
 
-def test_names_of_clients_are_shown_as_they_are(
+def test_client_names_are_shown_unchanged(
     viewer: Client, agent: Agent, talk: Thread
 ) -> None:
     slot = factories.make_slot("found", from_name="tool:search_library")
@@ -93,7 +93,7 @@ def test_names_of_clients_are_shown_as_they_are(
     ],
 )
 @pytest.mark.parametrize("where", ["", "/panels/moment"])
-def test_nonsense_is_refused(
+def test_invalid_timeline_query_is_refused(
     viewer: Client, talk: Thread, query: str, where: str
 ) -> None:
     answer = viewer.get(f"{T}{where}?{query}")
@@ -101,7 +101,7 @@ def test_nonsense_is_refused(
     assert answer.headers.get("MH-Panel") == ("1" if where else None)
 
 
-def test_beyond_the_head_is_the_head_with_a_notice(
+def test_timeline_beyond_the_head_shows_the_head_with_a_notice(
     viewer: Client, talk: Thread
 ) -> None:
     for path in ("", "/slots", "/events"):
@@ -112,20 +112,20 @@ def test_beyond_the_head_is_the_head_with_a_notice(
     assert viewer.get(f"{T}?at_turn=9").context["at"] == 7
 
 
-def test_unknown_parameters_are_ignored(viewer: Client, talk: Thread) -> None:
+def test_unknown_timeline_parameters_are_ignored(viewer: Client, talk: Thread) -> None:
     assert viewer.get(f"{T}?colour=red&tab=nothing").status_code == 200
 
 
-def test_an_event_stands_open_when_asked(viewer: Client, talk: Thread) -> None:
+def test_event_is_open_on_request(viewer: Client, talk: Thread) -> None:
     page = viewer.get(f"{T}?view=events&open=2,3").content.decode()
     assert page.count("&quot;payload&quot;: {") == 2
 
 
 @pytest.mark.parametrize("name", sorted(moments.PANELS))
-def test_a_panel_is_what_its_page_includes(
+def test_timeline_panel_equals_its_part_of_the_page(
     viewer: Client, owner: Client, talk: Thread, name: str
 ) -> None:
-    """One render for all: no form, and nothing that differs by who looks."""
+    """One render serves all viewers: no form, and nothing that differs by operator."""
     pages = {
         "row": "/p/acme/threads",
         "events": f"{T}?view=events",
@@ -139,7 +139,7 @@ def test_a_panel_is_what_its_page_includes(
     answer = viewer.get(f"{T}/panels/{name}")
     assert answer.headers["MH-Panel"] == "1"
     panel = answer.content.decode().strip()
-    # A seek brings three: the event in words and the head stand elsewhere on the page.
+    # A seek returns three panels: the event in words and the head are elsewhere.
     for part in re.split(r'(?=<section id="then"|<div id="moment")', panel):
         assert part.replace(' hx-swap-oob="true"', "", 1).strip() in text
     assert "<form" not in panel
@@ -147,20 +147,24 @@ def test_a_panel_is_what_its_page_includes(
 
 
 @pytest.mark.parametrize("name", sorted(moments.PUSHED))
-def test_a_push_differs_by_its_swap_only(talk: Thread, name: str) -> None:
-    shown = panels.render(moments.PANELS[name], Scene(thread=talk))
-    pushed = panels.render(moments.PANELS[name], Scene(thread=talk), pushed=True)
+def test_pushed_panel_differs_only_by_its_swap_attribute(
+    talk: Thread, name: str
+) -> None:
+    shown = panels.render_panel(moments.PANELS[name], ThreadScene(thread=talk))
+    pushed = panels.render_panel(
+        moments.PANELS[name], ThreadScene(thread=talk), pushed=True
+    )
     assert pushed.replace(' hx-swap-oob="true"', "", 1) == shown
     assert pushed.count("hx-swap-oob") == 1
 
 
-def test_an_unknown_panel_is_not_found(viewer: Client, talk: Thread) -> None:
+def test_unknown_panel_is_not_found(viewer: Client, talk: Thread) -> None:
     answer = viewer.get(f"{T}/panels/nothing")
     assert answer.status_code == 404
     assert answer.headers["MH-Panel"] == "1"
 
 
-def test_a_panel_answers_401_and_never_redirects(talk: Thread) -> None:
+def test_panel_answers_401_and_never_redirects(talk: Thread) -> None:
     answer = Client().get(f"{T}/panels/head")
     assert answer.status_code == 401
     assert "message" not in answer.content.decode()
@@ -178,7 +182,7 @@ def test_events_are_opened_and_closed_by_links(viewer: Client, talk: Thread) -> 
     assert f'href="{T}?at_seq=7&amp;view=events&amp;open=5#event-5"' in live
 
 
-def test_no_more_events_stand_open_than_a_page_takes(
+def test_number_of_open_events_is_bounded(
     viewer: Client, agent: Agent, talk: Thread
 ) -> None:
     factories.append(agent, "t-1", *("again" for _ in range(20)))
@@ -188,7 +192,7 @@ def test_no_more_events_stand_open_than_a_page_takes(
     assert page.count('aria-expanded="false"') == 0
 
 
-def test_two_moments_are_compared(viewer: Client, talk: Thread) -> None:
+def test_timeline_compares_two_moments(viewer: Client, talk: Thread) -> None:
     answer = viewer.get(f"{T}?at_seq=6&base=3")
     deltas = {change.name: change.delta for change in answer.context["difference"]}
     assert deltas["slot_count"] == 3
@@ -213,14 +217,16 @@ def test_two_moments_are_compared(viewer: Client, talk: Thread) -> None:
         ("at_seq=2&base=0", 'before">new</td><td data-label="after">open</td>'),
     ],
 )
-def test_any_event_may_be_the_base(
+def test_any_event_can_be_the_base_of_a_comparison(
     viewer: Client, talk: Thread, query: str, text: str
 ) -> None:
     for where in ("", "/panels/moment"):
         assert text in viewer.get(f"{T}{where}?{query}").content.decode()
 
 
-def test_the_next_moment_is_compared_too(viewer: Client, talk: Thread) -> None:
+def test_timeline_links_keep_the_base_of_a_comparison(
+    viewer: Client, talk: Thread
+) -> None:
     operator_threads.close(talk, actor="operator:x", reason="completed")
     page = viewer.get(f"{T}?at_seq=6&base=3&view=events").content.decode()
     for link in ("data-step", "data-mark", "data-seek"):
@@ -229,14 +235,14 @@ def test_the_next_moment_is_compared_too(viewer: Client, talk: Thread) -> None:
 
 
 def hrefs(page: str, attribute: str) -> list[str]:
-    """Where the links with this attribute lead; there must be some."""
+    """List the targets of links with this attribute; require at least one."""
     tags = [tag for tag in re.findall(r"<a [^>]+>", page) if f" {attribute}=" in tag]
     found = [href[1] for tag in tags if (href := re.search(r'href="([^"]+)"', tag))]
     assert found
     return found
 
 
-def test_the_newest_events_are_listed_in_one_stretch(
+def test_newest_events_are_listed_without_a_gap(
     viewer: Client, agent: Agent, talk: Thread
 ) -> None:
     factories.append(agent, "t-1", *("again" for _ in range(60)))
@@ -249,7 +255,7 @@ def test_the_newest_events_are_listed_in_one_stretch(
     assert 'hide=slot+turn+thread"' in paused.content.decode()
 
 
-def test_every_noun_can_be_hidden_from_the_events() -> None:
+def test_every_event_noun_can_be_hidden() -> None:
     rules = (Path(settings.BASE_DIR) / "static/css/events.css").read_text()
     hidden = re.findall(r"\[data-hide~=(\w+)\] \[data-noun=\1\]", rules)
     assert {*hidden} == {*search.NOUNS}
@@ -265,7 +271,7 @@ def test_every_noun_can_be_hidden_from_the_events() -> None:
         ("/working-set?at_turn=0", "?at_seq=7"),
     ],
 )
-def test_addresses_of_before_lead_to_the_same(
+def test_old_timeline_addresses_redirect(
     viewer: Client, talk: Thread, old: str, new: str
 ) -> None:
     answer = viewer.get(f"{T}{old}")
@@ -283,15 +289,15 @@ def test_addresses_of_before_lead_to_the_same(
         ("working-set", "working-set"),
     ],
 )
-def test_tabs_of_before_show_the_same(
+def test_old_timeline_tabs_show_the_matching_panel(
     viewer: Client, talk: Thread, old: str, panel: str
 ) -> None:
     page = viewer.get(f"{T}?at_seq=5&tab={old}").content.decode()
     assert f'<section id="{panel}"' in page
 
 
-def test_in_passing_only_what_is_quick_is_shown(viewer: Client, talk: Thread) -> None:
-    """What stands on the right stays until the thumb rests."""
+def test_scrubbing_renders_only_the_quick_panels(viewer: Client, talk: Thread) -> None:
+    """The panels on the right stay until the thumb rests."""
     answer = viewer.get(f"{T}/panels/moment?at_seq=4&passing=1")
     page = answer.content.decode()
     assert 'id="side" hx-preserve="true"' in page
@@ -302,7 +308,7 @@ def test_in_passing_only_what_is_quick_is_shown(viewer: Client, talk: Thread) ->
     assert 'id="working-set"' in whole
 
 
-def test_an_event_is_shown_whole(viewer: Client, talk: Thread) -> None:
+def test_event_page_shows_the_whole_event(viewer: Client, talk: Thread) -> None:
     page = viewer.get(f"{T}/events/2").content.decode()
     assert "message 0" in page
     assert talk.events.get(seq=2).chain.hex() in page
@@ -310,20 +316,18 @@ def test_an_event_is_shown_whole(viewer: Client, talk: Thread) -> None:
     assert viewer.get(f"{T}/events/8").status_code == 404
 
 
-def sent(client: Client, path: str) -> bytes:
-    """What an export streams."""
+def fetch_export(client: Client, path: str) -> bytes:
+    """Return the text that an export streams."""
     answer: Any = client.get(f"{T}/{path}")
     return b"".join(answer.streaming_content)
 
 
-def test_events_are_exported_as_the_journal_has_them(
-    viewer: Client, talk: Thread
-) -> None:
-    lines = sent(viewer, "events.ndjson").splitlines()
+def test_event_export_equals_the_journal(viewer: Client, talk: Thread) -> None:
+    lines = fetch_export(viewer, "events.ndjson").splitlines()
     records = [json.loads(line) for line in lines]
     assert [record["seq"] for record in records] == [1, 2, 3, 4, 5, 6, 7]
     assert all("payload" not in record for record in records)
-    whole = sent(viewer, "events.ndjson?content=1")
+    whole = fetch_export(viewer, "events.ndjson?content=1")
     assert json.loads(whole.splitlines()[1])["payload"] == {"content": "message 0"}
     batch = viewer.get(f"{T}/events.json").json()
     assert [item["seq"] for item in batch["items"]] == [1, 2, 3, 4, 5, 6, 7]
@@ -331,7 +335,7 @@ def test_events_are_exported_as_the_journal_has_them(
 
 
 @pytest.mark.parametrize("size", [3, 150])
-def test_a_thread_costs_the_same_however_long(
+def test_timeline_costs_the_same_for_any_length(
     one_minute: None,
     viewer: Client,
     agent: Agent,
@@ -339,7 +343,7 @@ def test_a_thread_costs_the_same_however_long(
     django_assert_max_num_queries: object,
 ) -> None:
     factories.append(agent, "t-1", *("hello" for _ in range(size)))
-    # The first look of a minute is noted, which those after it find in memory.
+    # The first read of a minute is audited; later reads find the entry in memory.
     viewer.get(f"{T}/events/1")
     # Session and operator, counts, place, thread; then at most nine for the screen.
     for path in ("/slots", "/forks", "/events/2"):
@@ -349,14 +353,14 @@ def test_a_thread_costs_the_same_however_long(
     for query in ("", "?view=events", "?tab=changes", "?at_seq=2"):
         with django_assert_max_num_queries(5 + 27):  # type: ignore[operator]  # a fixture
             assert viewer.get(f"{T}{query}").status_code == 200
-    # What is compared with is one more moment.
+    # A comparison folds the state of one more event.
     with django_assert_max_num_queries(5 + 27 + 3):  # type: ignore[operator]  # a fixture
         assert viewer.get(f"{T}?at_seq=2&base=3").status_code == 200
     with django_assert_max_num_queries(4 + 12):  # type: ignore[operator]  # a fixture
         viewer.get(f"{T}/panels/moment?at_seq=2&passing=1")
 
 
-def test_a_fork_shows_where_it_came_from(viewer: Client, talk: Thread) -> None:
+def test_fork_shows_its_origin(viewer: Client, talk: Thread) -> None:
     operator_threads.fork(talk, actor="operator:x", name="t-1.alt", seq=4)
     page = viewer.get("/p/acme/threads/t-1.alt/forks").content.decode()
     assert '/t-1?at_seq=4">event 4</a>' in page
@@ -367,9 +371,7 @@ def test_a_fork_shows_where_it_came_from(viewer: Client, talk: Thread) -> None:
     assert viewer.get("/p/acme/threads/t-1.alt").status_code == 200
 
 
-def test_an_editor_forks_at_an_event(
-    browser: object, acme: Project, talk: Thread
-) -> None:
+def test_editor_forks_at_an_event(browser: object, acme: Project, talk: Thread) -> None:
     editor = browser("editor")  # type: ignore[operator]  # a fixture
     assert 'value="4"' in editor.get(f"{T}/fork?at_seq=4").content.decode()
     made = editor.post(f"{T}/fork", {"name": "other", "seq": "4"})
@@ -386,7 +388,7 @@ def test_an_editor_forks_at_an_event(
         assert editor.post(f"{T}/fork", form).status_code == 422
 
 
-def test_a_viewer_forks_nothing(viewer: Client, talk: Thread) -> None:
+def test_viewer_cannot_fork(viewer: Client, talk: Thread) -> None:
     answer = viewer.post(f"{T}/fork", {"name": "other", "seq": "4"})
     assert answer.status_code == 403
     assert Thread.objects.count() == 1

@@ -1,4 +1,4 @@
-"""Several threads at once: what is done to each, and what refuses."""
+"""Bulk acts on several threads: effects on each, and refusals."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ def statuses() -> dict[str, str]:
     return dict(Thread.objects.values_list("name", "status"))
 
 
-def test_the_confirmation_counts_and_changes_nothing(editor: Client) -> None:
+def test_bulk_confirmation_counts_and_changes_nothing(editor: Client) -> None:
     answer = editor.get(CHOSEN, {"act": "close", "thread": NAMES})
     page = answer.content.decode()
     assert "Close 3 threads" in page
@@ -45,14 +45,14 @@ def test_the_confirmation_counts_and_changes_nothing(editor: Client) -> None:
     assert set(statuses().values()) == {"open"}
 
 
-def test_three_threads_are_closed(editor: Client) -> None:
+def test_bulk_close_closes_every_chosen_thread(editor: Client) -> None:
     form = {"act": "close", "thread": NAMES, "reason": "completed"}
     page = editor.post(CHOSEN, form).content.decode()
     assert "Closed 3 threads" in page
     assert set(statuses().values()) == {"closed"}
 
 
-def test_each_refusal_is_listed_and_the_others_are_done(
+def test_bulk_act_lists_refusals_and_does_the_others(
     editor: Client, agent: Agent
 ) -> None:
     act(agent, RetireThread(policy_days=1, idle_days=1), "beta")
@@ -64,7 +64,7 @@ def test_each_refusal_is_listed_and_the_others_are_done(
     assert "nobody" in page
 
 
-def test_days_are_saved_for_all_where_that_is_allowed(
+def test_bulk_retention_days_are_saved_for_owners_only(
     owner: Client, editor: Client
 ) -> None:
     form = {"act": "keep", "thread": NAMES, "retention_idle_days": "400"}
@@ -85,13 +85,13 @@ def test_days_are_saved_for_all_where_that_is_allowed(
         {"act": "burn"},
     ],
 )
-def test_what_can_not_be_meant_is_refused(editor: Client, form: dict[str, str]) -> None:
+def test_invalid_bulk_form_is_refused(editor: Client, form: dict[str, str]) -> None:
     answer = editor.post(CHOSEN, {**form, "thread": NAMES})
     assert answer.status_code == 422
     assert set(statuses().values()) == {"open"}
 
 
-def test_nothing_chosen_is_said(editor: Client) -> None:
+def test_bulk_form_without_threads_says_so(editor: Client) -> None:
     for query in ({}, {"act": "close"}, {"act": "close", "thread": ["nobody"]}):
         answer = editor.get(CHOSEN, query)
         assert answer.status_code == 200
@@ -99,7 +99,7 @@ def test_nothing_chosen_is_said(editor: Client) -> None:
     assert editor.get(CHOSEN, {"thread": ["x"] * 151}).status_code == 422
 
 
-def test_doing_wants_an_editor_and_looking_does_not(
+def test_bulk_act_requires_an_editor_but_its_preview_does_not(
     viewer: Client, stranger: Agent
 ) -> None:
     form = {"act": "close", "thread": NAMES, "reason": "failed"}
@@ -111,7 +111,7 @@ def test_doing_wants_an_editor_and_looking_does_not(
     assert [row["thread"] for row in rows] == ["alpha", "beta"]
 
 
-def test_a_restricted_subjects_thread_is_not_there_for_an_editor(
+def test_bulk_act_hides_restricted_subjects_from_editors(
     editor: Client, browser: Browser, agent: Agent
 ) -> None:
     factories.make_thread(agent, "of-ann", user_id="ann")
@@ -123,7 +123,7 @@ def test_a_restricted_subjects_thread_is_not_there_for_an_editor(
     assert "Close 1 thread<" in browser("officer").get(CHOSEN, query).content.decode()
 
 
-def test_a_closed_one_among_them_is_no_refusal(editor: Client) -> None:
+def test_bulk_close_accepts_an_already_closed_thread(editor: Client) -> None:
     row = Thread.objects.get(name="alpha")
     operator_threads.close(row, actor="operator:x", reason="failed")
     form = {"act": "close", "thread": NAMES, "reason": "completed"}

@@ -36,12 +36,12 @@ def agent(acme: Project) -> Agent:
 
 @pytest.fixture(scope="module", autouse=True)
 def family(agent: Agent) -> None:
-    """Seqs: 1 created, 2 slot, 3 turn 1, 4 slot, 5 turn 2, 6 slot, 7 advanced."""
+    """Make t-1: 1 created, 2 slot, 3 turn 1, 4 slot, 5 turn 2, 6 slot, 7 advanced."""
     make_family(agent)
 
 
-def shown(client: Client, query: str, thread: str = "t-1") -> list[int]:
-    """The seqs that the list shows, in its order."""
+def list_shown_seqs(client: Client, query: str, thread: str = "t-1") -> list[int]:
+    """Return the seqs that the list shows, in its order."""
     answer = client.get(f"/p/acme/threads/{thread}/events", {"q": query})
     assert answer.status_code == 200, answer.context["parsed"]
     return [row.line.seq for row in answer.context["shown"]]
@@ -89,27 +89,29 @@ def shown(client: Client, query: str, thread: str = "t-1") -> list[int]:
         ("at:<2001-01-01T12", []),
     ],
 )
-def test_a_search_finds(viewer: Client, query: str, found: list[int]) -> None:
-    assert shown(viewer, query) == found
+def test_event_search_finds_matching_events(
+    viewer: Client, query: str, found: list[int]
+) -> None:
+    assert list_shown_seqs(viewer, query) == found
 
 
-def test_a_fork_begins_in_the_turn_it_left(viewer: Client) -> None:
-    """It left at event 5, where turn 2 of its parent began."""
-    assert shown(viewer, "turn:2", "t-1.alt") == [2, 1]
-    assert shown(viewer, "turn:<2", "t-1.alt") == []
+def test_fork_events_begin_in_the_turn_of_the_fork(viewer: Client) -> None:
+    """The fork left at event 5, where turn 2 of the parent began."""
+    assert list_shown_seqs(viewer, "turn:2", "t-1.alt") == [2, 1]
+    assert list_shown_seqs(viewer, "turn:<2", "t-1.alt") == []
 
 
 @pytest.fixture
 def times(family: None) -> list[datetime]:
-    """Of the events of t-1, in their order."""
+    """Return the times of the events of t-1, in their order."""
     thread = Thread.objects.get(name="t-1")
     return [*thread.events.order_by("seq").values_list("at", flat=True)]
 
 
-def test_times_are_found_to_what_is_said_of_them(
+def test_event_search_matches_times_to_the_given_precision(
     viewer: Client, times: list[datetime]
 ) -> None:
-    """By an event's own time, cut after the day, the hour, down to the fractions."""
+    """Search by an event's time, cut after the day, the hour, down to fractions."""
     texts = [f"{at:%Y-%m-%dT%H:%M:%S.%f}" for at in times]
     for length in (10, 13, 16, 19, 21, 23, 26):
         cut = texts[3][:length]
@@ -119,34 +121,35 @@ def test_times_are_found_to_what_is_said_of_them(
             ]
             for holds in (operator.eq, operator.lt, operator.gt)
         )
-        assert shown(viewer, f"at:{cut}") == alike
-        assert shown(viewer, f'at:"{cut}Z"'.replace("T", " ")) == alike
-        assert shown(viewer, f"at:<{cut}") == earlier
-        assert shown(viewer, f"at:>{cut}Z") == later
-        assert shown(viewer, f"-at:<={cut}") == later
-        assert shown(viewer, f"-at:>={cut}") == earlier
+        assert list_shown_seqs(viewer, f"at:{cut}") == alike
+        assert list_shown_seqs(viewer, f'at:"{cut}Z"'.replace("T", " ")) == alike
+        assert list_shown_seqs(viewer, f"at:<{cut}") == earlier
+        assert list_shown_seqs(viewer, f"at:>{cut}Z") == later
+        assert list_shown_seqs(viewer, f"-at:<={cut}") == later
+        assert list_shown_seqs(viewer, f"-at:>={cut}") == earlier
 
 
-def test_a_span_of_times_has_both_its_ends(
+def test_event_search_by_time_range_includes_both_ends(
     viewer: Client, times: list[datetime]
 ) -> None:
     first, last = (f"{at:%Y-%m-%dT%H:%M:%S.%f}Z" for at in (times[1], times[4]))
     wanted = [n for n, at in enumerate(times, 1) if times[1] <= at <= times[4]]
-    assert shown(viewer, f"at:{first}..{last}") == wanted[::-1]
-    assert shown(viewer, f"at:{last}..{first}") in ([], wanted[::-1])
+    assert list_shown_seqs(viewer, f"at:{first}..{last}") == wanted[::-1]
+    assert list_shown_seqs(viewer, f"at:{last}..{first}") in ([], wanted[::-1])
     day = times[0].date()
     around = f"at:{day - timedelta(days=1)}..{times[-1].date()}"
-    assert shown(viewer, around) == [7, 6, 5, 4, 3, 2, 1]
+    assert list_shown_seqs(viewer, around) == [7, 6, 5, 4, 3, 2, 1]
     assert (
-        shown(viewer, f"at:{day - timedelta(days=9)}..{day - timedelta(days=2)}") == []
+        list_shown_seqs(
+            viewer, f"at:{day - timedelta(days=9)}..{day - timedelta(days=2)}"
+        )
+        == []
     )
-    assert shown(viewer, "at:1h..2h") == []
-    assert shown(viewer, "at:0s..1h") == [7, 6, 5, 4, 3, 2, 1]
+    assert list_shown_seqs(viewer, "at:1h..2h") == []
+    assert list_shown_seqs(viewer, "at:0s..1h") == [7, 6, 5, 4, 3, 2, 1]
 
 
-def test_the_page_of_a_slot_is_found_by_its_beginning(
-    viewer: Client, agent: Agent
-) -> None:
+def test_event_search_finds_a_page_by_id_prefix(viewer: Client, agent: Agent) -> None:
     factories.append(agent, "t-1", *("more" for _ in range(120)))
     seqs = dict(Slot.objects.filter(thread__name="t-1").values_list("index", "seq"))
     for text in ("1", "10", "12", "2", "9", "0"):
@@ -155,21 +158,21 @@ def test_the_page_of_a_slot_is_found_by_its_beginning(
         ]
         answer = viewer.get(f"{T}/events?q=page:slot-{text}*&limit=200")
         assert [row.line.seq for row in answer.context["shown"]] == wanted
-        assert shown(viewer, f"page:slot-{text}") == [seqs[int(text)]]
+        assert list_shown_seqs(viewer, f"page:slot-{text}") == [seqs[int(text)]]
 
 
 @pytest.mark.no_replay
-def test_erased_events_are_found(viewer: Client, agent: Agent) -> None:
+def test_event_search_finds_erased_events(viewer: Client, agent: Agent) -> None:
     rows = Thread.objects.get(name="t-1").events.filter(seq__in=(2, 6))
     rows.update(payload=None, erased_by=9)
-    assert shown(viewer, "erased:true") == [6, 2]
-    assert shown(viewer, "erased:true,false") == [7, 6, 5, 4, 3, 2, 1]
-    assert shown(viewer, "erased:false page:slot-*") == [4]
+    assert list_shown_seqs(viewer, "erased:true") == [6, 2]
+    assert list_shown_seqs(viewer, "erased:true,false") == [7, 6, 5, 4, 3, 2, 1]
+    assert list_shown_seqs(viewer, "erased:false page:slot-*") == [4]
 
 
-def test_a_fork_has_no_event_of_the_slots_it_inherited(viewer: Client) -> None:
-    assert shown(viewer, "page:slot-0", "t-1.alt") == []
-    assert shown(viewer, "page:slot-2", "t-1.alt") == [2]
+def test_fork_lists_no_event_for_inherited_slots(viewer: Client) -> None:
+    assert list_shown_seqs(viewer, "page:slot-0", "t-1.alt") == []
+    assert list_shown_seqs(viewer, "page:slot-2", "t-1.alt") == [2]
 
 
 @pytest.mark.parametrize(
@@ -190,7 +193,7 @@ def test_a_fork_has_no_event_of_the_slots_it_inherited(viewer: Client) -> None:
         ("erasd:true", "erased:"),
     ],
 )
-def test_a_wrong_search_names_the_nearest(
+def test_wrong_event_search_suggests_the_nearest_word(
     viewer: Client, query: str, nearest: str
 ) -> None:
     answer = viewer.get(f"{T}/events", {"q": query})
@@ -200,7 +203,7 @@ def test_a_wrong_search_names_the_nearest(
 
 
 def next_link(client: Client, query: str) -> tuple[list[int], str]:
-    """The seqs of a page of the list, and the query of its link to the next."""
+    """Return the seqs on a page of the list, and the query of the link to the next."""
     answer = client.get(f"{T}/events?{query}")
     assert answer.status_code == 200
     link = re.search(r'rel="next" href="\?([^"]+)"', answer.content.decode())
@@ -209,7 +212,7 @@ def next_link(client: Client, query: str) -> tuple[list[int], str]:
 
 
 @pytest.mark.parametrize("at_seq", ["", "&at_seq=6"])
-def test_batches_go_back_through_the_journal_once(viewer: Client, at_seq: str) -> None:
+def test_event_pages_walk_the_journal_once(viewer: Client, at_seq: str) -> None:
     seen: list[int] = []
     query = f"q=-noun:turn&limit=2{at_seq}"
     while query:
@@ -219,7 +222,7 @@ def test_batches_go_back_through_the_journal_once(viewer: Client, at_seq: str) -
     assert seen == ([6, 4, 2, 1] if at_seq else [7, 6, 4, 2, 1])
 
 
-def test_what_comes_while_one_looks_back_moves_nothing(
+def test_new_event_does_not_shift_older_event_pages(
     viewer: Client, agent: Agent
 ) -> None:
     _, following = next_link(viewer, "limit=4")
@@ -238,7 +241,9 @@ def test_what_comes_while_one_looks_back_moves_nothing(
         "t-1/slots.json?",
     ],
 )
-def test_a_cursor_opens_in_its_own_list_only(viewer: Client, elsewhere: str) -> None:
+def test_event_cursor_is_valid_in_its_own_list_only(
+    viewer: Client, elsewhere: str
+) -> None:
     _, following = next_link(viewer, "q=-noun:turn&limit=2")
     after = following.partition("after=")[2]
     assert next_link(viewer, f"q=-noun:turn&after={after}")[0] == [4, 2, 1]
@@ -247,7 +252,7 @@ def test_a_cursor_opens_in_its_own_list_only(viewer: Client, elsewhere: str) -> 
     assert "This link does not fit" in answer.content.decode()
 
 
-def test_it_looks_back_so_far_and_says_so(
+def test_event_search_is_bounded_and_says_so(
     viewer: Client, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(event_search, "REACH", 3)
@@ -263,7 +268,7 @@ def test_it_looks_back_so_far_and_says_so(
     assert (found, query) == ([[], [], [1]], "")
 
 
-def test_as_of_an_event_nothing_later_is_found(viewer: Client) -> None:
+def test_event_search_as_of_an_event_omits_later_events(viewer: Client) -> None:
     answer = viewer.get(f"{T}/events?q=noun:slot&at_seq=4")
     assert [row.line.seq for row in answer.context["shown"]] == [4, 2]
     page = answer.content.decode()
@@ -271,22 +276,22 @@ def test_as_of_an_event_nothing_later_is_found(viewer: Client) -> None:
     assert 'href="?q=noun%3Aslot">Show now' in page
 
 
-def sent(client: Client, kind: str, query: str) -> str:
+def fetch_export(client: Client, kind: str, query: str) -> str:
     answer: Any = client.get(f"{T}/events.{kind}?{query}")
     return b"".join(answer.streaming_content).decode()
 
 
 @pytest.mark.parametrize("reach", [2, 20_000])
 @pytest.mark.parametrize("query", ["", "q=noun:slot", "q=noun:slot&at_seq=4"])
-def test_export_is_exactly_the_filter(
+def test_event_export_equals_the_filter(
     viewer: Client, query: str, reach: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     answer = viewer.get(f"{T}/events?{query}")
     wanted = [row.line.seq for row in answer.context["shown"]][::-1]
     monkeypatch.setattr(event_search, "REACH", reach)
-    lines = sent(viewer, "ndjson", query).splitlines()
+    lines = fetch_export(viewer, "ndjson", query).splitlines()
     assert [json.loads(line)["seq"] for line in lines] == wanted
-    rows = csv.DictReader(io.StringIO(sent(viewer, "csv", query)))
+    rows = csv.DictReader(io.StringIO(fetch_export(viewer, "csv", query)))
     assert [int(row["seq"]) for row in rows] == wanted
     got: list[int] = []
     after: str | None = ""
@@ -297,12 +302,12 @@ def test_export_is_exactly_the_filter(
     assert got == wanted
 
 
-def test_the_list_costs_the_same_however_long(
+def test_event_list_costs_the_same_for_any_length(
     one_minute: None, viewer: Client, agent: Agent, django_assert_max_num_queries: Any
 ) -> None:
     factories.append(agent, "t-1", *("hello" for _ in range(120)))
     assert Thread.objects.get(name="t-1").head_seq == 127
-    # The first look of a minute is noted, which those after it find in memory.
+    # The first read of a minute is audited; later reads find the entry in memory.
     viewer.get(f"{T}/events")
     with django_assert_max_num_queries(5 + 2):
         viewer.get(f"{T}/events?q=turn:1,2 size:<9 noun:slot")

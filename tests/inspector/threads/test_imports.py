@@ -19,27 +19,27 @@ IMPORTS = "/p/acme/imports"
 
 @pytest.fixture
 def imported(acme: Project, tmp_path: Path) -> None:
-    """Three runs with rewards 0, 1 and 1, and a chat."""
+    """Import three runs with rewards 0, 1 and 1, and a chat."""
     runs = [recordings.run(n, reward=float(n > 0)) for n in range(3)]
     recordings.take(acme, recordings.array(tmp_path, *runs))
     chat = recordings.lines(tmp_path, recordings.message("hello"), name="talk.jsonl")
     recordings.take(acme, chat)
 
 
-def drawn(client: Client, kind: str) -> str:
+def fetch_export(client: Client, kind: str) -> str:
     answer: Any = client.get(f"{IMPORTS}.{kind}")
     assert answer.status_code == 200
     return b"".join(answer.streaming_content).decode()
 
 
-def test_without_imports_the_page_says_how(viewer: Client, agent: Agent) -> None:
+def test_empty_imports_page_shows_the_command(viewer: Client, agent: Agent) -> None:
     factories.make_thread(agent, labels={"team": "red"})
     page = viewer.get(IMPORTS).content.decode()
     assert "No import yet" in page
     assert "manage.py import runs.json --project acme --source runs" in page
 
 
-def test_each_source_has_a_row_that_leads_to_its_threads(
+def test_each_import_source_has_a_row_linked_to_its_threads(
     viewer: Client, imported: None
 ) -> None:
     answer = viewer.get(IMPORTS)
@@ -54,14 +54,14 @@ def test_each_source_has_a_row_that_leads_to_its_threads(
     assert f'href="{IMPORTS}"' in viewer.get("/p/acme/threads").content.decode()
 
 
-def test_exports_are_the_whole_list(viewer: Client, imported: None) -> None:
-    records = [json.loads(line) for line in drawn(viewer, "ndjson").splitlines()]
+def test_import_exports_hold_the_whole_list(viewer: Client, imported: None) -> None:
+    records = [json.loads(line) for line in fetch_export(viewer, "ndjson").splitlines()]
     assert [each["source"] for each in records] == ["desk", "talk"]
     desk = records[0]
     assert (desk["runs"], desk["slots"], desk["turns"]) == (3, 6, 3)
     assert (desk["rewards"], desk["reward_min"], desk["reward_max"]) == (3, 0.0, 1.0)
     assert records[1]["reward_mean"] is None
-    rows = list(csv.DictReader(io.StringIO(drawn(viewer, "csv"))))
+    rows = list(csv.DictReader(io.StringIO(fetch_export(viewer, "csv"))))
     assert [row["source"] for row in rows] == ["desk", "talk"]
     assert rows[1]["reward_mean"] == ""
     batch = viewer.get(f"{IMPORTS}.json?limit=1").json()
@@ -70,7 +70,7 @@ def test_exports_are_the_whole_list(viewer: Client, imported: None) -> None:
     assert (rest["items"], rest["next"]) == (records[1:], None)
 
 
-def test_batches_go_through_the_list_once(viewer: Client, imported: None) -> None:
+def test_import_pages_walk_the_list_once(viewer: Client, imported: None) -> None:
     first = viewer.get(f"{IMPORTS}?limit=1")
     second = viewer.get(f"{IMPORTS}?{first.context['more']}")
     assert [each.name for each in second.context["listed"]] == ["talk"]
@@ -78,12 +78,12 @@ def test_batches_go_through_the_list_once(viewer: Client, imported: None) -> Non
 
 
 @pytest.mark.parametrize("size", [1, 40])
-def test_the_list_costs_the_same_whatever_it_holds(
+def test_import_list_costs_the_same_at_any_size(
     viewer: Client, agent: Agent, size: int, django_assert_max_num_queries: Any
 ) -> None:
     for n in range(size):
         factories.make_thread(agent, f"t-{n}", labels={"source": f"s-{n}", "reward": n})
-    # The rail's count of server checks is kept for a minute.
+    # The rail caches its count of server checks for a minute.
     viewer.get(IMPORTS)
     with django_assert_max_num_queries(6):
         viewer.get(IMPORTS)

@@ -28,7 +28,7 @@ UNCHANGED = '{"blocks":false}'
 
 @pytest.fixture
 def idling(agent: Agent) -> None:
-    """Threads last active 40, 25 and 5 days ago."""
+    """Make threads last active 40, 25 and 5 days ago."""
     for days in (40, 25, 5):
         with time_machine.travel(timezone.now() - days * DAY, tick=False):
             factories.make_thread(agent, f"idle-{days}")
@@ -38,17 +38,17 @@ def counts(answer: Any) -> list[int]:
     return [each.count for each in answer.context["idle"].horizons]
 
 
-def saved() -> int | None:
+def get_saved_days() -> int | None:
     return Project.objects.get(slug="acme").retention_idle_days
 
 
-def test_by_default_all_is_kept(owner: Client, idling: None) -> None:
+def test_retention_keeps_every_thread_by_default(owner: Client, idling: None) -> None:
     answer = owner.get(SETTINGS)
     assert counts(answer) == [0, 0, 0]
     assert "kept for ever" in answer.content.decode()
 
 
-def test_a_policy_shows_what_it_would_retire_before_it_is_saved(
+def test_retention_policy_previews_the_threads_to_retire(
     owner: Client, idling: None
 ) -> None:
     answer = owner.get(SETTINGS, {"retention_idle_days": "30"})
@@ -57,11 +57,11 @@ def test_a_policy_shows_what_it_would_retire_before_it_is_saved(
     assert "Retires <b>1 thread</b> within the hour" in page
     assert "erases what is in it for ever. Cannot be undone." in page
     assert f'href="{THREADS}/idle-40"' in page
-    assert saved() is None
+    assert get_saved_days() is None
 
 
-def test_each_count_leads_to_its_list(owner: Client, idling: None) -> None:
-    """Under the days that are not saved; the list and its exports say so."""
+def test_each_retention_count_links_to_its_list(owner: Client, idling: None) -> None:
+    """The list and its exports apply the days that are not saved yet."""
     page = owner.get(SETTINGS, {"retention_idle_days": "30"}).content.decode()
     for days, names in ((0, {"idle-40"}), (7, {"idle-40", "idle-25"})):
         path = f"{THREADS}?q=due%3A{days}d&amp;retention_idle_days=30"
@@ -74,13 +74,13 @@ def test_each_count_leads_to_its_list(owner: Client, idling: None) -> None:
     assert owner.get(f"{THREADS}?q=due:7d").context["listed"] == ()
 
 
-def test_a_policy_is_saved_as_it_was_previewed(
+def test_retention_policy_is_saved_as_previewed(
     owner: Client, agent: Agent, idling: None
 ) -> None:
     form = {"retention_idle_days": "30", "was": "", "due": "1"}
     answer = owner.post(SETTINGS, form)
     assert (answer.status_code, answer.headers["Location"]) == (302, SETTINGS)
-    assert saved() == 30
+    assert get_saved_days() == 30
     assert counts(owner.get(SETTINGS)) == [1, 2, 3]
     assert worker.retire(timezone.now()) == 1
     assert factories.get_thread(agent, "idle-40").status == "retired"
@@ -90,7 +90,7 @@ def test_a_policy_is_saved_as_it_was_previewed(
 @pytest.mark.parametrize(
     "moved", [{}, {"due": "1"}, {"was": "", "due": "0"}, {"was": "7", "due": "1"}]
 )
-def test_what_moved_since_its_preview_is_shown_anew(
+def test_stale_retention_preview_is_shown_anew(
     owner: Client, idling: None, moved: dict[str, str]
 ) -> None:
     answer = owner.post(SETTINGS, {"retention_idle_days": "30", **moved})
@@ -98,27 +98,29 @@ def test_what_moved_since_its_preview_is_shown_anew(
     assert counts(answer) == [1, 2, 3]
     assert "has changed since you looked" in answer.content.decode()
     assert 'name="due" value="1"' in answer.content.decode()
-    assert saved() is None
+    assert get_saved_days() is None
 
 
-def test_a_form_sent_twice_has_one_effect(owner: Client, idling: None) -> None:
+def test_settings_form_sent_twice_has_one_effect(owner: Client, idling: None) -> None:
     form = {"retention_idle_days": "90", "was": "", "due": "0"}
     assert owner.post(SETTINGS, form).status_code == 302
     assert owner.post(SETTINGS, form).status_code == 409
-    assert saved() == 90
+    assert get_saved_days() == 90
 
 
-def test_a_policy_is_taken_back(owner: Client, acme: Project, idling: None) -> None:
-    projects.keep(acme, idle_days=10)
+def test_retention_policy_is_removed(
+    owner: Client, acme: Project, idling: None
+) -> None:
+    projects.set_retention(acme, idle_days=10)
     page = owner.get(SETTINGS, {"retention_idle_days": ""}).content.decode()
     assert "Keep for ever</button>" in page
     form = {"retention_idle_days": "", "was": "10", "due": "0"}
     assert owner.post(SETTINGS, form).status_code == 302
-    assert saved() is None
+    assert get_saved_days() is None
 
 
 @pytest.mark.parametrize("days", ["0", "-1", "36501", "1e2", "٣", "x" * 40, "1.5"])
-def test_days_that_can_not_be_are_refused(
+def test_invalid_retention_days_are_refused(
     owner: Client, idling: None, days: str
 ) -> None:
     query = {"retention_idle_days": days}
@@ -126,10 +128,10 @@ def test_days_that_can_not_be_are_refused(
         assert answer.status_code == 422
         assert "a number from 1 to 36,500" in answer.content.decode()
     assert owner.get(THREADS, query).status_code == 422
-    assert saved() is None
+    assert get_saved_days() is None
 
 
-def test_limits_are_saved(owner: Client, acme: Project) -> None:
+def test_project_limits_are_saved(owner: Client, acme: Project) -> None:
     assert owner.post(SETTINGS, {"max_threads": " 12 "}).status_code == 302
     acme.refresh_from_db()
     assert (acme.max_threads, acme.create_on_write) == (12, False)
@@ -140,7 +142,7 @@ def test_limits_are_saved(owner: Client, acme: Project) -> None:
 
 
 @pytest.mark.parametrize("limit", ["", "0", "-1", "10000001", "9" * 40, "many"])
-def test_a_limit_that_can_not_be_is_shown_again(
+def test_invalid_project_limit_is_shown_again(
     owner: Client, acme: Project, limit: str
 ) -> None:
     answer = owner.post(SETTINGS, {"max_threads": limit})
@@ -152,12 +154,12 @@ def test_a_limit_that_can_not_be_is_shown_again(
     assert (acme.max_threads, acme.create_on_write) == (100_000, True)
 
 
-def lives() -> tuple[int | None, int | None]:
+def get_key_lifetimes() -> tuple[int | None, int | None]:
     row = Project.objects.get(slug="acme")
     return row.default_ttl_seconds, row.expired_value_grace_seconds
 
 
-def test_lives_of_keys_are_saved(owner: Client) -> None:
+def test_key_lifetimes_are_saved(owner: Client) -> None:
     assert 'value="86400"' in owner.get(SETTINGS).content.decode()
     for ttl, grace, saved_as in (
         (" 3600 ", "0", (3600, 0)),
@@ -167,7 +169,7 @@ def test_lives_of_keys_are_saved(owner: Client) -> None:
         form = {"default_ttl_seconds": ttl, "expired_value_grace_seconds": grace}
         answer = owner.post(SETTINGS, form)
         assert (answer.status_code, answer.headers["Location"]) == (302, SETTINGS)
-        assert lives() == saved_as
+        assert get_key_lifetimes() == saved_as
 
 
 @pytest.mark.parametrize(
@@ -180,7 +182,7 @@ def test_lives_of_keys_are_saved(owner: Client) -> None:
         ("60", "31536001", "from 0 to 31,536,000"),
     ],
 )
-def test_lives_that_can_not_be_are_shown_again(
+def test_invalid_key_lifetimes_are_shown_again(
     owner: Client, acme: Project, ttl: str, grace: str, problem: str
 ) -> None:
     form = {"default_ttl_seconds": ttl, "expired_value_grace_seconds": grace}
@@ -189,10 +191,10 @@ def test_lives_that_can_not_be_are_shown_again(
     assert answer.status_code == 422
     assert problem in page
     assert f'value="{ttl}"' in page
-    assert lives() == (None, 86_400)
+    assert get_key_lifetimes() == (None, 86_400)
 
 
-def test_a_grace_that_erases_says_so_before_it_is_saved(
+def test_grace_change_that_erases_values_needs_a_confirmation(
     owner: Client, agent: Agent
 ) -> None:
     with time_machine.travel(timezone.now() - DAY / 2, tick=False):
@@ -203,25 +205,25 @@ def test_a_grace_that_erases_says_so_before_it_is_saved(
         assert answer.status_code == 409
         assert "Erases <b>3 values</b>" in answer.content.decode()
         assert 'name="sure" value="60"' in answer.content.decode()
-        assert lives() == (None, 86_400)
+        assert get_key_lifetimes() == (None, 86_400)
     assert owner.post(SETTINGS, {**form, "sure": "60"}).status_code == 302
-    assert lives() == (None, 60)
-    # What is due by now is no longer for this form to ask about.
+    assert get_key_lifetimes() == (None, 60)
+    # Values due already by the saved grace need no confirmation.
     assert owner.post(SETTINGS, form).status_code == 302
 
 
 @pytest.mark.parametrize("role", ["viewer", "editor", "officer"])
-def test_only_owners_have_settings(browser: Browser, role: str) -> None:
+def test_settings_are_for_owners_only(browser: Browser, role: str) -> None:
     client = browser(role)
     form = {"retention_idle_days": "30", "was": "", "due": "0"}
     for answer in (client.get(SETTINGS), client.post(SETTINGS, form)):
         assert answer.status_code == 403
         assert "role owner" in answer.content.decode()
-    assert saved() is None
+    assert get_saved_days() is None
     assert SETTINGS not in client.get("/p/acme/").content.decode()
 
 
-def test_an_old_sign_in_looks_and_saves_nothing(owner: Client) -> None:
+def test_old_sign_in_can_read_but_not_save_settings(owner: Client) -> None:
     session = owner.session
     session[SIGNED_IN] = (timezone.now() - timedelta(minutes=61)).isoformat()
     session.save()
@@ -230,11 +232,11 @@ def test_an_old_sign_in_looks_and_saves_nothing(owner: Client) -> None:
     answer = owner.post(SETTINGS, form)
     assert answer.status_code == 302
     assert "why=old" in answer.headers["Location"]
-    assert saved() is None
+    assert get_saved_days() is None
 
 
 @pytest.mark.parametrize("size", [1, 30])
-def test_settings_cost_the_same_whatever_there_is(
+def test_settings_page_costs_the_same_at_any_size(
     owner: Client, agent: Agent, size: int, django_assert_max_num_queries: Any
 ) -> None:
     for n in range(size):
@@ -244,29 +246,29 @@ def test_settings_cost_the_same_whatever_there_is(
         assert owner.get(SETTINGS, {"retention_idle_days": "1"}).status_code == 200
 
 
-def test_a_thread_says_when_it_is_due(
+def test_thread_page_says_when_the_thread_retires(
     browser: Browser, acme: Project, idling: None
 ) -> None:
     client, path = browser("editor"), f"{THREADS}/idle-25/retention"
     assert "kept for ever" in client.get(path).content.decode()
-    projects.keep(acme, idle_days=30)
+    projects.set_retention(acme, idle_days=30)
     answer = client.get(path)
     day = answer.context["due_at"].strftime("%Y-%m-%d")
     assert f"due on {day}" in answer.content.decode()
-    projects.keep(acme, idle_days=20)
+    projects.set_retention(acme, idle_days=20)
     assert "due now" in client.get(path).content.decode()
 
 
-def test_a_thread_gets_days_of_its_own(
+def test_thread_can_have_its_own_retention_days(
     browser: Browser, agent: Agent, acme: Project, idling: None
 ) -> None:
-    projects.keep(acme, idle_days=30)
+    projects.set_retention(acme, idle_days=30)
     client, path = browser("editor"), f"{THREADS}/idle-25/retention"
     answer = client.post(path, {"retention_idle_days": "40"})
     assert (answer.status_code, answer.headers["Location"]) == (302, path)
     row = factories.get_thread(agent, "idle-25")
     row.project = Project.objects.get(slug="acme")
-    # To save is activity, so the days begin anew.
+    # Saving is activity, so the days begin anew.
     assert row.last_active_at is not None
     assert retention.get_due_at(row) == row.last_active_at + 40 * DAY
     assert row.last_active_at > timezone.now() - DAY
@@ -275,11 +277,11 @@ def test_a_thread_gets_days_of_its_own(
     assert factories.get_thread(agent, "idle-25").config == UNCHANGED
 
 
-def test_only_owners_give_a_thread_fewer_days(
+def test_only_owners_shorten_the_retention_of_a_thread(
     browser: Browser, agent: Agent, acme: Project
 ) -> None:
     factories.make_thread(agent)
-    projects.keep(acme, idle_days=30)
+    projects.set_retention(acme, idle_days=30)
     path, form = f"{THREADS}/t-1/retention", {"retention_idle_days": "29"}
     editor, owner = browser("editor"), browser("owner")
     answer = editor.post(path, form)
@@ -293,7 +295,7 @@ def test_only_owners_give_a_thread_fewer_days(
     assert "erased for ever" in owner.get(SETTINGS).content.decode()
 
 
-def test_a_threads_days_have_bounds(browser: Browser, agent: Agent) -> None:
+def test_retention_days_of_a_thread_have_bounds(browser: Browser, agent: Agent) -> None:
     factories.make_thread(agent)
     client, path = browser("editor"), f"{THREADS}/t-1/retention"
     answer = client.post(path, {"retention_idle_days": "0"})
@@ -302,10 +304,10 @@ def test_a_threads_days_have_bounds(browser: Browser, agent: Agent) -> None:
     assert factories.get_thread(agent).config == UNCHANGED
 
 
-def test_a_retired_thread_gets_no_days(
+def test_retired_thread_takes_no_retention_days(
     browser: Browser, agent: Agent, acme: Project, idling: None
 ) -> None:
-    projects.keep(acme, idle_days=30)
+    projects.set_retention(acme, idle_days=30)
     worker.retire(timezone.now())
     client, path = browser("editor"), f"{THREADS}/idle-40/retention"
     page = client.get(path).content.decode()
@@ -315,10 +317,10 @@ def test_a_retired_thread_gets_no_days(
     assert answer.status_code == 410
 
 
-def test_flags_lead_to_their_lists(
+def test_thread_flags_link_to_their_lists(
     viewer: Client, agent: Agent, acme: Project, idling: None
 ) -> None:
-    projects.keep(acme, idle_days=30)
+    projects.set_retention(acme, idle_days=30)
     factories.make_thread(agent, "brim", max_slots=10)
     factories.append(agent, "brim", *("hello" for _ in range(9)))
     unhealthy.look(timezone.now())
@@ -352,10 +354,10 @@ def test_flags_lead_to_their_lists(
         ("flag:dew", None),
     ],
 )
-def test_a_search_by_what_is_due(
+def test_thread_search_finds_threads_due_for_retirement(
     viewer: Client, acme: Project, idling: None, query: str, names: set[str] | None
 ) -> None:
-    projects.keep(acme, idle_days=30)
+    projects.set_retention(acme, idle_days=30)
     answer = viewer.get(THREADS, {"q": query})
     if names is None:
         assert answer.status_code == 422
@@ -363,19 +365,19 @@ def test_a_search_by_what_is_due(
     assert {line.name for line in answer.context["listed"]} == names
 
 
-def test_a_cursor_ends_with_the_policy_it_was_made_under(
+def test_due_list_cursor_expires_with_its_policy(
     viewer: Client, acme: Project, idling: None
 ) -> None:
-    projects.keep(acme, idle_days=30)
+    projects.set_retention(acme, idle_days=30)
     due = viewer.get(f"{THREADS}?q=due:7d&limit=1").context["more"]
     plain = viewer.get(f"{THREADS}?limit=1").context["more"]
     assert viewer.get(f"{THREADS}?{due}").status_code == 200
-    projects.keep(acme, idle_days=20)
+    projects.set_retention(acme, idle_days=20)
     assert viewer.get(f"{THREADS}?{due}").status_code == 400
     assert viewer.get(f"{THREADS}?{plain}").status_code == 200
 
 
-def test_what_observers_are_to_keep_is_saved_and_has_a_limit(owner: Client) -> None:
+def test_observer_instructions_are_saved_up_to_a_limit(owner: Client) -> None:
     owner.post(SETTINGS, {"observer_instructions": " Keep <b>order numbers</b>. "})
     kept = Project.objects.get(slug="acme")
     assert kept.observer_instructions == "Keep <b>order numbers</b>."
@@ -387,7 +389,7 @@ def test_what_observers_are_to_keep_is_saved_and_has_a_limit(owner: Client) -> N
     assert kept.observer_instructions.startswith("Keep")
 
 
-def test_what_was_said_before_is_asked_once_its_number_was_shown(
+def test_consolidation_backlog_requires_its_count_confirmed(
     owner: Client, agent: Agent, acme: Project
 ) -> None:
     factories.make_thread(agent, "talk", user_id="ann")

@@ -62,7 +62,7 @@ def parcel(agent: Agent) -> None:
     )
 
 
-def test_a_conversation_shows_text_calls_and_results(
+def test_conversation_shows_text_calls_and_results(
     viewer: Client, parcel: None
 ) -> None:
     page = viewer.get(f"{T}/slots").content.decode()
@@ -72,7 +72,7 @@ def test_a_conversation_shows_text_calls_and_results(
     assert "&quot;Bergen&quot;\n  ]\n}" in page
 
 
-def test_a_result_is_folded_and_a_call_stands_open(
+def test_tool_result_is_folded_and_tool_call_is_open(
     viewer: Client, parcel: None
 ) -> None:
     bubbles = viewer.get(f"{T}/slots").context["bubbles"]
@@ -100,7 +100,7 @@ def test_filters_narrow_the_conversation(
     assert [bubble.slot.index for bubble in bubbles] == indexes
 
 
-def test_a_window_is_a_hundred_and_one_messages(viewer: Client, agent: Agent) -> None:
+def test_conversation_window_is_101_messages(viewer: Client, agent: Agent) -> None:
     factories.append(agent, "t-1", *(f"message {n}" for n in range(180)))
     answer = viewer.get(f"{T}/slots?index=90")
     indexes = [bubble.slot.index for bubble in answer.context["bubbles"]]
@@ -112,7 +112,7 @@ def test_a_window_is_a_hundred_and_one_messages(viewer: Client, agent: Agent) ->
 
 
 @pytest.mark.parametrize("query", ["type=a%20b", "from=%3Cb%3E", "turn=-1", "index=x"])
-def test_a_filter_that_is_no_name_or_number_is_refused(
+def test_invalid_slot_filter_is_refused(
     viewer: Client, parcel: None, query: str
 ) -> None:
     assert viewer.get(f"{T}/slots?{query}").status_code == 422
@@ -130,7 +130,7 @@ def test_long_content_is_cut_and_shown_whole_on_request(
     assert "x" * 70_000 in whole
 
 
-def test_a_page_of_long_messages_stays_below_its_bound(
+def test_conversation_of_long_messages_stays_below_its_size_bound(
     viewer: Client, agent: Agent
 ) -> None:
     for _ in range(8):
@@ -140,7 +140,7 @@ def test_a_page_of_long_messages_stays_below_its_bound(
     assert len(viewer.get(T).content) < 150_000
 
 
-def test_a_slot_page_shows_fields_handler_view_and_raw(
+def test_slot_page_shows_fields_handler_view_and_raw(
     viewer: Client, parcel: None
 ) -> None:
     page = viewer.get(f"{T}/slots/2").content.decode()
@@ -160,7 +160,7 @@ HOSTILE = [
 
 
 @pytest.mark.parametrize("text", HOSTILE)
-def test_hostile_text_is_text(viewer: Client, agent: Agent, text: str) -> None:
+def test_hostile_message_text_is_inert(viewer: Client, agent: Agent, text: str) -> None:
     put(agent, {"role": "user", "content": text, "other": text})
     put(agent, {"role": "assistant", "tool_calls": [{"function": {"name": text}}]})
     for path in ("", "?tab=messages", "/slots", "/slots/0", "/events/2", "/tail"):
@@ -172,7 +172,7 @@ def test_hostile_text_is_text(viewer: Client, agent: Agent, text: str) -> None:
         assert "\x1b" not in page
 
 
-def test_hidden_characters_are_named(viewer: Client, agent: Agent) -> None:
+def test_hidden_characters_in_messages_are_named(viewer: Client, agent: Agent) -> None:
     put(agent, "a\u202eb\x1bc\u200bd")
     page = viewer.get(f"{T}/slots").content.decode()
     for mark in (">RLO<", ">ESC<", ">ZWSP<"):
@@ -180,7 +180,7 @@ def test_hidden_characters_are_named(viewer: Client, agent: Agent) -> None:
 
 
 @pytest.mark.parametrize("query", ["", "?type=chat.tool", "?from=user", "?at_seq=3"])
-def test_an_export_of_slots_is_exactly_the_filter(
+def test_slot_export_equals_the_filter(
     viewer: Client, parcel: None, query: str
 ) -> None:
     shown = viewer.get(f"{T}/slots{query}").context["bubbles"]
@@ -194,7 +194,7 @@ def test_an_export_of_slots_is_exactly_the_filter(
     assert all("content" not in item for item in items)
 
 
-def test_messages_are_exported_as_they_came_in(viewer: Client, parcel: None) -> None:
+def test_messages_are_exported_as_received(viewer: Client, parcel: None) -> None:
     lines = text_of(viewer.get(f"{T}/messages.ndjson")).splitlines()
     assert [json.loads(line) for line in lines][1:] == [CALL, RESULT]
 
@@ -202,7 +202,7 @@ def test_messages_are_exported_as_they_came_in(viewer: Client, parcel: None) -> 
 @pytest.mark.parametrize(
     "text", ["=1+1", "+1", "-1", "@SUM(A1)", "\tx", "\rx", '=HYPERLINK("http://x")']
 )
-def test_csv_cells_are_inert(viewer: Client, agent: Agent, text: str) -> None:
+def test_csv_cells_cannot_be_formulas(viewer: Client, agent: Agent, text: str) -> None:
     put(agent, text)
     table = text_of(viewer.get(f"{T}/slots.csv?content=1"))
     (row,) = csv.DictReader(io.StringIO(table, newline=""))
@@ -217,7 +217,7 @@ def test_numbers_stay_numbers_in_csv(viewer: Client, agent: Agent) -> None:
 
 
 @pytest.mark.no_replay
-def test_an_erased_message_keeps_its_place(viewer: Client, parcel: None) -> None:
+def test_erased_message_keeps_its_place(viewer: Client, parcel: None) -> None:
     Slot.objects.filter(index=1).update(erased=True)
     page = viewer.get(f"{T}/slots").content.decode()
     assert "Erased. The place of the message remains." in page
@@ -229,7 +229,7 @@ def test_an_erased_message_keeps_its_place(viewer: Client, parcel: None) -> None
 
 @pytest.mark.no_replay
 @pytest.mark.parametrize("state", ["erasing", "erased"])
-def test_an_erased_subjects_thread_is_gone(
+def test_thread_of_an_erased_subject_is_gone(
     viewer: Client, parcel: None, state: str
 ) -> None:
     Subject.objects.update(state=state)
@@ -240,7 +240,7 @@ def test_an_erased_subjects_thread_is_gone(
 
 
 @pytest.mark.no_replay
-def test_a_restricted_subjects_thread_is_for_officers(
+def test_thread_of_a_restricted_subject_is_for_officers(
     browser: Browser, parcel: None
 ) -> None:
     Subject.objects.update(state="restricted")
@@ -250,7 +250,7 @@ def test_a_restricted_subjects_thread_is_for_officers(
     assert browser("officer").get(T).status_code == 200
 
 
-def test_looking_changes_nothing(viewer: Client, parcel: None) -> None:
+def test_reading_slots_changes_nothing(viewer: Client, parcel: None) -> None:
     before = Thread.objects.values().get()
     for path in (
         "",

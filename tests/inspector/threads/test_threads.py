@@ -11,7 +11,7 @@ from django.test import Client
 from django.utils import timezone
 
 from memoryhub.journal import writer
-from memoryhub.kernel.state.state import Scope
+from memoryhub.kernel.state.state import ScopeLabels
 from memoryhub.models.projects import Project
 from memoryhub.models.threads import Thread
 from memoryhub.queries.threads import catalogue, verdicts
@@ -26,8 +26,8 @@ pytestmark = pytest.mark.django_db
 LIST = "/p/acme/threads"
 
 
-def names(client: Client, query: str = "") -> list[str]:
-    """The names of the threads that a list shows, in its order."""
+def list_thread_names(client: Client, query: str = "") -> list[str]:
+    """Return the names of the threads that a list shows, in its order."""
     answer = client.get(f"{LIST}{query}")
     assert answer.status_code == 200
     return [line.name for line in answer.context["listed"]]
@@ -35,21 +35,21 @@ def names(client: Client, query: str = "") -> list[str]:
 
 @pytest.fixture
 def three(agent: Agent) -> None:
-    scope = Scope(agent_type="support", session="s-1")
+    scope = ScopeLabels(agent_type="support", session="s-1")
     factories.make_thread(agent, "alpha", scope=scope, labels={"team": "red", "n": 1.0})
     factories.make_thread(agent, "alpine", user_id="ann", labels={"team": "blue"})
     factories.make_thread(agent, "beta", max_slots=10)
     factories.append(agent, "beta", *("hello" for _ in range(9)))
 
 
-def test_an_empty_project_says_how_to_begin(viewer: Client) -> None:
+def test_thread_list_of_an_empty_project_says_how_to_begin(viewer: Client) -> None:
     page = viewer.get(LIST).content.decode()
     assert "No thread yet" in page
     assert 'href="/p/acme/connect"' in page
     assert "manage.py import" in page
 
 
-def test_a_search_without_hits_says_so(viewer: Client, three: None) -> None:
+def test_thread_search_without_hits_says_so(viewer: Client, three: None) -> None:
     page = viewer.get(f"{LIST}?q=zz").content.decode()
     assert "No thread matches" in page
     assert "alpha" not in page
@@ -79,17 +79,19 @@ def test_a_search_without_hits_says_so(viewer: Client, three: None) -> None:
         ('name:"alpha"', {"alpha"}),
     ],
 )
-def test_a_search_finds(
+def test_thread_search_finds_matching_threads(
     viewer: Client, three: None, query: str, found: set[str]
 ) -> None:
     answer = viewer.get(LIST, {"q": query})
     assert {line.name for line in answer.context["listed"]} == found
 
 
-def test_a_subject_is_found_by_what_lists_show(viewer: Client, three: None) -> None:
+def test_thread_search_finds_a_subject_by_its_listed_id(
+    viewer: Client, three: None
+) -> None:
     subject = str(Thread.objects.get(name="alpine").subject_id)
-    assert names(viewer, f"?q=subject:{subject}") == ["alpine"]
-    assert names(viewer, f"?q=subject:{subject[-8:]}") == ["alpine"]
+    assert list_thread_names(viewer, f"?q=subject:{subject}") == ["alpine"]
+    assert list_thread_names(viewer, f"?q=subject:{subject[-8:]}") == ["alpine"]
 
 
 @pytest.mark.parametrize(
@@ -102,7 +104,7 @@ def test_a_subject_is_found_by_what_lists_show(viewer: Client, three: None) -> N
         ("active:3k", "active:&lt;1h"),
     ],
 )
-def test_a_wrong_search_names_the_nearest(
+def test_wrong_thread_search_suggests_the_nearest_word(
     viewer: Client, three: None, query: str, nearest: str
 ) -> None:
     answer = viewer.get(LIST, {"q": query})
@@ -117,11 +119,11 @@ def test_a_wrong_search_names_the_nearest(
     "query",
     ['name:"open', "x" * 501, " ".join("a" * 21), "näme", "subject:zz", "slots:1..<2"],
 )
-def test_a_search_that_can_not_be_read_is_refused(viewer: Client, query: str) -> None:
+def test_unreadable_thread_search_is_refused(viewer: Client, query: str) -> None:
     assert viewer.get(LIST, {"q": query}).status_code == 422
 
 
-def test_batches_go_through_the_list_once(viewer: Client, three: None) -> None:
+def test_thread_pages_walk_the_list_once(viewer: Client, three: None) -> None:
     first = viewer.get(f"{LIST}?limit=2&sort=slots")
     second = viewer.get(f"{LIST}?limit=2&{first.context['more']}")
     shown = [*first.context["listed"], *second.context["listed"]]
@@ -131,7 +133,7 @@ def test_batches_go_through_the_list_once(viewer: Client, three: None) -> None:
 
 @pytest.mark.parametrize("order", ["asc", "desc"])
 @pytest.mark.parametrize("sort", catalogue.SORTS)
-def test_every_order_goes_through_the_list_once_either_way(
+def test_thread_pages_walk_the_list_once_in_every_order(
     viewer: Client, agent: Agent, sort: str, order: str
 ) -> None:
     for n in range(5):
@@ -151,7 +153,7 @@ def test_every_order_goes_through_the_list_once_either_way(
     assert values == sorted(values, reverse=order == "desc")
 
 
-def test_a_heading_turns_its_order_round(viewer: Client, three: None) -> None:
+def test_column_heading_reverses_its_order(viewer: Client, three: None) -> None:
     page = viewer.get(f"{LIST}?sort=turns").content.decode()
     assert 'aria-sort="descending"' in page
     assert 'href="?sort=turns&amp;order=asc"' in page
@@ -160,36 +162,38 @@ def test_a_heading_turns_its_order_round(viewer: Client, three: None) -> None:
     assert 'href="?sort=turns"' in turned
 
 
-def test_a_view_is_its_url(viewer: Client, three: None) -> None:
+def test_thread_list_view_is_kept_in_its_url(viewer: Client, three: None) -> None:
     query = "?q=alp&range=1h&sort=name&columns=slots&columns=rate"
     answer = viewer.get(f"{LIST}{query}")
     assert 'data-columns="rate slots"' in answer.content.decode()
-    assert names(viewer, query) == ["alpha", "alpine"]
+    assert list_thread_names(viewer, query) == ["alpha", "alpine"]
     exported = dict(answer.context["exported"])["csv"]
     assert "range=1h" in exported
     assert "sort=name" in exported
 
 
-def test_a_time_range_is_by_the_last_activity(viewer: Client, agent: Agent) -> None:
+def test_time_range_filters_by_last_activity(viewer: Client, agent: Agent) -> None:
     with time_machine.travel(timezone.now() - timedelta(days=3), tick=False):
         factories.append(agent, "old", "hello")
     factories.append(agent, "new", "hello")
-    assert names(viewer, "?range=24h") == ["new"]
-    assert names(viewer, "?range=7d&sort=name") == ["new", "old"]
-    assert names(viewer, "?q=at:<1h") == ["new"]
-    assert names(viewer, "?q=-at:<1h") == ["old"]
+    assert list_thread_names(viewer, "?range=24h") == ["new"]
+    assert list_thread_names(viewer, "?range=7d&sort=name") == ["new", "old"]
+    assert list_thread_names(viewer, "?q=at:<1h") == ["new"]
+    assert list_thread_names(viewer, "?q=-at:<1h") == ["old"]
     day = (timezone.now() - timedelta(days=3)).date().isoformat()
-    assert names(viewer, f"?q=at:{day}") == ["old"]
-    assert names(viewer, "?q=at:>0001-01-02&sort=name") == ["new", "old"]
+    assert list_thread_names(viewer, f"?q=at:{day}") == ["old"]
+    assert list_thread_names(viewer, "?q=at:>0001-01-02&sort=name") == ["new", "old"]
 
 
-def test_totals_follow_the_filter(viewer: Client, three: None) -> None:
+def test_thread_totals_follow_the_filter(viewer: Client, three: None) -> None:
     assert "3 of 3<" in viewer.get(LIST).content.decode()
     assert "2 of 2<" in viewer.get(f"{LIST}?q=alp").content.decode()
     assert "1 of 2<" in viewer.get(f"{LIST}?q=alp&limit=1").content.decode()
 
 
-def test_a_row_tells_the_last_words_and_a_verdict(viewer: Client, agent: Agent) -> None:
+def test_thread_row_shows_the_last_message_and_a_verdict(
+    viewer: Client, agent: Agent
+) -> None:
     factories.append(agent, "t-1", "first", "Where is <b>my</b> parcel?")
     factories.append(agent, "t-2", "x" * 70_000)
     paged.make_restless(agent, exchanges=6)
@@ -202,7 +206,7 @@ def test_a_row_tells_the_last_words_and_a_verdict(viewer: Client, agent: Agent) 
     assert "too few to tell" in page
 
 
-def test_flags_of_a_row_are_those_that_a_search_finds(
+def test_thread_row_flags_equal_the_search_by_flag(
     viewer: Client, agent: Agent
 ) -> None:
     paged.make_restless(agent, exchanges=6)
@@ -214,15 +218,17 @@ def test_flags_of_a_row_are_those_that_a_search_finds(
             for row in rows
             if flag in {each.flag for each in row.verdicts}
         }
-        assert set(names(viewer, f"?q=flag:{flag}")) == raised
+        assert set(list_thread_names(viewer, f"?q=flag:{flag}")) == raised
 
 
-def test_a_cursor_of_another_list_is_refused(viewer: Client, three: None) -> None:
+def test_thread_list_refuses_the_cursor_of_another_list(
+    viewer: Client, three: None
+) -> None:
     more = viewer.get(f"{LIST}?limit=1").context["more"]
     assert viewer.get(f"{LIST}?q=alp&{more}").status_code == 400
 
 
-def test_facets_count_what_matches(viewer: Client, three: None) -> None:
+def test_facets_count_matching_threads(viewer: Client, three: None) -> None:
     answer = viewer.get("/p/acme/panels/facets?q=label.team:red,blue")
     assert answer.headers["MH-Panel"] == "1"
     spread = {
@@ -234,7 +240,7 @@ def test_facets_count_what_matches(viewer: Client, three: None) -> None:
     assert spread["label.team"] == {"red": 1, "blue": 1}
 
 
-def test_fresh_counts_what_moved_since(
+def test_fresh_counts_threads_that_changed_since(
     viewer: Client, agent: Agent, three: None
 ) -> None:
     since = viewer.get(LIST).context["since"]
@@ -247,8 +253,10 @@ def test_fresh_counts_what_moved_since(
 
 
 @pytest.mark.parametrize("query", ["", "?q=alp", "?q=label.team:red"])
-def test_export_is_exactly_the_filter(viewer: Client, three: None, query: str) -> None:
-    shown = set(names(viewer, query))
+def test_thread_export_equals_the_filter(
+    viewer: Client, three: None, query: str
+) -> None:
+    shown = set(list_thread_names(viewer, query))
     lines = lines_of(viewer.get(f"{LIST}.ndjson{query}"))
     assert {json.loads(line)["thread"] for line in lines} == shown
     table = csv.DictReader(
@@ -260,7 +268,7 @@ def test_export_is_exactly_the_filter(viewer: Client, three: None, query: str) -
     assert batch["next"] is None
 
 
-def test_an_export_is_oldest_first(viewer: Client, three: None) -> None:
+def test_thread_export_is_oldest_first(viewer: Client, three: None) -> None:
     lines = lines_of(viewer.get(f"{LIST}.ndjson"))
     assert [json.loads(line)["thread"] for line in lines] == ["alpha", "alpine", "beta"]
 
@@ -270,9 +278,7 @@ def lines_of(answer: object) -> list[str]:
     return text.splitlines()
 
 
-def test_a_row_is_the_same_on_the_page_and_as_a_panel(
-    viewer: Client, three: None
-) -> None:
+def test_thread_row_on_the_page_equals_its_panel(viewer: Client, three: None) -> None:
     page = viewer.get(LIST).content.decode()
     panel = viewer.get(f"{LIST}/beta/panels/row").content.decode()
     row = panel[panel.index("<div role") :].strip()
@@ -280,7 +286,9 @@ def test_a_row_is_the_same_on_the_page_and_as_a_panel(
 
 
 @pytest.mark.parametrize("role", ["viewer", "editor"])
-def test_closing_wants_an_editor(browser: Browser, three: None, role: str) -> None:
+def test_closing_a_thread_requires_an_editor(
+    browser: Browser, three: None, role: str
+) -> None:
     client = browser(role)
     answer = client.post(f"{LIST}/alpha/close", {"reason": "failed"})
     status = Thread.objects.get(name="alpha").status
@@ -293,7 +301,7 @@ def test_closing_wants_an_editor(browser: Browser, three: None, role: str) -> No
         assert status == "closed"
 
 
-def test_a_closed_thread_is_reopened(browser: Browser, three: None) -> None:
+def test_closed_thread_is_reopened(browser: Browser, three: None) -> None:
     client = browser("editor")
     client.post(f"{LIST}/alpha/close", {"reason": "completed"})
     assert client.post(f"{LIST}/alpha/reopen").status_code == 302
@@ -303,7 +311,7 @@ def test_a_closed_thread_is_reopened(browser: Browser, three: None) -> None:
 
 
 @pytest.mark.parametrize("size", [3, 60])
-def test_the_list_costs_the_same_whatever_it_holds(
+def test_thread_list_costs_the_same_at_any_size(
     viewer: Client, agent: Agent, size: int, django_assert_max_num_queries: object
 ) -> None:
     for n in range(size):
@@ -316,7 +324,7 @@ def test_the_list_costs_the_same_whatever_it_holds(
         viewer.get("/p/acme/panels/facets")
 
 
-def test_another_projects_list_is_not_found(
+def test_thread_list_of_another_project_is_not_found(
     viewer: Client, zeta: Project, stranger: Agent
 ) -> None:
     factories.make_thread(stranger, "secret")
@@ -331,7 +339,7 @@ def test_another_projects_list_is_not_found(
     "query",
     ["active:>900000d", "active:<999999999999999d", "active:1s..36501d"],
 )
-def test_an_age_beyond_the_calendar_is_refused(viewer: Client, query: str) -> None:
+def test_search_age_beyond_the_calendar_is_refused(viewer: Client, query: str) -> None:
     answer = viewer.get(LIST, {"q": query})
     assert answer.status_code == 422
     assert "<code>active:&lt;1h</code>" in answer.content.decode()
@@ -339,10 +347,14 @@ def test_an_age_beyond_the_calendar_is_refused(viewer: Client, query: str) -> No
 
 
 @pytest.mark.parametrize("query", ["active:<36500d", "slots:<999999999999999M"])
-def test_long_ages_and_large_numbers_are_found_by(
+def test_thread_search_takes_long_ages_and_large_numbers(
     viewer: Client, three: None, query: str
 ) -> None:
-    assert sorted(names(viewer, f"?q={query}")) == ["alpha", "alpine", "beta"]
+    assert sorted(list_thread_names(viewer, f"?q={query}")) == [
+        "alpha",
+        "alpine",
+        "beta",
+    ]
 
 
 @pytest.mark.parametrize(
@@ -354,12 +366,12 @@ def test_long_ages_and_large_numbers_are_found_by(
         "2026-02-01T00:00:00",
     ],
 )
-def test_a_moment_that_is_none_is_refused(viewer: Client, since: str) -> None:
+def test_invalid_moment_is_refused(viewer: Client, since: str) -> None:
     answer = viewer.get("/p/acme/panels/fresh", {"since": since})
     assert answer.status_code == 422
 
 
-def test_closing_waits_for_no_full_queue(
+def test_closing_a_thread_does_not_wait_for_a_full_queue(
     browser: Browser, three: None, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     client = browser("editor")

@@ -1,6 +1,6 @@
-"""One figure of what a request has in common with the one before, wherever it is shown.
+"""The length of the prefix that a request shares with the previous request.
 
-It is counted once, when the turn is packed, on the bytes of both.
+The packer counts the shared bytes once per turn; all screens show this figure.
 """
 
 from __future__ import annotations
@@ -26,12 +26,12 @@ def paged(agent: Agent) -> Thread:
     return make_paged(agent)
 
 
-def test_every_query_has_the_recorded_figure(paged: Thread) -> None:
+def test_every_query_returns_the_recorded_prefix_figure(paged: Thread) -> None:
     points = {each.turn: each for each in prefixes.list_points(paged)}
     listed = {each.n: each for each in turns.list_turns(paged).items}
     assert len(points) == len(listed) == paged.turn_count
     for n, line in listed.items():
-        prefix = contexts.recorded(paged, n).event.prefix_tokens
+        prefix = contexts.get_recorded_turn(paged, n).event.prefix_tokens
         assert prefix is not None
         lens = prefixes.get_lens(paged, n)
         assert line.packed is not None
@@ -40,11 +40,13 @@ def test_every_query_has_the_recorded_figure(paged: Thread) -> None:
         assert {each.share for each in (points[n], lens)} == {prefix / lens.tokens}
 
 
-def test_every_screen_has_the_recorded_figure(viewer: Client, paged: Thread) -> None:
+def test_every_screen_shows_the_recorded_prefix_figure(
+    viewer: Client, paged: Thread
+) -> None:
     rows = text_of(viewer, f"{T}/turns")
     series = text_of(viewer, f"{T}/prefix")
     for n in range(1, paged.turn_count + 1):
-        event = contexts.recorded(paged, n).event
+        event = contexts.get_recorded_turn(paged, n).event
         assert event.prefix_tokens is not None
         tokens = units.number(event.prefix_tokens)
         share = units.share(event.prefix_tokens, event.tokens)
@@ -53,7 +55,7 @@ def test_every_screen_has_the_recorded_figure(viewer: Client, paged: Thread) -> 
         if n > 1:
             assert f"<dd>{share}<small>{tokens} token" in page
         assert f"<dd>{tokens} <small" in lens
-        # The whole is the same on both, too.
+        # The total is the same on both screens, too.
         packed = units.number(event.tokens)
         assert f"<dd>{packed}<small>of " in page
         assert f"of {packed} packed" in lens
@@ -62,7 +64,7 @@ def test_every_screen_has_the_recorded_figure(viewer: Client, paged: Thread) -> 
 
 
 def row(page: str, path: str) -> str:
-    """The row of a table that links to this."""
+    """Return the table row that links to this address."""
     rows: list[str] = re.findall(r"<tr>.*?</tr>", page, re.DOTALL)
     (found,) = (each for each in rows if f'{path}"' in each)
     return found

@@ -1,4 +1,4 @@
-"""The page of a turn: from what was answered to what was missing, and why."""
+"""The turn page: question, answer, missing pages, and why they were missing."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from django.test import Client
 from memoryhub.journal.log import log
 from memoryhub.kernel.commands import AppendSlots
 from memoryhub.kernel.paging.page_commands import BeginTurn, ReferencePages
-from memoryhub.kernel.replay import Recorded, evolve
+from memoryhub.kernel.replay import RecordedEvent, evolve
 from memoryhub.kernel.state.state import ThreadState
 from memoryhub.models.threads import Thread
 from memoryhub.queries.replay import replay
@@ -45,7 +45,7 @@ def refund(agent: Agent) -> Thread:
     return make_denial(agent)
 
 
-def test_question_answer_and_verdict_stand_on_top(
+def test_turn_page_shows_question_answer_and_verdict_on_top(
     viewer: Client, refund: Thread
 ) -> None:
     page = text_of(viewer, f"{T}/turns/{DENIED}")
@@ -55,7 +55,7 @@ def test_question_answer_and_verdict_stand_on_top(
     assert f'the model asked for it in <a href="{T}/turns/{DENIED + 1}">' in page
 
 
-def test_the_best_matches_are_squares_and_marked_where_they_were_not_in(
+def test_best_matches_are_drawn_and_marked_when_not_in_the_request(
     viewer: Client, refund: Thread
 ) -> None:
     page = text_of(viewer, f"{T}/turns/{DENIED}")
@@ -70,9 +70,9 @@ def test_the_best_matches_are_squares_and_marked_where_they_were_not_in(
     assert f'name="q" value="{QUESTION}"' in section
 
 
-def test_what_is_named_is_a_link_as_of_then(viewer: Client, refund: Thread) -> None:
+def test_turn_page_links_open_as_of_the_turn(viewer: Client, refund: Thread) -> None:
     page = text_of(viewer, f"{T}/turns/{DENIED}")
-    then = contexts.recorded(refund, DENIED).event.as_of_seq
+    then = contexts.get_recorded_turn(refund, DENIED).event.as_of_seq
     assert f'href="{T}/pages/{PROMISED}?at_seq={then}"' in page
     seqs = [int(seq) for seq in re.findall(rf'href="{T}\?at_seq=(\d+)"', page)]
     assert seqs
@@ -81,7 +81,7 @@ def test_what_is_named_is_a_link_as_of_then(viewer: Client, refund: Thread) -> N
         assert viewer.get(path).status_code == 200, path
 
 
-def test_every_page_of_the_request_has_its_first_words(
+def test_every_page_of_the_request_shows_its_first_words(
     viewer: Client, refund: Thread
 ) -> None:
     page = text_of(viewer, f"{T}/turns/{DENIED}")
@@ -91,9 +91,7 @@ def test_every_page_of_the_request_has_its_first_words(
     assert all(re.search(r'class="n tok">[\d,]+', row) for row in rows)
 
 
-def test_what_was_brought_along_says_why_and_what_became_of_it(
-    viewer: Client, agent: Agent
-) -> None:
+def test_recalled_page_shows_its_reason_and_use(viewer: Client, agent: Agent) -> None:
     talk(agent)
     begin(agent, ASKED)
     page = text_of(viewer, "/p/acme/threads/t-1/turns/1")
@@ -114,7 +112,7 @@ def test_what_was_brought_along_says_why_and_what_became_of_it(
     )
 
 
-def test_the_bytes_of_a_request_are_a_click_away(
+def test_turn_page_links_to_the_bytes_of_the_request(
     viewer: Client, refund: Thread
 ) -> None:
     page = text_of(viewer, f"{T}/turns/{DENIED}")
@@ -122,11 +120,11 @@ def test_the_bytes_of_a_request_are_a_click_away(
     read = text_of(viewer, f"{T}/turns/{DENIED}/request")
     assert "sha256 equals the record" in read
     assert QUESTION in read
-    assert str(contexts.recorded(refund, DENIED).sha256) in read
+    assert str(contexts.get_recorded_turn(refund, DENIED).sha256) in read
     assert viewer.get(f"{T}/turns/99/request").status_code == 404
 
 
-def test_one_goes_to_a_turn_by_its_number(viewer: Client, refund: Thread) -> None:
+def test_turn_is_opened_by_its_number(viewer: Client, refund: Thread) -> None:
     def go(n: str) -> Any:
         return viewer.get(f"{T}/turn", {"n": n})
 
@@ -145,7 +143,7 @@ def test_turns_are_listed_with_their_questions(viewer: Client, refund: Thread) -
     assert 'name="n"' in page
 
 
-def test_a_message_leads_to_its_turn(viewer: Client, refund: Thread) -> None:
+def test_message_leads_to_its_turn(viewer: Client, refund: Thread) -> None:
     page = text_of(viewer, f"{T}/slots")
     bubble = page[page.rindex("<article", 0, page.index(DENIAL)) : page.index(DENIAL)]
     assert f'href="{T}/turns/{DENIED}"' in bubble
@@ -156,7 +154,7 @@ def test_a_message_leads_to_its_turn(viewer: Client, refund: Thread) -> None:
     assert f'href="{T}/turns/1"' in text_of(viewer, f"{T}/pages/{PROMISED}")
 
 
-def test_an_unrecorded_turn_says_so(viewer: Client, agent: Agent) -> None:
+def test_unrecorded_turn_says_so(viewer: Client, agent: Agent) -> None:
     factories.make_thread(agent, "bare", user_id="ann")
     do(agent, "bare", BeginTurn())
     page = text_of(viewer, "/p/acme/threads/bare/turns/1")
@@ -164,18 +162,18 @@ def test_an_unrecorded_turn_says_so(viewer: Client, agent: Agent) -> None:
     assert "Not recorded." in text_of(viewer, "/p/acme/threads/bare/turns/1/request")
 
 
-def test_erased_texts_are_named_and_the_rest_stands(
+def test_turn_page_names_erased_texts_and_shows_the_rest(
     viewer: Client, agent: Agent
 ) -> None:
     paged = make_paged(agent)
-    operator_pages.delete(paged, "policy", actor="operator:x")
+    operator_pages.delete_page(paged, "policy", actor="operator:x")
     page = text_of(viewer, "/p/acme/threads/paged/turns/7", 410)
     assert "1 payload erased." in page
     assert "And now?" in page
     text_of(viewer, "/p/acme/threads/paged/turns/7/request", 410)
 
 
-def test_a_fork_shows_a_turn_that_it_inherits(
+def test_fork_shows_a_turn_that_it_inherits(
     viewer: Client, agent: Agent, refund: Thread
 ) -> None:
     operator_threads.fork(refund, actor="operator:x", name="alt", seq=refund.head_seq)
@@ -185,7 +183,7 @@ def test_a_fork_shows_a_turn_that_it_inherits(
     assert "The best match for this question was not in the request" in page
 
 
-def test_a_page_stays_small_however_much_was_in(
+def test_turn_page_stays_small_for_a_large_request(
     viewer: Client, agent: Agent, django_assert_max_num_queries: Any
 ) -> None:
     counts = []
@@ -200,12 +198,12 @@ def test_a_page_stays_small_however_much_was_in(
     assert counts[0] == counts[1]
 
 
-def test_a_page_folds_its_thread_once(
+def test_turn_page_folds_its_thread_once(
     viewer: Client, agent: Agent, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     thread, folded = make_paged(agent, "many", rounds=14), list[int]()
 
-    def count_folds(state: ThreadState, event: Recorded) -> ThreadState:
+    def count_folds(state: ThreadState, event: RecordedEvent) -> ThreadState:
         folded.append(event.seq)
         return evolve(state, event)
 
@@ -213,7 +211,7 @@ def test_a_page_folds_its_thread_once(
     replay.sought.clear()
     replay.followed.clear()
     viewer.get("/p/acme/threads/many/turns/12")
-    assert 0 < len(folded) <= replay.seq_at_turn(thread, 12)
+    assert 0 < len(folded) <= replay.get_turn_end(thread, 12)
     assert len(folded) == len({*folded})
 
 
@@ -222,7 +220,7 @@ def test_turn_page_fetches_the_end_of_the_prefix_as_a_panel(
 ) -> None:
     thread = make_paged(agent)
     path = "/p/acme/threads/paged/turns/7"
-    seq = contexts.recorded(thread, 7).event.as_of_seq
+    seq = contexts.get_recorded_turn(thread, 7).event.as_of_seq
     page = text_of(viewer, path)
     assert f'aria-busy="true" hx-get="{path}/panels/prefix?at_seq={seq}"' in page
     assert f'<noscript><a href="{path}/prefix">' in page
@@ -240,7 +238,7 @@ def test_turn_page_fetches_the_end_of_the_prefix_as_a_panel(
     assert viewer.get("/p/acme/threads/paged/turns/99/panels/prefix").status_code == 404
 
 
-def test_the_page_of_a_turn_compares_no_requests(
+def test_turn_page_compares_no_requests(
     viewer: Client, agent: Agent, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     make_paged(agent)
@@ -250,7 +248,7 @@ def test_the_page_of_a_turn_compares_no_requests(
     assert asked == []
 
 
-def test_the_bar_of_a_cut_result_is_as_long_as_what_is_shown(
+def test_bar_of_a_cut_result_has_the_length_of_its_shown_part(
     viewer: Client, agent: Agent
 ) -> None:
     call: Any = {"id": "c-1", "type": "function"}
@@ -274,7 +272,9 @@ def test_the_bar_of_a_cut_result_is_as_long_as_what_is_shown(
     )
 
 
-def test_a_page_shows_its_life(viewer: Client, refund: Thread) -> None:
+def test_page_screen_shows_the_history_of_the_page(
+    viewer: Client, refund: Thread
+) -> None:
     page = text_of(viewer, f"{T}/pages/{PROMISED}?at_seq=12")
     assert 'id="life"' in page
     assert "made in turn 1, left in turn" in page
@@ -282,7 +282,9 @@ def test_a_page_shows_its_life(viewer: Client, refund: Thread) -> None:
     assert "here-line" not in text_of(viewer, f"{T}/pages/{PROMISED}")
 
 
-def test_of_two_thousand_pages_a_stretch_is_shown(viewer: Client, agent: Agent) -> None:
+def test_turn_with_2000_pages_shows_a_section_of_them(
+    viewer: Client, agent: Agent
+) -> None:
     factories.make_thread(
         agent, "vast", user_id="ann", budget_tokens=200_000, reserved_tokens=800
     )
@@ -308,7 +310,7 @@ def test_of_two_thousand_pages_a_stretch_is_shown(viewer: Client, agent: Agent) 
         assert 60 < page.count(' id="in-') < 100
 
 
-def test_a_refusal_of_late_is_told_in_words_with_links(
+def test_recent_refused_fetch_is_told_in_words_with_links(
     viewer: Client, agent: Agent
 ) -> None:
     thread = make_refusal(agent, "refund")
@@ -319,7 +321,9 @@ def test_a_refusal_of_late_is_told_in_words_with_links(
     assert "the exchange had fetched as often as it may" in section
 
 
-def test_its_events_can_be_taken_along(viewer: Client, refund: Thread) -> None:
+def test_turn_page_links_to_its_api_call_and_event_export(
+    viewer: Client, refund: Thread
+) -> None:
     page = text_of(viewer, f"{T}/turns/{DENIED}")
     assert f"/api/v1/threads/refund/turns/{DENIED}/context" in page
     (path,) = re.findall(r'data-export href="([^"]*\.ndjson[^"]*)"', page)

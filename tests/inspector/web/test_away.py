@@ -1,4 +1,4 @@
-"""Without a database a page says so, in words, and comes again by itself with it."""
+"""Pages without a database: each says so in words, and reloads when it returns."""
 
 from __future__ import annotations
 
@@ -16,14 +16,14 @@ from django.db import IntegrityError, InterfaceError, OperationalError, Programm
 from django.db.utils import ConnectionHandler, DatabaseError
 
 from inspector.web import refusals
-from inspector.web.cookies import name_at
+from inspector.web.cookies import build_name
 from tests.harness.instances import Server
 from tests.harness.outages import Place, interruptible
 from tests.promises.journal.clients import Client
 
 THREAD = "/p/acme/threads/t-1"
 PANELS = {f"{THREAD}/panels/events": "events", "/p/acme/panels/facets": "facets"}
-#: What each answers to who is signed in, while there is a database.
+#: The status of each page for a signed-in operator, with a database.
 PAGES = {
     "/": 302,
     "/p/acme/": 200,
@@ -34,7 +34,7 @@ PAGES = {
     THREAD: 200,
     f"{THREAD}/events": 200,
     **dict.fromkeys(PANELS, 200),
-    # Of no view; but the page that says so names who is signed in.
+    # No view has this address, but the error page names the signed-in operator.
     "/nothing/here": 404,
     "/sign-in": 200,
 }
@@ -51,7 +51,7 @@ class Answer:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Browser:
-    """Whoever has this session; a connection for each page."""
+    """A browser with this session, which opens a connection for each page."""
 
     server: Server
     session: str
@@ -65,8 +65,8 @@ class Browser:
     def _ask(self, method: str, path: str, body: str = "") -> Answer:
         url = self.server.url
         cookies = {
-            name_at(settings.SESSION_COOKIE_NAME, url): self.session,
-            name_at(settings.CSRF_COOKIE_NAME, url): TOKEN,
+            build_name(settings.SESSION_COOKIE_NAME, url): self.session,
+            build_name(settings.CSRF_COOKIE_NAME, url): TOKEN,
         }
         headers = {
             "Cookie": "; ".join(f"{name}={value}" for name, value in cookies.items()),
@@ -91,14 +91,14 @@ def place(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Place]:
 def all_at_once(
     ask: Callable[[str], Answer], paths: Sequence[str]
 ) -> dict[str, Answer]:
-    """Side by side, since each waits until it is sure that there is no database."""
+    """Ask for all pages in parallel, since each waits for the database timeout."""
     with ThreadPoolExecutor(len(paths)) as pool:
         return dict(zip(paths, pool.map(ask, paths), strict=True))
 
 
 @pytest.mark.slow
 @pytest.mark.timeout(180)
-def test_without_a_database_pages_say_so_and_come_again_with_it(place: Place) -> None:
+def test_pages_report_a_lost_database_and_recover(place: Place) -> None:
     instance = place.instance
     key = instance.managed("create_key", "acme").strip()
     session = instance.call("tests.cast.sockets:print_session").strip()
@@ -124,14 +124,14 @@ def test_without_a_database_pages_say_so_and_come_again_with_it(place: Place) ->
         assert pages[path].headers["MH-Panel"] == "1"
         assert f'id="{name}"' in pages[path].text
     assert all("Look whether what you sent" in form.text for form in forms.values())
-    # Nobody is asked for who is not signed in.
+    # A visitor without a session needs no query for an operator.
     assert stranger.status == 200
     assert {path: each.status for path, each in after.items()} == PAGES
     assert "Traceback" not in instance.log.read_text()
 
 
 @pytest.mark.django_db
-def test_a_file_that_is_no_database_counts_as_away(tmp_path: Path) -> None:
+def test_corrupt_database_file_counts_as_away(tmp_path: Path) -> None:
     file = tmp_path / "damaged.sqlite3"
     file.write_bytes(b"no database " * 400)
     place = {"ENGINE": "django.db.backends.sqlite3", "NAME": str(file)}
@@ -139,11 +139,13 @@ def test_a_file_that_is_no_database_counts_as_away(tmp_path: Path) -> None:
     with pytest.raises(DatabaseError) as failure, connection.cursor() as cursor:
         cursor.execute("SELECT 1 FROM memoryhub_thread")
     connection.close()
-    assert refusals.lost(failure.value)
+    assert refusals.is_database_lost(failure.value)
 
 
 @pytest.mark.parametrize("mistake", [IntegrityError, ProgrammingError, ValueError])
-def test_a_mistake_of_ours_does_not(mistake: type[Exception]) -> None:
-    assert not refusals.lost(mistake())
-    assert refusals.lost(OperationalError())
-    assert refusals.lost(InterfaceError())
+def test_programming_error_does_not_count_as_a_lost_database(
+    mistake: type[Exception],
+) -> None:
+    assert not refusals.is_database_lost(mistake())
+    assert refusals.is_database_lost(OperationalError())
+    assert refusals.is_database_lost(InterfaceError())

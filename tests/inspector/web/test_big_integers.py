@@ -31,7 +31,7 @@ def kept(agent: Agent) -> None:
         *("keys/k", "keys/n", "task", "events/2", "events/5", "pages/slot-0"),
     ],
 )
-def test_every_digit_is_there(viewer: Client, kept: None, path: str) -> None:
+def test_big_integers_keep_every_digit(viewer: Client, kept: None, path: str) -> None:
     answer: Any = viewer.get(f"{T}/{path}")
     assert answer.status_code == 200
     body = b"".join(answer.streaming_content) if answer.streaming else answer.content

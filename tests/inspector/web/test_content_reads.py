@@ -1,4 +1,4 @@
-"""Whoever is shown content is in the audit log before it is shown."""
+"""Content reads: the audit log has an entry before the content is shown."""
 
 from __future__ import annotations
 
@@ -40,10 +40,10 @@ START = datetime(2026, 3, 4, 12, 0, 1, tzinfo=UTC)
 QUERIES = ("", "at_seq=3&open=2,3&content=1", "at_turn=1&content=all", "q=-zzz&limit=1")
 ROUTES = {route.name: route for route in list_routes()}
 OF_THREADS = {name for name in ROUTES if "thread" in ROUTES[name].parameters}
-#: Pages that list threads, each with its last message, and what happened in them.
+#: Pages that list threads with last messages, or events of threads.
 LISTS = {"overview", "overview-panel", "threads", "episodes"}
 CONTENT = OF_THREADS - read_audit.PLAIN | LISTS
-#: They wait for a thread, and show the one that begins; see test_connect.
+#: Pages that wait for a thread and show the first one; see test_connect.
 WAITING = {"connect", "connect-key", "connect-panel"}
 
 
@@ -56,12 +56,12 @@ def nothing_noted() -> Iterator[None]:
 
 @pytest.fixture
 def known(agent: Agent) -> dict[str, str]:
-    """A thread and its fork with the canary in whatever can hold it."""
+    """Make a thread and its fork with the canary in every field that can hold it."""
     found = make_family(agent, remembering=True)
     factories.append(agent, "t-1", CANARY)
     memory_acts.set_key(agent, "seat", CANARY)
     memory_acts.add_notes(agent, CANARY)
-    text = strict_json.as_sent(CANARY)
+    text = strict_json.dump_stored(CANARY)
     memory_acts.set_task(agent, status="running", fields={"description": text})
     return found
 
@@ -85,12 +85,12 @@ def look(client: Client, address: str) -> str:
     return b"".join(parts).decode()
 
 
-def test_what_is_declared_plain_is_there() -> None:
+def test_every_declared_plain_route_exists() -> None:
     assert read_audit.PLAIN < OF_THREADS
     assert read_audit.PLAIN_PANELS.issubset(PANELS)
 
 
-def test_a_page_without_content_shows_none(
+def test_plain_page_shows_no_content(
     owner: Client, known: dict[str, str], subtests: pytest.Subtests
 ) -> None:
     for name in sorted(ROUTES.keys() - CONTENT - WAITING - {"sign-out", "theme"}):
@@ -100,7 +100,7 @@ def test_a_page_without_content_shows_none(
             assert entries() == []
 
 
-def test_a_panel_without_content_shows_none(
+def test_plain_panel_shows_no_content(
     owner: Client, known: dict[str, str], subtests: pytest.Subtests
 ) -> None:
     for panel in sorted(read_audit.PLAIN_PANELS):
@@ -113,23 +113,23 @@ def test_a_panel_without_content_shows_none(
 @pytest.mark.parametrize(
     "path", ["", "/slots", "/keys/seat", "/notes", "/task", "/events?open=1"]
 )
-def test_the_canary_is_seen_where_content_is(
+def test_canary_is_seen_on_content_pages(
     path: str, owner: Client, known: dict[str, str]
 ) -> None:
-    """Else the tests above would find nothing anywhere."""
+    """Otherwise the tests above would pass without finding anything."""
     assert CANARY in look(owner, f"/p/acme/threads/t-1{path}")
     assert len(entries()) == 1
 
 
-def test_content_read_equals_audit(
+def test_audit_entries_equal_the_content_reads(
     browser: Browser, acme: Project, known: dict[str, str]
 ) -> None:
-    """Entries are the (operator, thread, minute) of a crawl of every screen.
+    """Crawl every screen; the entries are the (operator, thread, minute) of the crawl.
 
-    Each crawl asks in a way of its own, so that each address is asked for once.
+    Each crawl has its own way of asking, so that each address is asked for once.
     """
     expected: list[tuple[str, str, datetime]] = []
-    # What is known of the subject is looked at in its home thread.
+    # Reads of a subject's knowledge are audited at its home thread.
     read = Thread.objects.filter(Q(name__in=("t-1", "t-1.alt")) | Q(home=True))
     threads = [str(row.id) for row in read]
     ways = iter(QUERIES)
@@ -156,7 +156,7 @@ def test_content_read_equals_audit(
     assert {row.project for row in entries()} == {acme.id}
 
 
-def test_an_entry_tells_how_and_how_far(
+def test_content_read_entry_has_route_range_and_purpose(
     owner: Client, known: dict[str, str], agent: Agent
 ) -> None:
     look(owner, "/p/acme/threads/t-1/slots?at_seq=4")
@@ -166,16 +166,18 @@ def test_an_entry_tells_how_and_how_far(
     assert (row.first_seq, row.last_seq) == (1, 4)
     assert row.purpose == "debugging"
     assert row.outcome == "done"
-    assert bytes(row.subject or b"") == audit.pseudonym(thread.subject_id)
+    assert bytes(row.subject or b"") == audit.find_pseudonym(thread.subject_id)
 
 
-def test_one_event_is_told_as_one(owner: Client, known: dict[str, str]) -> None:
+def test_content_read_entry_of_one_event_has_a_range_of_one(
+    owner: Client, known: dict[str, str]
+) -> None:
     look(owner, "/p/acme/threads/t-1/events/3")
     (row,) = entries()
     assert (row.first_seq, row.last_seq) == (3, 3)
 
 
-def test_another_process_does_not_note_the_minute_again(
+def test_content_read_is_audited_once_a_minute_across_processes(
     owner: Client, known: dict[str, str]
 ) -> None:
     with time_machine.travel(START, tick=False):
@@ -185,7 +187,7 @@ def test_another_process_does_not_note_the_minute_again(
     assert len(entries()) == 1
 
 
-def test_a_second_look_costs_nothing(
+def test_second_content_read_in_a_minute_costs_no_query(
     owner: Client,
     known: dict[str, str],
     django_assert_max_num_queries: DjangoAssertNumQueries,
@@ -197,7 +199,9 @@ def test_a_second_look_costs_nothing(
     assert not [each for each in seen if "audit" in each["sql"]]
 
 
-def test_a_refused_look_is_none(browser: Browser, known: dict[str, str]) -> None:
+def test_refused_read_is_not_audited_as_a_content_read(
+    browser: Browser, known: dict[str, str]
+) -> None:
     browser("owner")
     viewer = browser("viewer")
     assert viewer.get("/p/acme/threads/t-1/keys/seat/set").status_code == 403
@@ -210,7 +214,7 @@ def test_a_refused_look_is_none(browser: Browser, known: dict[str, str]) -> None
 
 @pytest.mark.django_db(transaction=True)
 @pytest.mark.parametrize("path", ["/slots", "/panels/events", "/slots.json?content=1"])
-def test_without_an_entry_there_is_no_content(
+def test_content_is_withheld_when_the_audit_entry_fails(
     path: str, owner: Client, known: dict[str, str], settings: Settings
 ) -> None:
     address = f"/p/acme/threads/t-1{path}"
@@ -228,7 +232,7 @@ def test_without_an_entry_there_is_no_content(
 
 
 @pytest.mark.parametrize("purpose", audit.PURPOSES)
-def test_the_purpose_is_chosen_at_sign_in(
+def test_purpose_is_chosen_at_sign_in(
     purpose: str, owner: Client, known: dict[str, str]
 ) -> None:
     operator = operators.find("owner")
@@ -243,14 +247,14 @@ def test_the_purpose_is_chosen_at_sign_in(
 
 
 @pytest.mark.parametrize("path", ["/sign-in", f"/sign-in/{'x' * 43}"])
-def test_both_pages_offer_them_and_propose_one(path: str, db: None) -> None:
+def test_sign_in_pages_offer_purposes_and_preselect_one(path: str, db: None) -> None:
     page = Client().get(path).content.decode()
     for purpose in audit.PURPOSES:
         chosen = " selected" if purpose == "debugging" else ""
         assert f'<option value="{purpose}"{chosen}>' in page
 
 
-def test_any_other_purpose_is_refused_before_the_link_is_used(owner: Client) -> None:
+def test_unknown_purpose_is_refused_without_using_the_link(owner: Client) -> None:
     operator = operators.find("owner")
     assert operator is not None
     token = operators.make_link(operator)
@@ -261,8 +265,10 @@ def test_any_other_purpose_is_refused_before_the_link_is_used(owner: Client) -> 
     assert Client().post(f"/sign-in/{token}").status_code == 302
 
 
-def test_a_link_waits_for_its_reader_off_loopback(db: None, settings: Settings) -> None:
-    """Else nobody would see what they sign in for."""
+def test_sign_in_link_waits_for_a_purpose_off_loopback(
+    db: None, settings: Settings
+) -> None:
+    """Otherwise nobody would see the purpose of the session."""
     path = f"/sign-in/{'x' * 43}"
     assert "data-send" in Client().get(path).content.decode()
     settings.ALLOWED_HOSTS = ["localhost", "m.example"]
@@ -276,7 +282,7 @@ def test_a_link_waits_for_its_reader_off_loopback(db: None, settings: Settings) 
 
 
 @pytest.mark.django_db(transaction=True)
-async def test_a_socket_is_noted_at_its_beginning_and_end(
+async def test_socket_read_is_audited_at_its_beginning_and_end(
     served: None, session: str, thread: Thread, operator: Operator
 ) -> None:
     socket = Socket(session)
@@ -294,10 +300,10 @@ async def test_a_socket_is_noted_at_its_beginning_and_end(
 
 
 @pytest.mark.django_db(transaction=True)
-async def test_a_list_is_a_look_at_each_of_its_threads(
+async def test_thread_list_is_audited_as_a_read_of_each_thread(
     served: None, session: str, thread: Thread
 ) -> None:
-    """Its rows show the last message."""
+    """The rows of the list show the last message."""
     socket = Socket(session)
     await socket.open()
     await socket.hello({thread.id: (thread.head_seq, ["row"])})
@@ -307,7 +313,7 @@ async def test_a_list_is_a_look_at_each_of_its_threads(
 
 
 @pytest.mark.django_db(transaction=True)
-async def test_a_socket_that_can_not_be_noted_is_sent_away(
+async def test_socket_is_closed_when_its_audit_entry_fails(
     served: None, session: str, thread: Thread, settings: Settings
 ) -> None:
     settings.QUEUE_COMMANDS = 0
@@ -324,7 +330,7 @@ async def _rows() -> list[AuditEntry]:
     return [row async for row in rows]
 
 
-def test_a_list_notes_all_its_threads_in_one_transaction(
+def test_thread_list_is_audited_in_one_transaction(
     owner: Client, agent: Agent, django_assert_max_num_queries: DjangoAssertNumQueries
 ) -> None:
     for n in range(20):
@@ -339,7 +345,7 @@ def test_a_list_notes_all_its_threads_in_one_transaction(
     assert len(entries()) == 20
 
 
-def test_two_operators_are_two_entries(
+def test_content_reads_of_two_operators_are_two_entries(
     acme: Project, owner: Client, known: dict[str, str]
 ) -> None:
     other = operators.add("olga")

@@ -17,7 +17,7 @@ from tests.cast.sockets import Socket, serving, sign_in
 pytestmark = pytest.mark.django_db(transaction=True)
 
 
-async def test_a_notice_moves_the_list_of_its_own_project_only(
+async def test_notice_refreshes_the_list_of_its_own_project_only(
     acme: Project, stranger: Agent
 ) -> None:
     operator = await read(operators.add, "olga")
@@ -37,7 +37,7 @@ async def test_a_notice_moves_the_list_of_its_own_project_only(
         await slots.append(agent=stranger, thread="t-theirs", slots=new)
         async with asyncio.timeout(20):
             while fresh[zeta] == before[zeta]:
-                # The notice comes on its own way.
+                # The notice arrives asynchronously.
                 await hub.look()
         assert fresh[acme.id] == before[acme.id]
         for socket in (ours, theirs):

@@ -1,4 +1,4 @@
-"""Looking changes nothing: every page that is asked for leaves every table alone."""
+"""Reads change nothing: a GET of every page leaves every table alone."""
 
 from __future__ import annotations
 
@@ -19,12 +19,12 @@ from tests.inspector.routes import SINCE, Route, list_routes, make_family, varia
 
 pytestmark = pytest.mark.django_db
 
-#: What a look or a sign-in may write: nothing in the engine depends on it.
+#: Tables that a read or a sign-in may write; the engine does not use them.
 SPARED = (
     *("django_session", "memoryhub_signinlink", "memoryhub_signinfailure"),
     *("memoryhub_auditentry", "memoryhub_instance"),
 )
-#: Each page is asked for in each of these ways; what a page doesn't know it ignores.
+#: Queries that each page is asked with; pages ignore unknown parameters.
 QUERIES = (
     "",
     "at_seq=3&base=2&tab=messages&open=2,3&content=1",
@@ -33,22 +33,22 @@ QUERIES = (
     "q=-zzz&limit=1&sort=slots",
     "tab=working-set&level=0&from=2&to=6",
 )
-#: A GET of these is refused, since all they do is write.
+#: Write-only routes, which refuse a GET.
 POSTED = {
     *("sign-out", "theme", "reopen", "paging-flush", "subject-look-up"),
     *("sso", "passkey-challenge", "passkey-proposal", "subject-readmit"),
     *("subject-reveal", "subject-unrestrict", "erasure-confirm", "erasure-cancel"),
     *("erasure-needles", "erasure-keep-out", "event-undo", "episode-retry"),
 }
-#: The only project of an operator opens by itself.
+#: Routes that redirect; the only project of an operator opens directly.
 REDIRECTED = {"home", "tail", "working-set", "turn-go"}
-#: What another page takes for a sender's name is no seq.
+#: Routes whose `from` is a seq; a sender's name there is refused.
 NUMBERED = {"paging", "paging-export", "facts", "episodes"}
-#: Where single sign-on is off, and only a GET would come back from it.
+#: GET routes of single sign-on, which is off here.
 OFF = {"sso-callback"}
-#: The fork went off before there were any.
+#: Routes of records that the fork lacks, since it left the parent earlier.
 LATER = {"key", "key-act", "checkpoint-restore", "checkpoint-delete"}
-#: As of event 3 it had not been said.
+#: Routes of records that did not exist as of event 3.
 UNSAID = {"slot"}
 
 
@@ -60,7 +60,7 @@ def known(agent: Agent) -> dict[str, str]:
 def addresses(
     known: dict[str, str], queries: Iterable[str]
 ) -> Iterator[tuple[Route, str]]:
-    """Every address, in the thread and in its fork, asked for in these ways."""
+    """List every address, in the thread and in its fork, with these queries."""
     for route in list_routes():
         for choice in variants(route):
             for thread in ("t-1", "t-1.alt"):
@@ -72,12 +72,12 @@ def addresses(
 
 
 def digest() -> str:
-    """All that is stored, and what the writer keeps of it in memory."""
+    """Digest all stored rows, and the state that the writer keeps in memory."""
     found = hashlib.sha256()
     for name in DATABASES:
         for table, rows in stored(name):
             found.update(repr((name, table, rows)).encode())
-    for thread, head in writer.journal.heads._kept.items():
+    for thread, head in writer.journal.heads._kept.list_items():
         kept = (thread, state_json.to_json(head.state), head.chain, head.listed_at)
         found.update(repr(kept).encode())
     return found.hexdigest()
@@ -98,7 +98,7 @@ def _plain(row: tuple[Any, ...]) -> list[Any]:
 
 
 def look(client: Client, method: str, address: str) -> int:
-    """The status of the answer, once all of it has been drawn."""
+    """Return the status of the answer, after the whole answer has been drawn."""
     answer: Any = client.generic(method, address)
     if answer.streaming:
         b"".join(answer.streaming_content)
@@ -106,7 +106,7 @@ def look(client: Client, method: str, address: str) -> int:
 
 
 @pytest.mark.promise("looking", load="a write", control=True)
-def test_the_digest_sees_a_write(agent: Agent, known: dict[str, str]) -> None:
+def test_database_digest_sees_a_write(agent: Agent, known: dict[str, str]) -> None:
     before = digest()
     assert digest() == before
     factories.append(agent, "t-1.alt", "more")
@@ -123,7 +123,7 @@ def test_the_digest_sees_a_write(agent: Agent, known: dict[str, str]) -> None:
         pytest.param("HEAD", QUERIES[2:4], id="HEAD"),
     ],
 )
-def test_looking_changes_nothing(
+def test_reading_every_page_changes_nothing(
     owner: Client, known: dict[str, str], method: str, queries: tuple[str, ...]
 ) -> None:
     before = digest()

@@ -23,26 +23,26 @@ PATHS = [
 
 
 @pytest.mark.parametrize("path", PATHS)
-def test_every_answer_says_what_a_browser_may_do(owner: Client, path: str) -> None:
+def test_every_response_has_the_security_headers(owner: Client, path: str) -> None:
     answer = owner.get(path)
     assert {name: answer.headers.get(name) for name in HEADERS} == HEADERS
     assert answer.headers["Cache-Control"] == "no-store"
 
 
 @pytest.mark.parametrize("path", ["/nothing/here", "/health/live", "/api/v1/docs"])
-async def test_so_does_every_answer_of_the_asynchronous_server(path: str) -> None:
+async def test_every_async_response_has_the_security_headers(path: str) -> None:
     answer = await AsyncClient().get(path)
     assert {name: answer.headers.get(name) for name in HEADERS} == HEADERS
 
 
-async def test_files_of_ours_may_be_kept() -> None:
+async def test_static_files_may_be_cached() -> None:
     answer: Any = await AsyncClient().get("/static/css/base.css")
     assert b"".join([chunk async for chunk in answer.streaming_content])
     assert {name: answer.headers.get(name) for name in HEADERS} == HEADERS
     assert "no-store" not in answer.headers["Cache-Control"]
 
 
-def test_pages_bring_no_inline_code_and_no_address_but_ours(owner: Client) -> None:
+def test_pages_have_no_inline_code_and_no_foreign_address(owner: Client) -> None:
     for path in ("/sign-in", "/p/acme/", "/p/acme/threads", "/p/acme/api-keys/new"):
         page = owner.get(path).content.decode()
         assert " style=" not in page

@@ -1,4 +1,4 @@
-"""Whoever has to sign in first comes back to a page, whatever they had sent."""
+"""Returns from the sign-in: each request leads back to a page that opens."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ OF_PROJECTS = [
     for each in list_routes()
     if "project" in each.parameters or each.name == "project-new"
 ]
-#: What asks whoever signed in long ago to sign in again, before it does anything.
+#: Routes that require a recent sign-in before any effect.
 SUDO = {
     *("settings", "api-key-new", "api-key-rotate", "api-key-revoke"),
     "connect-key",
@@ -47,7 +47,7 @@ def paths(route: Route, known: dict[str, str]) -> list[str]:
 
 
 def back_of(answer: Any) -> str:
-    """Where the sign-in page would lead on to."""
+    """Return the address that the sign-in page leads on to."""
     where = urlsplit(str(answer.headers["Location"]))
     assert where.path == "/sign-in"
     (back,) = parse_qs(where.query)["next"]
@@ -61,10 +61,10 @@ def old(client: Client) -> Client:
     return client
 
 
-def test_each_route_that_only_takes_posts_names_a_page(
+def test_each_post_only_route_links_to_a_page(
     browser: Browser, known: dict[str, str]
 ) -> None:
-    """In words, and with a link that opens; alike for whoever asks."""
+    """The answer has words and a link that opens, and is the same for every visitor."""
     client, deaf = browser("owner"), set()
     for route in list_routes():
         for path in paths(route, known):
@@ -72,7 +72,7 @@ def test_each_route_that_only_takes_posts_names_a_page(
             if answer.status_code != 405:
                 continue
             deaf.add(route.name)
-            page, where = answer.content.decode(), returns.page_of(path)
+            page, where = answer.content.decode(), returns.find_page(path)
             assert answer.headers["Allow"] == "POST"
             assert "takes what a form sends" in page, path
             assert f'href="{where}">Open that page' in page, path
@@ -80,7 +80,7 @@ def test_each_route_that_only_takes_posts_names_a_page(
     assert deaf == returns.PAGES.keys()
 
 
-def test_an_old_sign_in_leads_back_to_a_page(
+def test_sign_in_after_an_old_session_returns_to_a_page(
     browser: Browser, known: dict[str, str]
 ) -> None:
     client, visited = browser("owner"), set()
@@ -91,7 +91,7 @@ def test_an_old_sign_in_leads_back_to_a_page(
                 continue
             visited.add(route.name)
             signed_in_again(client, back_of(answer))
-            # All that it would have done it did not do; the page is there.
+            # The request had no effect; the page opens.
             assert client.get(back_of(answer)).status_code == 200, path
     assert visited >= SUDO
 
@@ -105,7 +105,7 @@ def signed_in_again(client: Client, back: str) -> None:
     assert answer.headers["Location"] == back
 
 
-def test_no_session_leads_back_to_a_page(
+def test_sign_in_without_a_session_returns_to_a_page(
     browser: Browser, known: dict[str, str]
 ) -> None:
     client = browser("owner")
@@ -116,6 +116,6 @@ def test_no_session_leads_back_to_a_page(
                 assert client.get(back_of(answer)).status_code == 200, path
 
 
-def test_a_page_that_was_asked_for_keeps_its_question(agent: Agent) -> None:
+def test_page_asked_for_before_sign_in_keeps_its_query(agent: Agent) -> None:
     answer = Client().get("/p/acme/threads?q=a")
     assert back_of(answer) == "/p/acme/threads?q=a"

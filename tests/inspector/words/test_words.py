@@ -1,4 +1,4 @@
-"""Words mean on pages what the glossary says that they mean."""
+"""Words on pages: each has the meaning that the glossary gives."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from tests.inspector.paged import make_paged, text_of
 
 CONCEPTS = Path(__file__).parents[3] / "docs/concepts.md"
 ROW = re.compile(r"^\| ([^|]+) \| ([^|]+) \| `", re.MULTILINE)
-#: What the glossary tells apart by what it is of.
+#: Glossary entries that name a word with its record.
 CALLED = {
     "key": "key of a thread",
     "frame": "frame of a page",
@@ -33,13 +33,13 @@ def glossary() -> dict[str, str]:
 
 
 @pytest.mark.parametrize("word", WORDS)
-def test_a_word_means_what_the_glossary_says(word: str) -> None:
+def test_word_meaning_equals_the_glossary(word: str) -> None:
     sentence = WORDS[word]
     assert sentence.endswith(".")
     assert sentence[0].lower() + sentence[1:-1] == glossary()[CALLED.get(word, word)]
 
 
-def test_numbers_in_sentences_are_those_of_the_kernel() -> None:
+def test_numbers_in_sentences_equal_the_kernel_constants() -> None:
     assert f"last {EXCHANGES_KEPT} exchanges" in WORDS["resident rate"]
     assert REFAULT_TURNS == 5
     assert "last five turns" in WORDS["refault"]
@@ -47,7 +47,7 @@ def test_numbers_in_sentences_are_those_of_the_kernel() -> None:
     assert "three refaults" in WORDS["thrashing"]
 
 
-def test_a_term_says_on_hover_what_it_means() -> None:
+def test_term_shows_its_meaning_on_hover() -> None:
     text = '{% load words %}{% term "TLB" %} {% term "resident rate" "Resident" %}'
     shown = Template(text).render(Context())
     assert f'<span class="term" title="{WORDS["TLB"]}">TLB</span>' in shown
@@ -55,14 +55,14 @@ def test_a_term_says_on_hover_what_it_means() -> None:
 
 
 @pytest.mark.django_db
-def test_the_page_has_every_word_and_key(viewer: Client) -> None:
+def test_words_page_lists_every_word_and_shortcut(viewer: Client) -> None:
     page = viewer.get("/p/acme/words").content.decode()
     assert [word for word in WORDS if escape(WORDS[word]) not in page] == []
     assert "<kbd>Ctrl K</kbd>" in page
 
 
 @pytest.mark.django_db
-def test_the_sheet_leads_to_the_words(viewer: Client) -> None:
+def test_shortcut_sheet_links_to_the_words_page(viewer: Client) -> None:
     assert 'href="/p/acme/words"' in viewer.get("/p/acme/").content.decode()
 
 
@@ -81,7 +81,7 @@ def test_the_sheet_leads_to_the_words(viewer: Client) -> None:
         ("/p/acme/threads/paged/pages/policy", ("L0", "pin", "level")),
     ],
 )
-def test_words_of_ours_are_explained_where_they_stand(
+def test_product_terms_are_explained_where_they_appear(
     owner: Client, agent: Agent, path: str, words: tuple[str, ...]
 ) -> None:
     make_paged(agent)

@@ -21,8 +21,8 @@ from memoryhub.kernel.paging.page_commands import (
     PinPage,
     WriteLevels,
 )
-from memoryhub.kernel.state.events import Limits
-from memoryhub.kernel.state.state import Scope
+from memoryhub.kernel.state.events import ThreadConfig
+from memoryhub.kernel.state.state import ScopeLabels
 from memoryhub.models.derivations import Derivation
 from memoryhub.models.events import Event, Snapshot
 from memoryhub.models.pages import Page, PageLevel
@@ -98,7 +98,7 @@ def test_records_go_with_the_event_that_orders_it(agent: Agent) -> None:
     sound(thread)
 
 
-def test_it_happens_once(agent: Agent) -> None:
+def test_erasure_of_erased_records_does_nothing(agent: Agent) -> None:
     thread = filled(agent)
     assert erase(thread, (2, 4))
     assert erase(thread, (2, 4)) == {}
@@ -117,7 +117,7 @@ def test_levels_go_without_their_page(agent: Agent) -> None:
     sound(thread)
 
 
-def test_a_hint_goes_without_its_page(agent: Agent) -> None:
+def test_hint_goes_without_its_page(agent: Agent) -> None:
     thread = filled(agent)
     make_pages(agent, new_page("d", "ddd"))
     act(agent, new_text("d", "new"))
@@ -133,7 +133,7 @@ def test_a_hint_goes_without_its_page(agent: Agent) -> None:
     sound(thread)
 
 
-def test_a_snapshot_that_knew_of_it_goes_and_can_be_made_again(
+def test_snapshot_with_erased_records_is_deleted_and_made_again(
     agent: Agent, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr("memoryhub.journal.log.snapshots.INTERVAL", 5)
@@ -150,19 +150,19 @@ def test_a_snapshot_that_knew_of_it_goes_and_can_be_made_again(
     sound(thread)
 
 
-def test_opened_texts_are_forgotten(agent: Agent) -> None:
+def test_erasure_drops_opened_texts_from_memory(agent: Agent) -> None:
     thread = filled(agent)
     row = Thread.objects.select_related("subject").get(id=thread.id)
     frames = state_of(thread).paging.frames
     places = [frames[name].entry.full.location for name in ("a", "b")]
-    assert len(texts.opened(row, places)) == 2
+    assert len(texts.open_texts(row, places)) == 2
     erase(thread, (places[0].seq, places[0].seq))
-    held = {key[2] for key, _ in texts.texts.items()}
+    held = {key[2] for key, _ in texts.texts.list_items()}
     assert places[0] not in held
     assert places[1] in held
 
 
-def test_a_fork_is_told_and_its_own_records_stay(agent: Agent) -> None:
+def test_fork_learns_of_the_erasure_and_keeps_its_own_records(agent: Agent) -> None:
     thread = filled(agent)
     child = fork(agent, "t-1", "child")
     act(agent, new_text("a", "of the child"), "child")
@@ -189,7 +189,7 @@ def test_a_fork_is_told_and_its_own_records_stay(agent: Agent) -> None:
     sound(thread, child, grandchild, early, twin)
 
 
-def test_a_fork_of_before_lets_go_of_it_too(agent: Agent) -> None:
+def test_fork_of_an_earlier_seq_drops_erased_records(agent: Agent) -> None:
     thread = filled(agent)
     first = seqs(thread, "page.created")[0]
     erase(thread, (first, first), (2, 2))
@@ -208,13 +208,15 @@ def test_a_fork_of_before_lets_go_of_it_too(agent: Agent) -> None:
 def test_no_fork_is_made_of_a_thread_that_was_erased_meanwhile(agent: Agent) -> None:
     thread = filled(agent)
     row = Thread.objects.select_related("subject").get(id=thread.id)
-    command = threads.fork_command(row, 5, scope=Scope(), labels=None, config=Limits())
+    command = threads.build_fork(
+        row, 5, scope=ScopeLabels(), labels=None, config=ThreadConfig()
+    )
     end(thread)
     with pytest.raises(ThreadErasedError):
         run(threads.fork(agent=agent, name="child", command=command))
 
 
-def test_a_restricted_subject_is_erased_without_a_key(
+def test_restricted_subject_is_erased_without_a_key(
     agent: Agent, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     thread = filled(agent)
@@ -223,7 +225,7 @@ def test_a_restricted_subject_is_erased_without_a_key(
     def no_key(*args: Any, **named: Any) -> None:
         raise AssertionError("a key was asked for")
 
-    monkeypatch.setattr("memoryhub.vault.keys.keys.subject_keys", no_key)
+    monkeypatch.setattr("memoryhub.vault.keys.keys.get_subject_keys", no_key)
     with CaptureQueriesContext(connection) as asked:
         end(thread)
     assert not any('"memoryhub_snapshot"' in each["sql"][:40] for each in asked)
@@ -234,7 +236,7 @@ def test_a_restricted_subject_is_erased_without_a_key(
 
 
 @pytest.mark.no_replay
-def test_an_erased_thread_refuses_and_is_not_folded(agent: Agent) -> None:
+def test_erased_thread_refuses_and_is_not_folded(agent: Agent) -> None:
     thread = filled(agent)
     end(thread)
     Event.objects.filter(thread=thread, seq__lte=3).update(
@@ -245,7 +247,7 @@ def test_an_erased_thread_refuses_and_is_not_folded(agent: Agent) -> None:
             set_key(agent, "k")
 
 
-def test_a_value_that_was_copied_goes_with_its_source(agent: Agent) -> None:
+def test_copied_value_is_erased_with_its_source(agent: Agent) -> None:
     thread = filled(agent)
     child = fork(agent, "t-1", "child")
     retime(agent, "k", 2 * DAY, "child")
@@ -258,7 +260,7 @@ def test_a_value_that_was_copied_goes_with_its_source(agent: Agent) -> None:
     sound(thread, child)
 
 
-def test_what_was_made_of_what_is_known_by_rows(agent: Agent) -> None:
+def test_derivation_rows_name_sources_and_derived_records(agent: Agent) -> None:
     thread = filled(agent)
     slot = seqs(thread, "slot.appended")[1]
     a, _, c = seqs(thread, "page.created")
@@ -301,7 +303,7 @@ ACTS: list[Callable[[Agent, str, random.Random], Any]] = [
 
 
 @pytest.mark.parametrize("seed", range(6))
-def test_random_lives_stay_whole(agent: Agent, seed: int) -> None:
+def test_random_lives_with_erasures_verify(agent: Agent, seed: int) -> None:
     dice, known = random.Random(seed), ["t-1"]
     append(agent, "t-1", "hello")
     for step in range(150):

@@ -15,7 +15,7 @@ from memoryhub.journal.forget import purging
 from memoryhub.journal.rows import totals
 from memoryhub.models.access.audit import DailyUse
 from memoryhub.models.events import Event
-from memoryhub.models.privacy import Fate, tables
+from memoryhub.models.privacy import Fate, list_declared_models
 from memoryhub.models.server.clock import clock
 from memoryhub.models.slots import Slot
 from memoryhub.models.threads import Thread
@@ -37,9 +37,9 @@ def fresh(thread: Thread) -> Thread:
 
 
 def rows_of(thread: Thread) -> dict[str, int]:
-    """Rows of each table that forgetting empties."""
+    """Return the number of rows in each table that forgetting empties."""
     found = {}
-    for model, privacy in tables().items():
+    for model, privacy in list_declared_models().items():
         if privacy.forget == Fate.DELETED and privacy.thread:
             rows = model._default_manager.filter(**{privacy.thread: thread.id})
             found[model._meta.label] = rows.count()
@@ -53,7 +53,9 @@ def named(agent: Agent, thread: str = "t-1") -> Thread:
 
 
 @pytest.mark.parametrize("limit", [3, 1_000])
-def test_everything_of_it_goes_and_the_chain_stays(agent: Agent, limit: int) -> None:
+def test_purge_removes_all_thread_rows_and_keeps_the_chain(
+    agent: Agent, limit: int
+) -> None:
     thread, twin = named(agent), named(agent, "twin")
     held, others = rows_of(thread), (rows_of(twin), stored(twin))
     erasure = end(thread)
@@ -76,7 +78,7 @@ def test_everything_of_it_goes_and_the_chain_stays(agent: Agent, limit: int) -> 
     sound(twin)
 
 
-def test_no_name_is_left_anywhere(agent: Agent) -> None:
+def test_purge_leaves_no_name(agent: Agent) -> None:
     thread = named(agent)
     secret = ("colour", "blue", '"c-1"', '"k"', '"agent-1"', '"a"')
     told = [*Event.objects.values_list("body", flat=True)]
@@ -95,7 +97,7 @@ def test_names_wait_while_a_fork_folds_through(agent: Agent) -> None:
     grandchild = fork(agent, "child", "grandchild")
     append(agent, "grandchild", "own words")
     erasure = end(thread)
-    assert purging.folding_through([thread.id]) == {child.id, grandchild.id}
+    assert purging.list_live_descendants([thread.id]) == {child.id, grandchild.id}
     gone = purge(thread)
     closed(erasure)
     assert "Event.names" not in gone
@@ -112,14 +114,14 @@ def test_names_wait_while_a_fork_folds_through(agent: Agent) -> None:
     for each in (child, grandchild):
         closed(end(get_thread(agent, each.name)))
         purge(each)
-    assert purging.folding_through([thread.id]) == set()
+    assert purging.list_live_descendants([thread.id]) == set()
     for each in (thread, child, grandchild):
         assert fresh(each).name.startswith("~")
         assert not any(rows_of(each).values())
         assert verify(fresh(each)) is None
 
 
-def test_a_purge_goes_on_where_it_was_stopped(agent: Agent) -> None:
+def test_purge_goes_on_where_it_was_stopped(agent: Agent) -> None:
     thread = named(agent)
     end(thread)
     by, steps = fresh(thread).head_seq, 0
@@ -127,7 +129,7 @@ def test_a_purge_goes_on_where_it_was_stopped(agent: Agent) -> None:
     while True:
         try:
             with transaction.atomic():
-                done = next(purging.thread_batches(thread.id, by=by, limit=4), {})
+                done = next(purging.iter_thread_batches(thread.id, by=by, limit=4), {})
                 if dice.random() < 0.4:
                     raise InterruptedError
         except InterruptedError:
@@ -142,11 +144,11 @@ def test_a_purge_goes_on_where_it_was_stopped(agent: Agent) -> None:
     assert gone["Event.names"] == by - 1
 
 
-def test_what_was_written_beside_the_fence_is_found(agent: Agent) -> None:
+def test_payload_written_beside_the_fence_is_purged(agent: Agent) -> None:
     thread = named(agent)
     end(thread)
     by = fresh(thread).head_seq
-    first = next(purging.thread_batches(thread.id, by=by, limit=4))
+    first = next(purging.iter_thread_batches(thread.id, by=by, limit=4))
     assert first == {"Event.payload": 4}
     taken = Event.objects.filter(thread=thread, erased_by=by).order_by("seq")
     seq = taken.values_list("seq", flat=True)[0]
@@ -175,7 +177,7 @@ def _without_triggers(cursor: Any, thread: Thread, seq: int) -> None:
     cursor.execute(trigger)
 
 
-def test_the_database_admits_no_blanking_that_is_not_an_erasure(agent: Agent) -> None:
+def test_database_admits_no_blanking_that_is_not_an_erasure(agent: Agent) -> None:
     thread = named(agent)
     rows = Event.objects.filter(thread=thread, seq=1)
     for changes in ({"body": "{}"}, {"erased_by": 5, "type": "x"}, {"page": "p"}):
@@ -196,17 +198,17 @@ def test_rebuilding_leaves_an_erased_thread_alone(agent: Agent) -> None:
     assert stored(thread) == before
 
 
-def test_what_is_the_subjects_alone_goes_with_her(agent: Agent) -> None:
+def test_subject_rows_are_purged_with_her(agent: Agent) -> None:
     thread = named(agent)
     DailyUse.objects.update_or_create(
         subject_id=thread.subject_id, key_id=agent.key, day=clock.now().date()
     )
     with transaction.atomic():
         kept = len(totals.get(thread.subject_id))
-        gone = [*purging.subject_batches(thread.subject_id)]
+        gone = [*purging.iter_subject_batches(thread.subject_id)]
         assert gone == [{"memoryhub.DailyUse": 1}, {"memoryhub.Total": kept}]
         for nobody in (thread.subject_id, UUID(int=9)):
-            assert [*purging.subject_batches(nobody)] == []
+            assert [*purging.iter_subject_batches(nobody)] == []
     # She was not erased.
     totals.recount(thread.subject_id)
 
@@ -242,7 +244,7 @@ def test_verifying_names_what_should_be_gone(agent: Agent) -> None:
     closed(erasure)
     head = fresh(thread).head_seq
     assert verify(fresh(thread)) == Difference(seq=head, what="payload_kept")
-    batches = purging.thread_batches(thread.id, by=head)
+    batches = purging.iter_thread_batches(thread.id, by=head)
     while "Event.payload" in next(batches):
         pass
     assert verify(fresh(thread)) == Difference(seq=head, what="rows_kept")

@@ -30,12 +30,12 @@ PATIENCE = 30.0
 
 @pytest.fixture
 def label() -> str:
-    """A name that stands nowhere else."""
+    """Return a name that occurs nowhere else."""
     return secrets.token_hex(16)
 
 
 def forgotten(agent: Agent, label: str) -> None:
-    """A row with the label was there, and in everything that is kept of rows."""
+    """Delete a row with the label, which is then in every remainder of rows."""
     with_more = {"more": "m" * 64, "short": "s"}
     make_thread(agent, labels={"kept": label, **with_more})
     ThreadLabel.objects.all().delete()
@@ -55,7 +55,7 @@ def in_files(label: str) -> set[str]:
 @pytest.mark.no_replay
 @pytest.mark.usefixtures("sqlite")
 @pytest.mark.django_db(transaction=True)
-def test_what_was_deleted_is_in_no_file_afterwards(agent: Agent, label: str) -> None:
+def test_deleted_row_is_in_no_file_after_a_scrub(agent: Agent, label: str) -> None:
     # SQLite brings a long log of earlier tests into the database when it likes.
     assert wal.truncate(seconds=PATIENCE)
     forgotten(agent, label)
@@ -67,7 +67,7 @@ def test_what_was_deleted_is_in_no_file_afterwards(agent: Agent, label: str) -> 
 @pytest.mark.no_replay
 @pytest.mark.usefixtures("sqlite")
 @pytest.mark.django_db(transaction=True)
-def test_a_reader_of_another_process_is_waited_for(agent: Agent, label: str) -> None:
+def test_reader_of_another_process_is_waited_for(agent: Agent, label: str) -> None:
     make_thread(agent, "another")
     with readers.held():
         forgotten(agent, label)
@@ -81,7 +81,7 @@ def test_a_reader_of_another_process_is_waited_for(agent: Agent, label: str) -> 
 @pytest.mark.usefixtures("sqlite")
 @pytest.mark.parametrize("mode", ["FAST", "OFF"])
 @pytest.mark.django_db(transaction=True)
-def test_without_secure_delete_nothing_is_said_to_be_scrubbed(mode: str) -> None:
+def test_scrub_fails_without_secure_delete(mode: str) -> None:
     with connections["default"].cursor() as cursor:
         cursor.execute(f"PRAGMA secure_delete = {mode}")
         try:
@@ -94,7 +94,7 @@ def test_without_secure_delete_nothing_is_said_to_be_scrubbed(mode: str) -> None
 @pytest.mark.no_replay
 @pytest.mark.usefixtures("sqlite")
 @pytest.mark.django_db(transaction=True)
-def test_the_writers_own_connection_is_asked_as_well(agent: Agent) -> None:
+def test_writers_own_connection_is_asked_as_well(agent: Agent) -> None:
     def fast() -> None:
         with connections["default"].cursor() as cursor:
             cursor.execute("PRAGMA secure_delete = FAST")
@@ -117,7 +117,7 @@ def samples(label: str) -> bool:
 @pytest.mark.no_replay
 @pytest.mark.grown
 @pytest.mark.django_db(transaction=True)
-def test_samples_of_deleted_rows_go_too(agent: Agent, label: str) -> None:
+def test_scrub_removes_samples_of_deleted_rows(agent: Agent, label: str) -> None:
     make_thread(agent, labels={f"l{n}": label for n in range(8)})
     with connections["default"].cursor() as cursor:
         cursor.execute("ANALYZE memoryhub_threadlabel")
@@ -134,7 +134,7 @@ def test_samples_of_deleted_rows_go_too(agent: Agent, label: str) -> None:
 @pytest.mark.no_replay
 @pytest.mark.grown
 @pytest.mark.django_db(transaction=True)
-def test_who_may_still_see_it_is_waited_for(agent: Agent, label: str) -> None:
+def test_scrub_waits_for_readers_that_see_old_rows(agent: Agent, label: str) -> None:
     make_thread(agent, "another")
     with readers.held():
         forgotten(agent, label)
@@ -145,8 +145,8 @@ def test_who_may_still_see_it_is_waited_for(agent: Agent, label: str) -> None:
 @pytest.mark.no_replay
 @pytest.mark.grown
 @pytest.mark.django_db(transaction=True)
-def test_who_wrote_and_pauses_is_waited_for(agent: Agent, label: str) -> None:
-    """It has no snapshot between two statements, and VACUUM clears nothing after it."""
+def test_scrub_waits_for_a_writer_that_pauses(agent: Agent, label: str) -> None:
+    """The writer has no snapshot between statements; VACUUM clears nothing after it."""
     where = readers.address(connections["default"])
     with psycopg.connect(where) as other:
         other.execute("SELECT pg_current_xact_id()")
@@ -163,19 +163,19 @@ def test_who_wrote_and_pauses_is_waited_for(agent: Agent, label: str) -> None:
 @pytest.mark.no_replay
 @pytest.mark.grown
 @pytest.mark.django_db(transaction=True)
-def test_who_writes_in_another_database_keeps_no_key(agent: Agent) -> None:
-    """Its number is in every snapshot of the server: a table that is written anew by
-    one keeps what is gone, and says so.
+def test_writer_in_another_database_keeps_no_key(agent: Agent) -> None:
+    """The writer's number is in every snapshot of the server: a rewritten table keeps
+    dead rows, and the rewrite says so.
     """
     subject = make_thread(agent).subject_id
-    (wrapped,) = keys.wrapped(subject)
+    (wrapped,) = keys.list_wrapped(subject)
     table = SubjectKey._meta.db_table
     where = readers.address(connections["default"])
     with psycopg.connect(conninfo.make_conninfo(where, dbname="postgres")) as other:
         other.execute("SELECT pg_current_xact_id()")
         keys.destroy(subject, erasure=uuid4(), at=clock.now())
         with connections["keys"].cursor() as cursor:
-            assert scrub._moved_dead_rows(cursor, table)
+            assert scrub._vacuum_full(cursor, table)
         assert in_tables(wrapped, alias="keys")
         assert scrub.scrub(seconds=PATIENCE) == ""
         assert not in_tables(wrapped, alias="keys")
@@ -186,10 +186,10 @@ def test_who_writes_in_another_database_keeps_no_key(agent: Agent) -> None:
 @pytest.mark.no_replay
 @pytest.mark.grown
 @pytest.mark.django_db(transaction=True)
-def test_who_reads_keys_for_a_moment_is_waited_for(agent: Agent) -> None:
-    """Its snapshot reaches back to who writes elsewhere, whenever it was taken."""
+def test_scrub_waits_for_a_short_reader_of_keys(agent: Agent) -> None:
+    """The reader's snapshot reaches back to the writer elsewhere."""
     subject = make_thread(agent).subject_id
-    (wrapped,) = keys.wrapped(subject)
+    (wrapped,) = keys.list_wrapped(subject)
     table = SubjectKey._meta.db_table
     where = readers.address(connections["keys"])
     elsewhere = conninfo.make_conninfo(where, dbname="postgres")
@@ -199,11 +199,11 @@ def test_who_reads_keys_for_a_moment_is_waited_for(agent: Agent) -> None:
         reader.execute("SET TRANSACTION ISOLATION LEVEL REPEATABLE READ")
         reader.execute("SELECT 1")
         with connections["keys"].cursor() as cursor:
-            assert not scrub._written_anew(cursor, table, SECONDS)
+            assert not scrub._rewrite_table(cursor, table, SECONDS)
             assert in_tables(wrapped, alias="keys")
             gone = threading.Timer(SECONDS, reader.rollback)
             gone.start()
-            assert scrub._written_anew(cursor, table, PATIENCE)
+            assert scrub._rewrite_table(cursor, table, PATIENCE)
         gone.join()
         other.rollback()
     assert not in_tables(wrapped, alias="keys")
@@ -212,7 +212,7 @@ def test_who_reads_keys_for_a_moment_is_waited_for(agent: Agent) -> None:
 @pytest.mark.no_replay
 @pytest.mark.grown
 @pytest.mark.django_db(transaction=True)
-def test_a_locked_table_is_waited_for(
+def test_locked_table_is_waited_for(
     acme: Project, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(scrub, "_LOCK_MS", 100)
@@ -232,7 +232,7 @@ def test_a_locked_table_is_waited_for(
 @pytest.mark.no_replay
 @pytest.mark.grown
 @pytest.mark.django_db(transaction=True)
-def test_a_rewrite_leaves_nothing_in_the_tables_files(agent: Agent, label: str) -> None:
+def test_rewrite_leaves_nothing_in_the_tables_files(agent: Agent, label: str) -> None:
     forgotten(agent, label)
     assert in_tables(label.encode())
     assert scrub.scrub(seconds=PATIENCE) == ""
@@ -257,7 +257,7 @@ def in_tables(data: bytes, *, alias: str = "default") -> bool:
 
 
 @pytest.mark.django_db(transaction=True)
-def test_it_can_be_done_again_and_changes_nothing(agent: Agent, label: str) -> None:
+def test_scrub_is_repeatable_and_keeps_live_rows(agent: Agent, label: str) -> None:
     make_thread(agent, labels={"kept": label})
     for _ in range(2):
         assert scrub.scrub(seconds=PATIENCE) == ""
@@ -266,12 +266,12 @@ def test_it_can_be_done_again_and_changes_nothing(agent: Agent, label: str) -> N
 
 
 @pytest.mark.django_db
-def test_inside_a_transaction_it_is_a_mistake() -> None:
+def test_scrub_refuses_to_run_inside_a_transaction() -> None:
     with pytest.raises(AssertionError):
         scrub.scrub(seconds=0)
 
 
-def test_pauses_grow_and_end(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_scrub_retry_pauses_grow_and_end(monkeypatch: pytest.MonkeyPatch) -> None:
     pauses: list[float] = []
     time = 0.0
 
@@ -282,10 +282,10 @@ def test_pauses_grow_and_end(monkeypatch: pytest.MonkeyPatch) -> None:
 
     clock = SimpleNamespace(sleep=sleep, monotonic=lambda: time)
     monkeypatch.setattr(wal, "time", clock)
-    assert len(list(wal.polls(4.0))) == len(pauses) + 1
+    assert len(list(wal.iter_polls(4.0))) == len(pauses) + 1
     assert pauses[:5] == [0.05, 0.1, 0.2, 0.4, 0.8]
     assert max(pauses) == 1.0
     assert sum(pauses) == pytest.approx(4.0)
     pauses.clear()
-    assert len(list(wal.polls(0))) == 1
+    assert len(list(wal.iter_polls(0))) == 1
     assert pauses == []

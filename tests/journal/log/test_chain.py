@@ -32,7 +32,7 @@ COLUMNS = ["thread_id", "seq", "type", "at", "actor", "body", "payload"]
 COLUMNS += ["payload_digest", "chain", "erased_by"]
 
 
-def test_a_link_covers_all_before_it_the_envelope_and_the_payload() -> None:
+def test_chain_link_covers_predecessors_envelope_and_payload() -> None:
     parts = (bytes(32), b"{}", b"\1" * 32)
     others = [
         (b"\1" * 32, parts[1], parts[2]),
@@ -45,7 +45,7 @@ def test_a_link_covers_all_before_it_the_envelope_and_the_payload() -> None:
 
 @pytest.mark.promise("P3", load="UPDATE of each column")
 @pytest.mark.parametrize("column", COLUMNS)
-def test_illegal_update_rejected(agent: Agent, column: str) -> None:
+def test_illegal_event_update_is_rejected(agent: Agent, column: str) -> None:
     append(agent, "t-1", "one")
     other = {"seq": "99", "erased_by": "1"}.get(column, f"{column} || {column}")
     if connection.vendor == "postgresql" and column == "thread_id":
@@ -62,7 +62,7 @@ def test_illegal_update_rejected(agent: Agent, column: str) -> None:
 
 
 @pytest.mark.promise("P3", load="save, update, bulk_update, delete")
-def test_nothing_can_remove_or_rewrite_an_event(agent: Agent) -> None:
+def test_events_cannot_be_removed_or_rewritten(agent: Agent) -> None:
     append(agent, "t-1", "one")
     row = Event.objects.get(seq=2)
     attempts: list[Callable[[], Any]] = [
@@ -78,8 +78,8 @@ def test_nothing_can_remove_or_rewrite_an_event(agent: Agent) -> None:
     assert Event.objects.count() == 2
 
 
-def test_an_event_keeps_its_page(agent: Agent) -> None:
-    """In an erasure too, unless the names of its body are blanked with it."""
+def test_event_keeps_its_page(agent: Agent) -> None:
+    """An erasure keeps the page too, unless it blanks the names of the body."""
     make_pages(agent, new_page("a"))
     erased = "UPDATE memoryhub_event SET payload = NULL, erased_by = 2"
     for sql in (
@@ -123,7 +123,7 @@ def test_sql_can_not_replace_or_empty_the_table(
 
 
 def keep_a_receipt(thread: Thread) -> None:
-    """And an entry of the audit log."""
+    """Write a receipt and an entry of the audit log."""
     erasure = erasure_of(thread)
     closed(erasure)
     Receipt.objects.create(
@@ -138,7 +138,7 @@ def stored(table: type[Model]) -> list[tuple[str, ...]]:
 
 
 def replacements(table: type[Model]) -> list[str]:
-    """Ways to be rid of every row without an UPDATE or DELETE of it."""
+    """Return ways to lose every row without an UPDATE or DELETE of it."""
     name = table._meta.db_table
     if connection.vendor == "postgresql":
         # What waits for the end of the transaction would refuse it as well.
@@ -162,8 +162,8 @@ def replacements(table: type[Model]) -> list[str]:
 @pytest.mark.promise("P3", load="REPLACE of a row's number")
 @pytest.mark.usefixtures("sqlite")
 @pytest.mark.no_replay
-def test_an_erasure_can_not_take_another_events_number(agent: Agent) -> None:
-    """An update that is lawful but for SQLite's own number of the row."""
+def test_erasure_can_not_take_another_events_number(agent: Agent) -> None:
+    """The update is lawful but for SQLite's own number of the row."""
     append(agent, "t-1", "one", "two")
     lawful = "UPDATE OR REPLACE memoryhub_event SET payload = NULL, erased_by = 3"
     number = ", rowid = (SELECT rowid FROM memoryhub_event WHERE seq = 3)"
@@ -202,7 +202,7 @@ def flip(value: bytes, chance: random.Random) -> bytes:
 
 
 def mutate(thread: Thread, chance: random.Random) -> str:
-    """Damage one thing of a stored thread; says which."""
+    """Damage one part of a stored thread and return its name."""
     kind = chance.choice(sorted(MUTATIONS))
     seq = chance.randrange(2, thread.head_seq + 1)
     rows = Event.objects.filter(thread=thread)
@@ -214,7 +214,7 @@ def swap(one: Any, row: Event, rows: Any, chance: random.Random) -> None:
     rows.filter(seq=2 if row.seq > 2 else 3).update(payload=row.payload)
 
 
-#: What may be done to one event: (that row's queryset, the row, all rows, chance).
+#: Changes of one event: (that row's queryset, the row, all rows, chance).
 MUTATIONS: dict[str, Callable[[Any, Event, Any, random.Random], Any]] = {
     "payload": lambda one, row, rows, chance: one.update(
         payload=flip(bytes(row.payload or b""), chance)

@@ -14,7 +14,7 @@ STEPS = 60
 
 
 async def _ends(steps: int) -> bool:
-    """Whether a listener that is cancelled after so many steps of the loop ends."""
+    """Tell whether a listener ends that is cancelled after so many loop steps."""
     listening = asyncio.create_task(
         Listener("test").listen(lambda thread, seq: None, lambda: ["group"])
     )
@@ -25,12 +25,12 @@ async def _ends(steps: int) -> bool:
     return listening.cancelled()
 
 
-async def test_a_listener_ends_whenever_it_is_cancelled(
+async def test_listener_ends_whenever_it_is_cancelled(
     redis_url: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Its Redis client forgets a cancellation that comes as it has sent something."""
+    """The listener's Redis client forgets a cancellation during a send."""
     for steps in range(STEPS):
         layer = RedisChannelLayer(hosts=[{"address": redis_url, "socket_timeout": 15}])
-        monkeypatch.setattr(listener, "_layer", lambda layer=layer: layer)
+        monkeypatch.setattr(listener, "_get_layer", lambda layer=layer: layer)
         assert await _ends(steps), steps
         await layer.close_pools()

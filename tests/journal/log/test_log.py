@@ -1,4 +1,4 @@
-"""What forks inherit is folded once, however many threads are looked at together."""
+"""Folding of inherited history: once, however many threads are verified together."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from django.test.utils import CaptureQueriesContext
 from memoryhub.errors import CorruptError
 from memoryhub.journal.log import log
 from memoryhub.journal.log.log import Origins
-from memoryhub.kernel.replay import Recorded, evolve
+from memoryhub.kernel.replay import RecordedEvent, evolve
 from memoryhub.kernel.state.state import MAX_FORK_DEPTH, ThreadState
 from memoryhub.models.threads import Thread
 from memoryhub.queries.verify.verification import verify
@@ -27,7 +27,7 @@ EACH = 4
 
 
 def chain_of_forks(agent: Agent, *, depth: int) -> list[Thread]:
-    """The oldest first; each is forked at the head of the one before it."""
+    """Make a chain of forks, the oldest first, each forked at its parent's head."""
     append(agent, "f-0", *range(EACH - 1))
     for number in range(1, depth + 1):
         fork(agent, f"f-{number - 1}", f"f-{number}")
@@ -37,10 +37,10 @@ def chain_of_forks(agent: Agent, *, depth: int) -> list[Thread]:
 
 @pytest.fixture
 def folded(monkeypatch: pytest.MonkeyPatch) -> list[tuple[UUID, int]]:
-    """Thread and seq of each event that is folded to know what a fork inherits."""
+    """Note thread and seq of each event that is folded for a fork's origin."""
     events: list[tuple[UUID, int]] = []
 
-    def counted(state: ThreadState, recorded: Recorded) -> ThreadState:
+    def counted(state: ThreadState, recorded: RecordedEvent) -> ThreadState:
         events.append((state.id, recorded.seq))
         return evolve(state, recorded)
 
@@ -49,10 +49,10 @@ def folded(monkeypatch: pytest.MonkeyPatch) -> list[tuple[UUID, int]]:
 
 
 @pytest.mark.parametrize("words", [("verify", "--all"), ("rebuild",)])
-def test_a_chain_of_forks_is_folded_once(
+def test_chain_of_forks_is_folded_once(
     agent: Agent, folded: list[tuple[UUID, int]], words: tuple[str, ...]
 ) -> None:
-    """Not once for every fork that comes after it."""
+    """Later forks do not fold the chain again."""
     threads = chain_of_forks(agent, depth=MAX_FORK_DEPTH)
     folded.clear()
     call_command(*words, verbosity=0)
@@ -60,7 +60,7 @@ def test_a_chain_of_forks_is_folded_once(
     assert sorted(folded) == sorted(ancestors)
 
 
-def test_each_fork_more_costs_as_many_queries(agent: Agent) -> None:
+def test_each_additional_fork_costs_the_same_queries(agent: Agent) -> None:
     threads = chain_of_forks(agent, depth=24)
 
     def queries(count: int) -> int:
@@ -73,7 +73,7 @@ def test_each_fork_more_costs_as_many_queries(agent: Agent) -> None:
     assert queries(25) - queries(17) == queries(17) - queries(9)
 
 
-def test_the_order_of_verifying_does_not_matter(
+def test_verification_is_independent_of_thread_order(
     agent: Agent, folded: list[tuple[UUID, int]]
 ) -> None:
     threads = chain_of_forks(agent, depth=8)
@@ -84,31 +84,33 @@ def test_the_order_of_verifying_does_not_matter(
     assert len(folded) == len(set(folded)) == 8 * EACH
 
 
-def test_what_is_inherited_is_the_state_as_of_the_fork(agent: Agent) -> None:
-    """Forks at several seqs of one thread don't take each other's."""
+def test_inherited_state_is_as_of_the_fork(agent: Agent) -> None:
+    """Forks at several seqs of one thread do not take each other's states."""
     append(agent, "t-1", *range(9))
     forks = [fork(agent, "t-1", f"f-{seq}", seq=seq) for seq in (2, 10, 5)]
     origins = Origins()
     for row in [*forks, *forks]:
         assert row.fork_seq is not None
-        state = log.origin(row, origins=origins)
-        assert state == log.origin(row)
+        state = log.build_origin(row, origins=origins)
+        assert state == log.build_origin(row)
         assert state.slot_count == row.fork_seq - 1
 
 
-def test_only_so_many_are_kept(agent: Agent, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Beyond them an ancestor is folded again, and right."""
+def test_kept_fork_origins_are_limited(
+    agent: Agent, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Beyond the limit an ancestor is folded again, with the same result."""
     monkeypatch.setattr(log, "KEPT", 2)
     origins = Origins()
     for thread in chain_of_forks(agent, depth=6):
         assert verify(thread, origins=origins) is None
-        assert len(origins._kept.items()) <= 2
+        assert len(origins._kept.list_items()) <= 2
 
 
-def test_an_ancestor_that_is_missing_is_noticed(agent: Agent) -> None:
+def test_ancestor_that_is_missing_is_noticed(agent: Agent) -> None:
     append(agent, "t-1", "a")
     row = fork(agent, "t-1", "f")
     # Never stored: the constraint would hold it back.
     row.parent_id = UUID(int=1)
     with pytest.raises(CorruptError):
-        log.origin(row, origins=Origins())
+        log.build_origin(row, origins=Origins())

@@ -36,8 +36,8 @@ from tests.services.acts import fork, state_of
 pytestmark = pytest.mark.django_db
 
 
-def lived(agent: Agent, thread: str = "t-1") -> None:
-    """A tree with a joint, branches, automatic checkpoints, and a working set each."""
+def live_in_thread(agent: Agent, thread: str = "t-1") -> None:
+    """Make a tree with a joint, branches, automatic checkpoints and working sets."""
     with at(NOON):
         append(agent, thread, "hello")
         set_keys(agent, new_key("a"), new_key("b", "v", lasting(MINUTE)), thread=thread)
@@ -59,21 +59,23 @@ def lived(agent: Agent, thread: str = "t-1") -> None:
 
 @pytest.fixture
 def every_event(monkeypatch: pytest.MonkeyPatch) -> None:
-    """A snapshot is due with every command."""
-    monkeypatch.setattr(snapshots, "due", lambda state, *, kept_seq: True)
+    """Make a snapshot due with every command."""
+    monkeypatch.setattr(snapshots, "is_due", lambda state, *, kept_seq: True)
 
 
 def folded(thread: Thread, seq: int) -> states.ThreadState:
-    """From the first event on, whatever is kept."""
-    state = log.origin(thread)
+    """Fold from the first event on, whatever snapshots exist."""
+    state = log.build_origin(thread)
     for row in log.iter_rows(thread.id, up_to=seq):
-        state = evolve(state, log.recorded(row))
+        state = evolve(state, log.to_recorded(row))
     return state
 
 
 @pytest.mark.parametrize("name", ["t-1", "child"])
-def test_a_snapshot_is_the_fold(agent: Agent, every_event: None, name: str) -> None:
-    lived(agent)
+def test_memory_snapshot_equals_the_fold(
+    agent: Agent, every_event: None, name: str
+) -> None:
+    live_in_thread(agent)
     if name == "child":
         fork(agent, "t-1", "child")
         lived_on(agent)
@@ -81,7 +83,7 @@ def test_a_snapshot_is_the_fold(agent: Agent, every_event: None, name: str) -> N
     kept = [*Snapshot.objects.filter(thread=thread).order_by("seq")]
     assert len(kept) > 3
     for row in kept:
-        opened = snapshots.opened(row, thread)
+        opened = snapshots.open_snapshot(row, thread)
         plain = folded(thread, row.seq)
         assert opened.memory == plain.memory
         assert state_json.to_json(opened) == state_json.to_json(plain)
@@ -98,11 +100,11 @@ def lived_on(agent: Agent) -> None:
         set_key(agent, "a", thread="child")
 
 
-def test_what_goes_on_from_a_snapshot_is_what_goes_on(
+def test_thread_from_a_snapshot_restores_its_checkpoints(
     agent: Agent, every_event: None
 ) -> None:
-    """Checkpoints that stand in a snapshot can be restored like any."""
-    lived(agent)
+    """Checkpoints in a snapshot can be restored like any."""
+    live_in_thread(agent)
     thread = get_thread(agent)
     held = state_of(thread).memory
     Snapshot.objects.exclude(seq=thread.head_seq).delete()
@@ -113,8 +115,10 @@ def test_what_goes_on_from_a_snapshot_is_what_goes_on(
             assert verify(get_thread(agent)) is None
 
 
-def test_a_snapshot_with_other_memory_shows(agent: Agent, every_event: None) -> None:
-    lived(agent)
+def test_verification_finds_a_snapshot_with_other_memory(
+    agent: Agent, every_event: None
+) -> None:
+    live_in_thread(agent)
     thread = get_thread(agent)
     one, two = Snapshot.objects.filter(thread=thread).order_by("-seq")[:2]
     Snapshot.objects.filter(pk=two.pk).update(sealed=one.sealed)
@@ -129,7 +133,7 @@ def size(thread: Thread) -> int:
 
 
 def test_checkpoints_cost_their_differences(agent: Agent) -> None:
-    """Fifty of a thousand keys, one key between each two: as one, and fifty keys."""
+    """Fifty checkpoints of a thousand keys, one changed between each, cost as one."""
     with at(NOON):
         for start in range(0, 1_000, 200):
             keys = (new_key(f"key-{n:04}") for n in range(start, start + 200))
@@ -144,11 +148,11 @@ def test_checkpoints_cost_their_differences(agent: Agent) -> None:
     assert size(thread) < 2 * one
 
 
-def test_a_snapshot_waits_for_a_state_that_costs_more(agent: Agent) -> None:
-    """Keys, notes and what checkpoints hold beside them count like pages do."""
+def test_snapshot_waits_for_a_state_that_costs_more(agent: Agent) -> None:
+    """Keys, notes and contents of checkpoints count like pages do."""
     append(agent, "t-1", "one")
     state = state_of(get_thread(agent))._replace(seq=1_500)
-    assert snapshots.due(state, kept_seq=0)
+    assert snapshots.is_due(state, kept_seq=0)
     heavy = state.memory._replace(weight=4_000)
-    assert not snapshots.due(state._replace(memory=heavy), kept_seq=0)
-    assert snapshots.due(state._replace(memory=heavy, seq=2_450), kept_seq=0)
+    assert not snapshots.is_due(state._replace(memory=heavy), kept_seq=0)
+    assert snapshots.is_due(state._replace(memory=heavy, seq=2_450), kept_seq=0)

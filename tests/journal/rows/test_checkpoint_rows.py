@@ -22,12 +22,12 @@ pytestmark = pytest.mark.django_db
 
 
 def rows(thread: Thread) -> dict[Any, Checkpoint]:
-    """By name, or by seq where it has none."""
+    """Return the checkpoints by name, or by seq where a checkpoint has none."""
     found = Checkpoint.objects.filter(thread=thread).order_by("seq")
     return {row.name or row.seq: row for row in found}
 
 
-def test_a_row_says_when_by_whom_and_how_much(agent: Agent) -> None:
+def test_checkpoint_row_has_time_actor_and_size(agent: Agent) -> None:
     set_key(agent, "seat")
     first = take(agent, "empty-handed").events[0]
     add_notes(agent, "one", "two")
@@ -43,7 +43,7 @@ def test_a_row_says_when_by_whom_and_how_much(agent: Agent) -> None:
     assert (one.touched, other.touched) == (None, 0)
 
 
-def test_what_is_deleted_has_no_row_and_its_heir_another_parent(agent: Agent) -> None:
+def test_deleted_checkpoint_hands_its_parent_to_its_heir(agent: Agent) -> None:
     for name in ("a", "b", "c"):
         take(agent, name)
         set_key(agent, name)
@@ -53,7 +53,7 @@ def test_what_is_deleted_has_no_row_and_its_heir_another_parent(agent: Agent) ->
     assert (found["c"].parent, found["c"].touched) == (found["a"].seq, 2)
 
 
-def test_a_restore_leaves_its_way_back(agent: Agent) -> None:
+def test_restore_leaves_its_way_back(agent: Agent) -> None:
     take(agent, "here")
     set_key(agent, "a")
     restore(agent, "here")
@@ -61,7 +61,7 @@ def test_a_restore_leaves_its_way_back(agent: Agent) -> None:
     assert (own.auto, own.name) == (True, None)
 
 
-def test_a_fork_has_what_it_inherits_and_the_parent_keeps_its_own(agent: Agent) -> None:
+def test_fork_has_what_it_inherits_and_the_parent_keeps_its_own(agent: Agent) -> None:
     set_key(agent, "a")
     taken = take(agent, "here").events[0]
     fork(agent, "t-1", "child")
@@ -75,7 +75,7 @@ def test_a_fork_has_what_it_inherits_and_the_parent_keeps_its_own(agent: Agent) 
     assert ([*rows(parent)], [*rows(child)]) == (["here"], ["own"])
 
 
-def test_a_thread_that_ended_has_none(agent: Agent) -> None:
+def test_ended_thread_has_no_checkpoint_rows(agent: Agent) -> None:
     take(agent, "here")
     act(agent, CloseThread())
     act(agent, RetireThread(policy_days=1, idle_days=1))

@@ -8,7 +8,7 @@ import pytest
 from django.db import connection
 from django.test.utils import CaptureQueriesContext
 
-from memoryhub.journal import Receipt
+from memoryhub.journal import OrderReceipt
 from memoryhub.kernel.commands import AppendSlots
 from memoryhub.kernel.memory.checkpoint_events import CheckpointRestored
 from memoryhub.kernel.paging.page_commands import (
@@ -44,7 +44,7 @@ PAGES = ("a", "b", "c")
 
 @pytest.fixture
 def thread(agent: Agent) -> Thread:
-    """A slot, pages of one and two versions, levels of one; then a checkpoint."""
+    """Make a slot, pages of one and two versions, levels of one, and a checkpoint."""
     make_thread(agent, auto_pin_turns=0)
     slot = make_slot("hello", from_name="assistant", role="assistant")
     act(agent, AppendSlots(slots=(slot,)))
@@ -61,7 +61,7 @@ def mapped(thread: Thread) -> set[str]:
 
 
 def empty(agent: Agent, thread: str = "t-1") -> None:
-    """Nothing resident, and nothing in the TLB: all must be asked of the tables."""
+    """Empty working set and TLB, so that the tables are asked for everything."""
     row = get_thread(agent, thread)
     for page_id in sorted(state_of(row).paging.pins):
         act(agent, UnpinPage(page_id=page_id), thread)
@@ -80,14 +80,14 @@ def back(agent: Agent, thread: str = "t-1") -> CheckpointRestored:
     return restored_event(receipt)
 
 
-def restored_event(receipt: Receipt) -> CheckpointRestored:
-    return receipt.one(CheckpointRestored)
+def restored_event(receipt: OrderReceipt) -> CheckpointRestored:
+    return receipt.get_event(CheckpointRestored)
 
 
 def test_restore_brings_back_frames_and_pins_when_asked(
     agent: Agent, thread: Thread
 ) -> None:
-    """What the tables say of a page is what the state said, to the last field."""
+    """The rows of a page equal its state before, to the last field."""
     before = state_of(thread).paging
     empty(agent)
     event = back(agent)
@@ -98,8 +98,8 @@ def test_restore_brings_back_frames_and_pins_when_asked(
         assert after.frames[page_id]._replace(cause_seq=frame.cause_seq) == frame
 
 
-def test_restoring_frames_flushes(agent: Agent, thread: Thread) -> None:
-    """Whatever the TLB knew: what comes back was not looked up through it."""
+def test_restoring_frames_flushes_the_tlb(agent: Agent, thread: Thread) -> None:
+    """The restored pages were not looked up through the TLB."""
     empty(agent)
     act(agent, FaultPage(page_id="a"))
     assert len(state_of(thread).paging.tlb.held) > 0
@@ -132,8 +132,8 @@ def test_gone_updated_and_lowered_pages_come_as_they_are_now(
     assert state_of(thread).paging.used == sum(f.tokens for f in frames.values())
 
 
-def test_a_restore_asks_the_tables_once(agent: Agent, thread: Thread) -> None:
-    """However many pages must come back: for pages, and for their levels."""
+def test_restore_asks_the_tables_once(agent: Agent, thread: Thread) -> None:
+    """Pages and their levels take one query each, however many are restored."""
     found = []
     for more in (0, 20):
         make_pages(agent, *(new_page(f"p{more}-{n}") for n in range(more)))
@@ -153,7 +153,7 @@ def test_a_restore_asks_the_tables_once(agent: Agent, thread: Thread) -> None:
 
 @pytest.fixture
 def child(agent: Agent, thread: Thread) -> Thread:
-    """A fork that changed one page that it inherits, deleted one and made one."""
+    """Make a fork that changed one inherited page, deleted one and made one."""
     fork(agent, "t-1", "child", auto_pin_turns=0)
     act(agent, new_text("b", "of the child"), "child")
     act(agent, DeletePage(page_id="a"), "child")
@@ -161,7 +161,7 @@ def child(agent: Agent, thread: Thread) -> Thread:
     return get_thread(agent, "child")
 
 
-def test_a_fork_s_working_set_comes_back_from_an_inherited_checkpoint(
+def test_fork_s_working_set_comes_back_from_an_inherited_checkpoint(
     agent: Agent, thread: Thread, child: Thread
 ) -> None:
     act(agent, new_text("c", "of the parent, later"))
@@ -180,12 +180,12 @@ def test_a_fork_s_working_set_comes_back_from_an_inherited_checkpoint(
 def test_entries_of_many_are_those_of_each(
     agent: Agent, thread: Thread, child: Thread
 ) -> None:
-    """Of pages of its own, inherited, changed, deleted and never there."""
+    """The pages are own, inherited, changed, deleted and unknown."""
     act(agent, WriteLevels(made=levels_of("own", {3: "o"})), "child")
     names = ["a", "b", "c", "own", "slot-0", "slot-1", "never"]
     for row in (thread, child):
         each = {name: entry(row, name) for name in names}
         held: dict[str, Any] = {n: found for n, found in each.items() if found}
-        assert table(row).entries(names) == held
-    assert {*table(child).entries(names)} == {"b", "c", "own", "slot-0"}
-    assert {*table(thread).entries(names)} == {"a", "b", "c", "slot-0"}
+        assert table(row).list_entries(names) == held
+    assert {*table(child).list_entries(names)} == {"b", "c", "own", "slot-0"}
+    assert {*table(thread).list_entries(names)} == {"a", "b", "c", "slot-0"}

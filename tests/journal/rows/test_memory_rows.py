@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from memoryhub.errors import Refusal
-from memoryhub.journal import Receipt
+from memoryhub.journal import OrderReceipt
 from memoryhub.journal.writing.writer import writer
 from memoryhub.kernel.commands import AmendThread, Command
 from memoryhub.kernel.memory.checkpoints import RestoreCheckpoint, TakeCheckpoint
@@ -78,7 +78,7 @@ def versions(thread: Thread) -> dict[str, int]:
 # A row for each key
 
 
-def test_a_row_says_where_the_value_lies(agent: Agent) -> None:
+def test_key_row_names_the_place_of_its_value(agent: Agent) -> None:
     with at(NOON):
         set_keys(agent, new_key("a", "long", lasting(MINUTE)), new_key("b"))
         retime(agent, "a", DAY)
@@ -93,12 +93,12 @@ def test_a_row_says_where_the_value_lies(agent: Agent) -> None:
     ]
 
 
-def test_rows_follow_every_event(agent: Agent) -> None:
-    """Whatever is done, the table says what the fold does."""
+def test_memory_rows_follow_every_event(agent: Agent) -> None:
+    """The table equals the fold after every command."""
     with at(NOON):
         set_key(agent, "a", ttl=MINUTE)
         thread = get_thread(agent)
-        steps: tuple[Callable[[], Receipt], ...] = (
+        steps: tuple[Callable[[], OrderReceipt], ...] = (
             lambda: set_key(agent, "b"),
             lambda: add_notes(agent, "one", "two"),
             lambda: set_task(agent, fields={"description": b'"d"'}),
@@ -123,7 +123,7 @@ def test_rows_follow_every_event(agent: Agent) -> None:
     assert names(thread) == ["b"]
 
 
-def test_a_full_thread_sweeps_before_it_sets(agent: Agent) -> None:
+def test_full_thread_sweeps_before_it_sets(agent: Agent) -> None:
     with at(NOON):
         set_key(agent, "a", ttl=SECOND)
         act(agent, _limited(max_keys=1))
@@ -139,7 +139,7 @@ def _limited(**limits: Any) -> Command:
 # When values are due
 
 
-def test_dues_are_the_latest_expiry_ever_given(agent: Agent) -> None:
+def test_due_value_row_has_the_latest_expiry_ever_given(agent: Agent) -> None:
     with at(NOON):
         set_key(agent, "a", ttl=MINUTE)
         retime(agent, "a", SECOND)
@@ -150,8 +150,8 @@ def test_dues_are_the_latest_expiry_ever_given(agent: Agent) -> None:
         assert dues(get_thread(agent)) == {2: NOON + DAY}
 
 
-def test_an_erasure_is_judged_again_when_it_is_decided(agent: Agent) -> None:
-    """By the instant of the command, of values that are due: no others are named."""
+def test_erasure_is_judged_again_when_it_is_decided(agent: Agent) -> None:
+    """The command erases only values that are due at its own instant."""
     with at(NOON):
         set_key(agent, "a", ttl=MINUTE)
         set_key(agent, "b")
@@ -160,10 +160,10 @@ def test_an_erasure_is_judged_again_when_it_is_decided(agent: Agent) -> None:
     with at(NOON + MINUTE + DAY - SECOND):
         assert act(agent, erase).events == ()
     with at(NOON + MINUTE + DAY):
-        assert act(agent, erase).one(ValuesErased).seqs == [2]
+        assert act(agent, erase).get_event(ValuesErased).seqs == [2]
 
 
-def test_what_was_ever_permanent_is_never_due(agent: Agent) -> None:
+def test_value_that_was_ever_permanent_is_never_due(agent: Agent) -> None:
     with at(NOON):
         set_key(agent, "from the start")
         retime(agent, "from the start", MINUTE)
@@ -175,13 +175,13 @@ def test_what_was_ever_permanent_is_never_due(agent: Agent) -> None:
 
 
 @pytest.mark.parametrize("gone", ["overwritten", "deleted", "cleared", "replaced"])
-def test_what_left_the_keys_is_due_as_before(agent: Agent, gone: str) -> None:
+def test_value_that_left_its_key_is_due_as_before(agent: Agent, gone: str) -> None:
     with at(NOON):
         take(agent, "empty")
         set_key(agent, "a", ttl=MINUTE)
         thread = get_thread(agent)
         (seq,) = dues(thread)
-        steps: dict[str, Callable[[], Receipt]] = {
+        steps: dict[str, Callable[[], OrderReceipt]] = {
             "overwritten": lambda: set_key(agent, "a"),
             "deleted": lambda: delete_key(agent, "a"),
             "cleared": lambda: clear(agent),
@@ -193,7 +193,7 @@ def test_what_left_the_keys_is_due_as_before(agent: Agent, gone: str) -> None:
     assert seq not in held(thread)
 
 
-def test_a_restored_key_has_its_old_deadline_and_its_value_its_own(
+def test_restored_key_has_its_old_deadline_and_its_value_its_own(
     agent: Agent,
 ) -> None:
     with at(NOON):
@@ -208,7 +208,7 @@ def test_a_restored_key_has_its_old_deadline_and_its_value_its_own(
     assert dues(thread) == {2: NOON + 2 * DAY}
 
 
-def test_what_expired_meanwhile_is_not_restored(agent: Agent) -> None:
+def test_key_that_expired_meanwhile_is_not_restored(agent: Agent) -> None:
     with at(NOON):
         set_keys(
             agent,
@@ -228,7 +228,7 @@ def test_what_expired_meanwhile_is_not_restored(agent: Agent) -> None:
 # Forks
 
 
-def test_a_fork_has_a_row_for_every_key_it_inherits(agent: Agent) -> None:
+def test_fork_has_a_row_for_every_key_it_inherits(agent: Agent) -> None:
     with at(NOON):
         set_key(agent, "a", ttl=MINUTE)
         set_key(agent, "b")
@@ -250,7 +250,7 @@ def test_a_fork_has_a_row_for_every_key_it_inherits(agent: Agent) -> None:
     assert (names(parent), names(child), names(grandchild)) == (["b"], ["b"], ["b"])
 
 
-def test_a_fork_of_the_past_has_the_keys_of_then(agent: Agent) -> None:
+def test_fork_of_the_past_has_the_keys_of_then(agent: Agent) -> None:
     with at(NOON):
         set_key(agent, "a")
         set_key(agent, "b")
@@ -259,7 +259,7 @@ def test_a_fork_of_the_past_has_the_keys_of_then(agent: Agent) -> None:
     assert versions(get_thread(agent, "child")) == {"a": 2}
 
 
-def test_a_fork_restores_what_it_inherits(agent: Agent) -> None:
+def test_fork_restores_what_it_inherits(agent: Agent) -> None:
     with at(NOON):
         set_key(agent, "a", ttl=DAY)
         take(agent, "here")
@@ -279,7 +279,7 @@ def test_a_fork_restores_what_it_inherits(agent: Agent) -> None:
 
 
 def test_fork_keeps_value_it_retimed(agent: Agent) -> None:
-    """An ancestor erases what is its own; the fork has written its value anew."""
+    """The ancestor erases its own value; the fork has written its value anew."""
     with at(NOON):
         set_key(agent, "a", "precious", ttl=MINUTE)
         set_key(agent, "b", "lost", ttl=MINUTE)
@@ -295,7 +295,7 @@ def test_fork_keeps_value_it_retimed(agent: Agent) -> None:
     assert dues(child) == {}
 
 
-def test_a_value_that_was_inherited_goes_by_its_own_thread(agent: Agent) -> None:
+def test_value_that_was_inherited_goes_by_its_own_thread(agent: Agent) -> None:
     with at(NOON):
         set_key(agent, "a", ttl=MINUTE)
         fork(agent, "t-1", "child")
@@ -308,9 +308,9 @@ def test_a_value_that_was_inherited_goes_by_its_own_thread(agent: Agent) -> None
 # Many commands in one transaction
 
 
-def batched(agent: Agent, *commands: Command) -> list[Receipt]:
+def batched(agent: Agent, *commands: Command) -> list[OrderReceipt]:
     orders = [order(agent, each) for each in commands]
-    outcomes = writer.journal.apply(orders)
+    outcomes = writer.journal.commit(orders)
     assert not [each for each in outcomes if isinstance(each, Refusal)]
     return outcomes  # type: ignore[return-value]  # none is a refusal
 
@@ -319,8 +319,8 @@ def _changed(*changes: SetKey | DeleteKey) -> ChangeKeys:
     return ChangeKeys(changes=changes)
 
 
-def test_one_batch_may_set_retime_and_erase_a_value(agent: Agent) -> None:
-    """Each decision sees what those before it have left, before any row is written."""
+def test_batch_may_set_retime_and_erase_a_value(agent: Agent) -> None:
+    """Each decision sees the results of those before it, before any row is written."""
     erase = EraseValues(seqs=(2, 3, 4), grace=timedelta(0))
     with at(NOON):
         set_key(agent, "a", ttl=SECOND)
@@ -339,13 +339,13 @@ def test_one_batch_may_set_retime_and_erase_a_value(agent: Agent) -> None:
     assert dues(thread) == {3: NOON + DAY, 4: NOON + SECOND}
     with at(NOON + MINUTE):
         gone, again = batched(agent, erase, erase)
-        assert gone.one(ValuesErased).seqs == [4]
+        assert gone.get_event(ValuesErased).seqs == [4]
         assert again.events == ()
     assert (dues(thread), held(thread)) == ({3: NOON + DAY}, [2, 3])
     assert whole(agent)
 
 
-def test_one_batch_may_make_a_key_and_take_it(agent: Agent) -> None:
+def test_batch_may_make_and_remove_a_key(agent: Agent) -> None:
     with at(NOON):
         batched(
             agent,

@@ -9,10 +9,10 @@ from django.db import connection
 from django.test.utils import CaptureQueriesContext
 
 from memoryhub.errors import PageErasedError
-from memoryhub.journal import Receipt
+from memoryhub.journal import OrderReceipt
 from memoryhub.journal.log import log
-from memoryhub.journal.writing.texts import opened, texts
-from memoryhub.journal.writing.writer import Journal
+from memoryhub.journal.writing.texts import open_texts, texts
+from memoryhub.journal.writing.writer import BatchCommitter
 from memoryhub.kernel.paging.page_commands import (
     CreatePages,
     DeletePage,
@@ -49,7 +49,7 @@ def row(page_id: str) -> Page:
 
 
 def payloads(thread: Thread, page_id: str) -> list[tuple[bool, int | None]]:
-    """Of each event with a text of the page: whether it is there, and who took it."""
+    """Return whether each event with a text of the page has it, and its eraser."""
     events = Event.objects.filter(
         thread=thread, page=page_id, payload_digest__isnull=False
     )
@@ -58,7 +58,7 @@ def payloads(thread: Thread, page_id: str) -> list[tuple[bool, int | None]]:
     ]
 
 
-def test_a_slot_makes_its_page(agent: Agent) -> None:
+def test_slot_makes_its_page(agent: Agent) -> None:
     append(agent, "t-1", "one", {"a": [1, 2]})
     first, second = Page.objects.order_by("seq")
     assert (first.page_id, first.slot, first.type) == ("slot-0", 0, "transcript")
@@ -66,8 +66,8 @@ def test_a_slot_makes_its_page(agent: Agent) -> None:
     assert (second.modality, second.role) == ("structured", "user")
 
 
-def test_rows_say_what_the_fold_says(agent: Agent) -> None:
-    """After anything that changes them, for every page that the TLB holds."""
+def test_page_rows_equal_the_fold(agent: Agent) -> None:
+    """The rows agree after any change, for every page that the TLB holds."""
     make_pages(agent, new_page("a", hint="look"), new_page("b"), new_page("c"))
     append(agent, "t-1", "hello")
     act(agent, WriteLevels(made=levels_of("a", {1: "aa", 2: "a"})))
@@ -76,7 +76,7 @@ def test_rows_say_what_the_fold_says(agent: Agent) -> None:
     act(agent, WriteLevels(made=levels_of("b", {3: "b"}, version=2)))
     act(agent, DeletePage(page_id="c"))
     thread = get_thread(agent)
-    held = state_of(thread).paging.tlb.oldest_first()
+    held = state_of(thread).paging.tlb.list_oldest_first()
     assert {each.page_id for each in held} == {"a", "b", "slot-0"}
     assert {each.page_id: entry(thread, each.page_id) for each in held} == {
         each.page_id: each for each in held
@@ -84,7 +84,7 @@ def test_rows_say_what_the_fold_says(agent: Agent) -> None:
     assert entry(thread, "c") is None
 
 
-def test_an_update_keeps_the_place_in_the_table(agent: Agent) -> None:
+def test_update_keeps_the_place_in_the_table(agent: Agent) -> None:
     make_pages(agent, new_page("a"), new_page("b"))
     before = row("a").seq
     act(agent, new_text("a", "another text"))
@@ -95,9 +95,9 @@ def test_an_update_keeps_the_place_in_the_table(agent: Agent) -> None:
     assert (old.version, old.level, old.seq) == (1, 0, before)
 
 
-def test_a_page_is_made_changed_and_deleted_in_one_batch(agent: Agent) -> None:
-    journal = Journal()
-    outcomes = journal.apply(
+def test_page_is_made_changed_and_deleted_in_one_batch(agent: Agent) -> None:
+    journal = BatchCommitter()
+    outcomes = journal.commit(
         [
             order(agent, CreatePages(pages=(new_page("a"), new_page("b")))),
             order(agent, WriteLevels(made=levels_of("a", {1: "aa"}))),
@@ -107,7 +107,7 @@ def test_a_page_is_made_changed_and_deleted_in_one_batch(agent: Agent) -> None:
             order(agent, CreatePages(pages=(new_page("b"),))),
         ]
     )
-    assert [type(each) for each in outcomes[:5]] == [Receipt] * 5
+    assert [type(each) for each in outcomes[:5]] == [OrderReceipt] * 5
     assert isinstance(outcomes[5], PageErasedError)
     made, gone = row("a"), row("b")
     assert (made.version, made.deleted_seq, made.seq) == (2, None, 2)
@@ -117,8 +117,8 @@ def test_a_page_is_made_changed_and_deleted_in_one_batch(agent: Agent) -> None:
     assert payloads(get_thread(agent), "b") == [(False, 7)]
 
 
-def test_a_level_is_written_once_for_each_version(agent: Agent) -> None:
-    """A producer makes all that it can at once; the slower of two writes nothing."""
+def test_level_is_written_once_for_each_version(agent: Agent) -> None:
+    """A producer makes all levels it can; the slower of two writes nothing."""
     make_pages(agent, new_page("a", "a text that has levels"))
     act(agent, WriteLevels(made=levels_of("a", {2: "a"})))
     for late in (
@@ -132,8 +132,8 @@ def test_a_level_is_written_once_for_each_version(agent: Agent) -> None:
     assert [*levels.values_list("version", "seq")] == [(1, 3), (2, 5)]
 
 
-def test_a_deleted_page_takes_its_texts_along(agent: Agent) -> None:
-    """Of all versions and levels; those of other pages stay."""
+def test_deleted_page_takes_its_texts_along(agent: Agent) -> None:
+    """Texts of all versions and levels are deleted; those of other pages stay."""
     make_pages(agent, new_page("a"), new_page("b"))
     act(agent, WriteLevels(made=levels_of("a", {1: "aa", 2: "a"})))
     act(agent, new_text("a", "another text"))
@@ -144,28 +144,28 @@ def test_a_deleted_page_takes_its_texts_along(agent: Agent) -> None:
 
 
 def test_no_process_serves_a_deleted_text_from_memory(agent: Agent) -> None:
-    """Neither the one that deleted it nor one that had opened it before."""
+    """The process that deleted the page and one that had opened it both refuse it."""
     make_pages(agent, new_page("a", "one"), new_page("b", "two"))
     thread = get_thread(agent)
     places = [Location(thread.id, seq, 0) for seq in (2, 3)]
-    assert [*opened(thread, places)] == places
+    assert [*open_texts(thread, places)] == places
     elsewhere = texts.get((thread.subject_id, 1, places[0]))
     assert elsewhere is not None
     act(agent, DeletePage(page_id="a"))
     assert texts.get((thread.subject_id, 1, places[0])) is None
-    # As another process still has it.
+    # Another process still has this entry.
     texts.put((thread.subject_id, 1, places[0]), elsewhere)
-    assert [*opened(thread, places)] == [places[1]]
+    assert [*open_texts(thread, places)] == [places[1]]
     assert texts.get((thread.subject_id, 1, places[0])) is None
 
 
-def test_an_event_stays_with_its_page(agent: Agent) -> None:
+def test_event_keeps_its_page(agent: Agent) -> None:
     make_pages(agent, new_page("a"))
     act(agent, PinPage(page_id="a"))
     append(agent, "t-1", "hello")
     found = Event.objects.filter(page="a").order_by("seq")
     assert [*found.values_list("type", flat=True)] == ["page.created", "page.pinned"]
-    assert all(log.recorded(each).event.page_id == "a" for each in found)  # type: ignore[attr-defined]  # theirs
+    assert all(log.to_recorded(each).event.page_id == "a" for each in found)  # type: ignore[attr-defined]  # theirs
 
 
 def statements(agent: Agent, command: Any) -> list[str]:
@@ -179,7 +179,7 @@ def of_pages(statements: list[str]) -> list[str]:
 
 
 @pytest.mark.parametrize("size", [3, 150])
-def test_hit_reads_no_row(agent: Agent, size: int) -> None:
+def test_tlb_hit_reads_no_row(agent: Agent, size: int) -> None:
     make_pages(agent, *(new_page(f"p-{n}") for n in range(size)))
     for command in (PinPage(page_id="p-1"), UnpinPage(page_id="p-1")):
         assert of_pages(statements(agent, command)) == []
@@ -187,7 +187,7 @@ def test_hit_reads_no_row(agent: Agent, size: int) -> None:
 
 
 @pytest.mark.parametrize("size", [3, 150])
-def test_a_miss_reads_a_constant_number_of_rows(agent: Agent, size: int) -> None:
+def test_tlb_miss_reads_a_constant_number_of_rows(agent: Agent, size: int) -> None:
     make_pages(agent, *(new_page(f"p-{n}") for n in range(size)))
     act(agent, WriteLevels(made=levels_of("p-1", {1: "aa", 2: "a"})))
     forget(agent)
@@ -208,7 +208,7 @@ def test_making_pages_costs_two_reads_each_and_one_insert(
         make_pages(agent, *pages)
 
 
-def test_residency_writes_no_row(agent: Agent) -> None:
+def test_residency_changes_write_no_row(agent: Agent) -> None:
     make_thread(agent, auto_pin_turns=0)
     make_pages(agent, new_page("a"))
     moves = EvictPage(page_id="a"), MapPage(page_id="a"), PinPage(page_id="a")
@@ -216,7 +216,7 @@ def test_residency_writes_no_row(agent: Agent) -> None:
         assert not of_pages(statements(agent, command))
 
 
-def test_the_threads_row_tells_of_the_working_set(agent: Agent) -> None:
+def test_thread_row_has_the_working_set_figures(agent: Agent) -> None:
     make_thread(agent, auto_pin_turns=0)
     make_pages(agent, new_page("a"), new_page("b"))
     act(agent, EvictPage(page_id="a"))

@@ -1,4 +1,4 @@
-"""What was erased stays out, on every way in; and nothing else does."""
+"""Tombstones: an erased value stays out on every way in, and nothing else does."""
 
 from __future__ import annotations
 
@@ -15,9 +15,9 @@ from memoryhub.journal.rows import tombstones
 from memoryhub.kernel.memory.key_events import KeySet
 from memoryhub.kernel.memory.keys import Expiry, RetimeKey
 from memoryhub.kernel.memory.notes import AddNotes, NewNote, NoteAdded
-from memoryhub.kernel.state.events import Limits
+from memoryhub.kernel.state.events import ThreadConfig
 from memoryhub.kernel.state.page_events import PageCreated, PageUpdated
-from memoryhub.kernel.state.state import Scope
+from memoryhub.kernel.state.state import ScopeLabels
 from memoryhub.kernel.text import strict_json
 from memoryhub.models import Event, Project, Subject, Thread, Tombstone
 from memoryhub.models.server.clock import clock
@@ -42,7 +42,7 @@ Write = Callable[[Agent, str, str], object]
 
 @pytest.fixture
 def ann(agent: Agent) -> Subject:
-    """A subject with a thread `ann-1` and a fork `ann-2` of it, both with a page."""
+    """Make a subject with a thread `ann-1` and a fork `ann-2`, both with a page."""
     factories.make_thread(agent, "ann-1", user_id="ann")
     factories.make_page(agent, "old", thread="ann-1")
     acts.fork(agent, "ann-1", "ann-2")
@@ -51,7 +51,7 @@ def ann(agent: Agent) -> Subject:
 
 @pytest.fixture
 def bob(agent: Agent) -> Subject:
-    """Her twin: all that is kept out of her memory may go into his."""
+    """Make her twin, who may be told all that is kept out of her memory."""
     factories.make_thread(agent, "bob-1", user_id="bob")
     factories.make_page(agent, "old", thread="bob-1")
     acts.fork(agent, "bob-1", "bob-2")
@@ -69,7 +69,9 @@ def _pages(agent: Agent, whose: str, text: str) -> object:
         )
         for page_id, each in (("a", text), ("b", "Another page of the same batch."))
     )
-    write = written_pages.write(agent=agent, thread=f"{whose}-1", drafts=[other, draft])
+    write = written_pages.write_pages(
+        agent=agent, thread=f"{whose}-1", drafts=[other, draft]
+    )
     return factories.run(write)
 
 
@@ -87,7 +89,7 @@ def _replaced(agent: Agent, whose: str, text: str) -> object:
     draft = written_pages.PageDraft(
         page_id="old", type="artifact", modality="text", content={"text": text}
     )
-    write = written_pages.write(
+    write = written_pages.write_pages(
         agent=agent, thread=f"{whose}-2", drafts=[draft], replace=True
     )
     return factories.run(write)
@@ -95,10 +97,12 @@ def _replaced(agent: Agent, whose: str, text: str) -> object:
 
 def _amended(agent: Agent, whose: str, text: str) -> object:
     thread = factories.get_thread(agent, f"{whose}-1")
-    entry = pages.current_entry(thread, "old")
+    entry = pages.find_current_entry(thread, "old")
     assert entry is not None
     change = PageChange(content={"text": text})
-    amend = written_pages.amend(agent=agent, thread=thread, entry=entry, change=change)
+    amend = written_pages.amend_page(
+        agent=agent, thread=thread, entry=entry, change=change
+    )
     return factories.run(amend)
 
 
@@ -114,35 +118,41 @@ def _prompt(agent: Agent, whose: str, text: str) -> object:
 
 
 def _key(agent: Agent, whose: str, text: str) -> object:
-    change = keys.setting("address", text, Expiry())
+    change = keys.build_setting("address", text, Expiry())
     return factories.run(
-        keys.change(agent=agent, thread=f"{whose}-1", changes=(change,))
+        keys.change_keys(agent=agent, thread=f"{whose}-1", changes=(change,))
     )
 
 
 def _keys(agent: Agent, whose: str, text: str) -> object:
     changes = (
-        keys.setting("a", "The first of two values.", Expiry()),
-        keys.setting("b", {"text": text}, Expiry()),
+        keys.build_setting("a", "The first of two values.", Expiry()),
+        keys.build_setting("b", {"text": text}, Expiry()),
     )
     return factories.run(
-        keys.change(agent=agent, thread=f"{whose}-1", changes=changes, numbered=True)
+        keys.change_keys(
+            agent=agent, thread=f"{whose}-1", changes=changes, numbered=True
+        )
     )
 
 
 def _note(agent: Agent, whose: str, text: str) -> object:
-    notes = [NewNote(text=strict_json.as_sent(each), bytes=1) for each in ("a", text)]
+    notes = [
+        NewNote(text=strict_json.dump_stored(each), bytes=1) for each in ("a", text)
+    ]
     command = AddNotes(notes=tuple(notes))
     return factories.run(
-        working_memory.submit(agent=agent, thread=f"{whose}-1", command=command)
+        working_memory.submit_command(agent=agent, thread=f"{whose}-1", command=command)
     )
 
 
 def _by_operator(agent: Agent, whose: str, text: str) -> object:
-    seat = keys.setting("seat", "12A", Expiry())
-    made = factories.run(keys.change(agent=agent, thread=f"{whose}-1", changes=(seat,)))
+    seat = keys.build_setting("seat", "12A", Expiry())
+    made = factories.run(
+        keys.change_keys(agent=agent, thread=f"{whose}-1", changes=(seat,))
+    )
     thread = factories.get_thread(agent, f"{whose}-1")
-    value = strict_json.as_sent(text)
+    value = strict_json.dump_stored(text)
     version, actor = made.seq, f"operator:{agent.key}"
     return operator_memory.set_key(
         thread, "seat", value, Expiry(), version=version, actor=actor
@@ -150,12 +160,12 @@ def _by_operator(agent: Agent, whose: str, text: str) -> object:
 
 
 def _by_new_thread(agent: Agent, whose: str, text: str) -> object:
-    """A write that makes its thread: refused, it makes none."""
+    """Write by a command that makes its thread; refused, it makes none."""
     subject = subjects.find_or_create(agent.project, whose)
     bound = factories.make_agent(Project.objects.get(), subject=subject)
-    change = keys.setting("address", text, Expiry())
+    change = keys.build_setting("address", text, Expiry())
     return factories.run(
-        keys.change(agent=bound, thread=f"{whose}-3", changes=(change,))
+        keys.change_keys(agent=bound, thread=f"{whose}-3", changes=(change,))
     )
 
 
@@ -184,7 +194,7 @@ def _counts() -> tuple[int, ...]:
 def test_erased_value_stays_out(
     agent: Agent, ann: Subject, bob: Subject, way: str, kind: str
 ) -> None:
-    """Whatever it was erased as; her twin may write it, and she may write others."""
+    """The kind of the erased value does not matter; her twin may write it again."""
     write = WAYS[way]
     assert graves.bury_values(ann, [(kind, {"text": ERASED})]) == 1
     before = _counts()
@@ -202,7 +212,7 @@ def test_erased_value_stays_out(
 
 
 @pytest.mark.parametrize("way", WAYS)
-def test_twin_subject_may_write_it(
+def test_other_subject_may_write_an_erased_value(
     agent: Agent, ann: Subject, bob: Subject, way: str
 ) -> None:
     graves.bury_values(ann, [("page", {"text": ERASED})])
@@ -213,10 +223,10 @@ def test_twin_subject_may_write_it(
 
 @pytest.mark.parametrize("scope", ["thread", "before", "record"])
 @pytest.mark.parametrize("way", ["a page", "a key", "a note"])
-def test_what_the_eraser_takes_stays_out(
+def test_value_erased_with_a_thread_or_record_stays_out(
     agent: Agent, ann: Subject, bob: Subject, scope: str, way: str
 ) -> None:
-    """Of each narrower scope; what was said beside it may be said again."""
+    """The scope is each narrower one; a neighbouring text may be written again."""
     write = WAYS[way]
     factories.append(agent, "ann-1", NEIGHBOUR)
     write(agent, "ann", ERASED)
@@ -257,8 +267,8 @@ def test_erased_value_stays_out_however_it_is_spelled(
         _key(agent, "ann", SPELLINGS[how])
 
 
-def test_a_paraphrase_passes(agent: Agent, ann: Subject) -> None:
-    """A digest knows texts, not what they mean; decision 22 says so."""
+def test_paraphrase_of_an_erased_value_is_accepted(agent: Agent, ann: Subject) -> None:
+    """A digest compares texts, not their meaning; decision 22 says so."""
     graves.bury_values(ann, [("page", {"text": ERASED})])
     _page(agent, "ann", "The Rue des Lilas in Lyon, at 14, is where Ann lives.")
     _note(agent, "ann", f"{ERASED} So she said.")
@@ -270,16 +280,16 @@ def test_values_inside_a_structure_are_compared_folded(
     value = {"street": "14 Rue des Lilas", "town": ["Lyon", None, 69003, 4.5]}
     graves.bury_values(ann, [("key", value)])
     changed = {"town": ["LYON ", None, 69003, 4.5], "street": "14 rue des  lilas"}
-    setting = keys.setting("home", changed, Expiry())
+    setting = keys.build_setting("home", changed, Expiry())
     with pytest.raises(ValueErasedError):
-        factories.run(keys.change(agent=agent, thread="ann-1", changes=(setting,)))
+        factories.run(keys.change_keys(agent=agent, thread="ann-1", changes=(setting,)))
     other = {**changed, "town": ["Lyon", None, 69004, 4.5]}
-    setting = keys.setting("home", other, Expiry())
-    factories.run(keys.change(agent=agent, thread="ann-1", changes=(setting,)))
+    setting = keys.build_setting("home", other, Expiry())
+    factories.run(keys.change_keys(agent=agent, thread="ann-1", changes=(setting,)))
 
 
-def test_greeting_not_blocked(agent: Agent, ann: Subject) -> None:
-    """Nor is what is said: an utterance is new each time."""
+def test_greeting_is_not_blocked_by_tombstones(agent: Agent, ann: Subject) -> None:
+    """Utterances are not blocked either: each is new."""
     short = "Good morning, Ann! "
     assert len(short.strip()) < tombstones.SHORTEST
     buried = [("note", short), ("page", {"text": short}), ("key", "yes")]
@@ -290,28 +300,30 @@ def test_greeting_not_blocked(agent: Agent, ann: Subject) -> None:
     factories.append(agent, "ann-1", ERASED, {"role": "user", "content": ERASED})
 
 
-def test_twenty_characters_are_enough(agent: Agent, ann: Subject) -> None:
+def test_value_of_twenty_characters_gets_a_tombstone(
+    agent: Agent, ann: Subject
+) -> None:
     assert graves.bury_values(ann, [("note", "x" * 19), ("note", "y" * 20)]) == 1
     _note(agent, "ann", "x" * 19)
     with pytest.raises(ValueErasedError):
         _note(agent, "ann", " ".join(["y" * 20, "\u200b"]))
 
 
-def test_an_inherited_value_is_not_written_anew(agent: Agent, ann: Subject) -> None:
-    """Retiming one in a fork would: its payload is the ancestor's."""
+def test_inherited_value_is_not_written_anew(agent: Agent, ann: Subject) -> None:
+    """Retiming a key in a fork would repeat it: its payload is the ancestor's."""
     _key(agent, "ann", ERASED)
     acts.fork(agent, "ann-1", "ann-4")
     graves.bury_values(ann, [("key", ERASED)])
     retiming = RetimeKey(
-        key="address", expiry=Expiry(), value=strict_json.as_sent(ERASED)
+        key="address", expiry=Expiry(), value=strict_json.dump_stored(ERASED)
     )
     with pytest.raises(ValueErasedError):
         factories.run(
-            working_memory.submit(agent=agent, thread="ann-4", command=retiming)
+            working_memory.submit_command(agent=agent, thread="ann-4", command=retiming)
         )
 
 
-def test_a_value_that_is_erased_twice_has_one_tombstone(ann: Subject) -> None:
+def test_value_that_is_erased_twice_has_one_tombstone(ann: Subject) -> None:
     assert graves.bury_values(ann, [("page", {"text": ERASED})]) == 1
     assert graves.bury_values(ann, [("page", {"text": ERASED.lower()})]) == 0
     assert graves.bury_values(ann, [("note", ERASED)]) == 0
@@ -319,10 +331,10 @@ def test_a_value_that_is_erased_twice_has_one_tombstone(ann: Subject) -> None:
     assert ann.tombstones == Tombstone.objects.count() == 1
 
 
-def test_nothing_is_asked_while_there_are_no_tombstones(
+def test_tombstone_check_costs_no_query_without_tombstones(
     agent: Agent, ann: Subject, bob: Subject, django_assert_max_num_queries: Any
 ) -> None:
-    """And one query more once there are; no other subject pays for it."""
+    """With tombstones a check costs one more query; no other subject pays for it."""
     for whose in ("ann", "bob"):
         _note(agent, whose, NEIGHBOUR)
     counts = []
@@ -336,7 +348,7 @@ def test_nothing_is_asked_while_there_are_no_tombstones(
     assert before == twin == still == after - 1
 
 
-def test_an_importer_skips_what_is_kept_out(ann: Subject, bob: Subject) -> None:
+def test_importer_skips_erased_values(ann: Subject, bob: Subject) -> None:
     body = {"turn": 0, "page_id": "p", "type": "artifact", "modality": "text"}
     weight = {"tokens": 1, "cost": 1, "bytes": 1, "importance": 0.5}
     created = PageCreated(**body, **weight, mapped=False)  # type: ignore[arg-type]
@@ -349,35 +361,35 @@ def test_an_importer_skips_what_is_kept_out(ann: Subject, bob: Subject) -> None:
         (NoteAdded(bytes=1), None),
     ]
     graves.bury_values(ann, [("page", {"text": ERASED})])
-    assert tombstones.kept_out(graves.opened(ann), contents).keys() == {0, 1, 2}
-    assert tombstones.kept_out(graves.opened(bob), contents) == {}
+    assert tombstones.find_erased(graves.opened(ann), contents).keys() == {0, 1, 2}
+    assert tombstones.find_erased(graves.opened(bob), contents) == {}
 
 
-def test_what_an_eraser_reads_is_what_a_writer_writes(
+def test_tombstone_digest_of_an_event_equals_that_of_its_draft(
     agent: Agent, ann: Subject
 ) -> None:
     """The digest of a stored event is that of its draft."""
     _page(agent, "ann", ERASED)
     thread = factories.get_thread(agent, "ann-1")
-    entry = pages.current_entry(thread, "new")
+    entry = pages.find_current_entry(thread, "new")
     assert entry is not None
     row = Event.objects.get(thread=thread, seq=entry.full.location.seq)
-    event = log.recorded(row).event
+    event = log.to_recorded(row).event
     payload = envelopes.get_payload(thread, entry)
-    (found,) = tombstones.values_of(graves.opened(ann), event, payload)
-    digest = tombstones.value_digest(graves.opened(ann), {"text": ERASED})
+    (found,) = tombstones.iter_values(graves.opened(ann), event, payload)
+    digest = tombstones.digest_value(graves.opened(ann), {"text": ERASED})
     assert (found.of, found.digest) == ("page", digest)
 
 
 def test_limits_of_a_thread_are_no_values(agent: Agent, ann: Subject) -> None:
-    """Labels and settings are names and numbers: they are no content to keep out."""
+    """Labels and settings are names and numbers, no content to keep out."""
     graves.bury_values(ann, [("page", {"text": ERASED})])
     factories.run(
         threads.amend(
             agent=agent,
             thread="ann-1",
-            scope=Scope(),
+            scope=ScopeLabels(),
             labels={"plan": "gold-and-something-longer"},
-            config=Limits(max_slots=7).model_dump(exclude_unset=True),
+            config=ThreadConfig(max_slots=7).model_dump(exclude_unset=True),
         )
     )

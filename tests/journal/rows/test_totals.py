@@ -48,8 +48,8 @@ pytestmark = pytest.mark.django_db(transaction=True)
 Act = Callable[[Agent, str, random.Random], object]
 
 
-def counted(subject: Subject) -> dict[str, Figures]:
-    """What there is of somebody, row by row and without the database's help."""
+def count_records(subject: Subject) -> dict[str, Figures]:
+    """Count the records of a subject row by row, without the database's help."""
     threads = Thread.objects.filter(subject=subject).exclude(status="importing")
     found = Counter(f"threads:{row.status}" for row in threads)
     own = {"thread__in": threads}
@@ -65,15 +65,15 @@ def counted(subject: Subject) -> dict[str, Figures]:
     for row in Event.objects.filter(**own):
         has, size = row.payload is not None, len(row.payload or b"")
         one = Figures(1, int(has), int(row.erased_by is not None), size)
-        counts[row.type] = counts.get(row.type, Figures()).plus(one)
+        counts[row.type] = counts.get(row.type, Figures()).add(one)
     return counts
 
 
 def agree(subject: Subject) -> None:
-    assert totals.get(subject.id) == counted(subject)
+    assert totals.get(subject.id) == count_records(subject)
 
 
-# What is done
+# Acts
 
 
 def _grow(agent: Agent, name: str, chance: random.Random) -> None:
@@ -143,7 +143,7 @@ ACTS: tuple[Act, ...] = (
 
 
 def live(agent: Agent, chance: random.Random, *, acts: int) -> Subject:
-    """Somebody's life: things done to any thread of hers; some are refused."""
+    """Live a subject's life: acts on any of her threads, some of them refused."""
     make_thread(agent, "ann-1", user_id="ann", labels={"channel": "web"})
     for act in chance.choices(ACTS, k=acts):
         names = Thread.objects.filter(status="open", subject__anonymous=False)
@@ -154,7 +154,7 @@ def live(agent: Agent, chance: random.Random, *, acts: int) -> Subject:
 
 
 @pytest.mark.parametrize("seed", range(5))
-def test_totals_are_what_counting_finds(agent: Agent, seed: int) -> None:
+def test_totals_equal_a_full_count(agent: Agent, seed: int) -> None:
     chance = random.Random(seed)
     ann = live(agent, chance, acts=40)
     agree(ann)
@@ -177,8 +177,8 @@ def test_totals_are_what_counting_finds(agent: Agent, seed: int) -> None:
     assert totals.get(ann.id) == {}
 
 
-def test_what_is_forgotten_is_taken_off(agent: Agent) -> None:
-    """Whole lives may lack a thing; this one has each kind before it is erased."""
+def test_totals_drop_forgotten_records(agent: Agent) -> None:
+    """Random lives may lack a kind; this life has each before it is erased."""
     make_thread(agent, "ann-1", user_id="ann")
     # Each chooses the same page.
     for act in (_page, _level, _text, _grow, _key, _note):
@@ -200,7 +200,9 @@ def test_what_is_forgotten_is_taken_off(agent: Agent) -> None:
     assert totals.get(bob.id) == others
 
 
-def test_what_comes_in_counts_once_it_is_there(agent: Agent, zeta: Project) -> None:
+def test_totals_count_an_import_once_it_is_complete(
+    agent: Agent, zeta: Project
+) -> None:
     bundled.live(agent)
     data = bundled.export(subjects.find_or_create(agent.project, "ann"))
     bundled.take(data, zeta)
@@ -209,7 +211,7 @@ def test_what_comes_in_counts_once_it_is_there(agent: Agent, zeta: Project) -> N
     agree(again)
 
 
-def test_an_unfinished_import_does_not_count(agent: Agent) -> None:
+def test_unfinished_import_does_not_count(agent: Agent) -> None:
     ann = forgetting.make_person(agent, "ann", threads=2)
     Thread.objects.filter(name="ann-2").update(status=Thread.Status.IMPORTING)
     totals.recount(ann.id)
@@ -236,9 +238,9 @@ def test_drift_is_noticed_and_counted_anew(
     call_command("verify", "--all")
 
 
-def test_nobody_is_said_to_have_drifted_who_is_written_to(agent: Agent) -> None:
+def test_totals_of_a_written_subject_show_no_drift(agent: Agent) -> None:
     ann = forgetting.make_person(agent, "ann")
     bob = forgetting.make_person(agent, "bob")
     append(agent, "ann-1", "hello")
-    assert not total_checks.drifted(ann.id)
-    assert not total_checks.drifted(bob.id)
+    assert not total_checks.has_drifted(ann.id)
+    assert not total_checks.has_drifted(bob.id)

@@ -1,4 +1,4 @@
-"""What a process counts of projects, and adds to the rows of all processes."""
+"""Counting of projects' activity in a process, added to the rows of all processes."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ def figures(project: Project, minutes: int = 60) -> dict[str, int]:
     return {name: getattr(row, name) for name in FIGURES}
 
 
-def test_a_project_counts_what_its_threads_do(agent: Agent, acme: Project) -> None:
+def test_project_counts_what_its_threads_do(agent: Agent, acme: Project) -> None:
     thread = make_restless(agent, exchanges=6)
     with time_machine.travel(NOON, tick=False):
         activity.clear()
@@ -66,7 +66,7 @@ def test_counters_agree_with_the_thread(agent: Agent, acme: Project) -> None:
     assert found["refaults"] == 6
 
 
-def test_a_fork_adds_only_what_is_its_own(agent: Agent, acme: Project) -> None:
+def test_fork_adds_only_what_is_its_own(agent: Agent, acme: Project) -> None:
     row = make_restless(agent, exchanges=3)
     flush()
     before = figures(acme)
@@ -129,41 +129,43 @@ def test_refused_fetches_are_counted_to_thread_and_project(
     assert (own.minutes, own.code, own.count) == (60, "page_unknown", 2)
 
 
-def test_a_refusal_finds_its_thread_by_name(agent: Agent, acme: Project) -> None:
+def test_refusal_finds_its_thread_by_name(agent: Agent, acme: Project) -> None:
     thread = factories.make_thread(agent)
-    activity.refused(acme.id, "no_room", ("t-1",))
-    activity.refused(acme.id, "no_room", ("nobody",))
-    activity.refused(acme.id, "rate", None)
+    activity.count_refusal(acme.id, "no_room", ("t-1",))
+    activity.count_refusal(acme.id, "no_room", ("nobody",))
+    activity.count_refusal(acme.id, "rate", None)
     flush()
     assert RefusalCount.objects.get(thread=thread).count == 1
     whole = RefusalCount.objects.filter(thread=None, minutes=60)
     assert dict(whole.values_list("code", "count")) == {"no_room": 2, "rate": 1}
 
 
-def test_a_thread_of_another_project_is_not_found(
+def test_thread_of_another_project_is_not_found(
     agent: Agent, stranger: Agent, acme: Project
 ) -> None:
     factories.make_thread(stranger, "theirs")
-    activity.refused(acme.id, "no_room", ("theirs",))
+    activity.count_refusal(acme.id, "no_room", ("theirs",))
     flush()
     assert not RefusalCount.objects.filter(thread__isnull=False).exists()
 
 
 def test_made_up_names_do_not_fill_the_memory(acme: Project) -> None:
     for n in range(PLACES + 50):
-        activity.refused(acme.id, "not_found", (f"t-{n}",))
+        activity.count_refusal(acme.id, "not_found", (f"t-{n}",))
     assert len(activity._refusals) <= PLACES + 1
     flush()
     whole = RefusalCount.objects.get(thread=None, minutes=60)
     assert whole.count == PLACES + 50
 
 
-def test_what_could_not_be_written_is_counted_still(
+def test_activity_counts_survive_a_failed_flush(
     agent: Agent, acme: Project, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     factories.append(agent, "t-1", "one")
     with monkeypatch.context() as patch:
-        patch.setattr("memoryhub.journal.writing.activity._by_thread", lambda _: 1 / 0)
+        patch.setattr(
+            "memoryhub.journal.writing.activity._count_by_thread", lambda _: 1 / 0
+        )
         with pytest.raises(ZeroDivisionError):
             activity.flush()
     flush()
@@ -171,12 +173,12 @@ def test_what_could_not_be_written_is_counted_still(
 
 
 @pytest.mark.parametrize("threads", [1, 12])
-def test_a_flush_costs_the_same_for_any_number_of_threads(
+def test_flush_costs_the_same_for_any_number_of_threads(
     agent: Agent, threads: int, django_assert_num_queries: DjangoAssertNumQueries
 ) -> None:
     for n in range(threads):
         factories.make_thread(agent, f"t-{n}")
-        activity.refused(agent.project, "no_room", (f"t-{n}",))
+        activity.count_refusal(agent.project, "no_room", (f"t-{n}",))
     # A savepoint, the names, the fence, what is there, and three inserts.
     with django_assert_num_queries(8):
         activity.flush()
@@ -186,30 +188,30 @@ def test_counts_are_kept_as_long_as_charts_show_them(
     agent: Agent, acme: Project
 ) -> None:
     thread = factories.make_thread(agent)
-    activity.refused(acme.id, "no_room", ("t-1",))
+    activity.count_refusal(acme.id, "no_room", ("t-1",))
     flush()
     now = ProjectHour.objects.get(minutes=1).at
     kept = {1: timedelta(hours=3), 15: timedelta(days=3), 60: timedelta(days=32)}
     for minutes, age in kept.items():
         assert ProjectHour.objects.filter(minutes=minutes).exists()
-        assert sweeping.activity(now + age) >= 2
+        assert sweeping.delete_activity(now + age) >= 2
         assert not ProjectHour.objects.filter(minutes=minutes).exists()
         assert not RefusalCount.objects.filter(minutes=minutes).exists()
     assert not RefusalCount.objects.filter(thread=thread).exists()
 
 
 @pytest.mark.django_db(transaction=True)
-def test_a_thread_that_is_forgotten_takes_its_refusals_with_it(
+def test_thread_that_is_forgotten_takes_its_refusals_with_it(
     agent: Agent, acme: Project
 ) -> None:
     person = forgotten.make_person(agent, "ann")
     thread = person.threads.order_by("id")[0]
-    activity.refused(acme.id, "no_room", thread.id)
+    activity.count_refusal(acme.id, "no_room", thread.id)
     flush()
     assert RefusalCount.objects.filter(thread=thread).exists()
     forgotten.finish(forgotten.confirm(forgotten.plan(person)))
-    activity.refused(acme.id, "no_room", thread.id)
+    activity.count_refusal(acme.id, "no_room", thread.id)
     flush()
     assert not RefusalCount.objects.filter(thread=thread).exists()
-    # What the project was refused in all is nobody's.
+    # The project's total of refusals belongs to no thread.
     assert RefusalCount.objects.get(thread=None, minutes=60).count == 2

@@ -15,8 +15,8 @@ from memoryhub.errors import (
     SubjectErasedError,
     ThreadFullError,
 )
-from memoryhub.journal import Order, Receipt, Request
-from memoryhub.journal.writing.writer import Journal
+from memoryhub.journal import KeyedRequest, Order, OrderReceipt
+from memoryhub.journal.writing.writer import BatchCommitter
 from memoryhub.kernel.commands import AppendSlots
 from memoryhub.models.events import Event
 from memoryhub.models.projects import Project
@@ -36,14 +36,14 @@ from tests.cast.factories import (
 pytestmark = pytest.mark.django_db
 
 
-def test_an_append_creates_the_thread(agent: Agent) -> None:
+def test_append_creates_the_thread(agent: Agent) -> None:
     receipt = append(agent, "t-1", "one", "two")
     assert receipt.created
     assert receipt.seq == 3
     assert [slot.index for slot in get_thread(agent).slots.order_by("index")] == [0, 1]
 
 
-def test_a_refused_batch_changes_nothing(agent: Agent) -> None:
+def test_refused_batch_changes_nothing(agent: Agent) -> None:
     make_thread(agent, max_slots=2)
     append(agent, "t-1", "one")
     before = [*Event.objects.values_list("seq", "chain")]
@@ -53,25 +53,25 @@ def test_a_refused_batch_changes_nothing(agent: Agent) -> None:
     assert [*Event.objects.values_list("seq", "chain")] == before
 
 
-def test_a_stale_precondition_is_refused(agent: Agent) -> None:
+def test_stale_precondition_is_refused(agent: Agent) -> None:
     receipt = append(agent, "t-1", "one")
     append(agent, "t-1", "two", if_match=receipt.seq)
     with pytest.raises(StaleError):
         append(agent, "t-1", "three", if_match=receipt.seq)
 
 
-def test_one_effect_per_idempotency_key(agent: Agent) -> None:
-    request = Request(key="k", fingerprint=b"body")
+def test_idempotency_key_has_one_effect(agent: Agent) -> None:
+    request = KeyedRequest(key="k", fingerprint=b"body")
     first = append(agent, "t-1", "one", request=request)
     again = append(agent, "t-1", "one", request=request)
     assert again.replayed
     assert again.events == first.events
     assert Slot.objects.count() == 1
     with pytest.raises(IdempotencyMismatchError):
-        append(agent, "t-1", "x", request=Request(key="k", fingerprint=b"other"))
+        append(agent, "t-1", "x", request=KeyedRequest(key="k", fingerprint=b"other"))
 
 
-def test_a_project_keeps_its_threads_at_its_limit(acme: Project) -> None:
+def test_project_keeps_its_threads_at_its_limit(acme: Project) -> None:
     small = make_agent(make_project("small", max_threads=2))
     append(small, "a", "x")
     append(small, "b", "x")
@@ -81,14 +81,14 @@ def test_a_project_keeps_its_threads_at_its_limit(acme: Project) -> None:
     append(small, "a", "y")
 
 
-def test_an_erased_subject_is_never_written_for(agent: Agent) -> None:
+def test_erased_subject_is_never_written_for(agent: Agent) -> None:
     append(agent, "t-1", "one")
     Subject.objects.update(state=Subject.State.ERASED)
     with pytest.raises(SubjectErasedError):
         append(agent, "t-1", "two")
 
 
-def test_a_bound_key_does_not_find_threads_of_others(acme: Project) -> None:
+def test_bound_key_does_not_find_threads_of_others(acme: Project) -> None:
     free = make_agent(acme)
     ann = make_thread(free, "ann-1", user_id="ann").subject
     append(free, "t-1", "one")
@@ -100,7 +100,7 @@ def test_a_bound_key_does_not_find_threads_of_others(acme: Project) -> None:
 
 
 @pytest.mark.parametrize("size", [1, 60])
-def test_a_warm_append_costs_nine_statements(
+def test_warm_append_costs_nine_statements(
     agent: Agent, size: int, django_assert_num_queries: Any
 ) -> None:
     append(agent, "t-1", "one")
@@ -110,12 +110,12 @@ def test_a_warm_append_costs_nine_statements(
 
 
 def test_busy_thread_does_not_churn_indexes(agent: Agent) -> None:
-    """Of 1,000 appends in a second one moves the thread in lists, and their indexes."""
+    """One of 1,000 appends in a second moves the thread in lists and indexes."""
     began = datetime(2026, 1, 1, tzinfo=UTC)
     times = iter(began + timedelta(milliseconds=n) for n in (0, *range(11_000, 12_000)))
-    journal = Journal(clock=lambda: now)
+    journal = BatchCommitter(clock=lambda: now)
     command = AppendSlots(slots=(make_slot(),))
-    address = agent.address("t-1", birth=agent.birth())
+    address = agent.address("t-1", birth=agent.build_birth())
     order = Order(address=address, command=command, actor=agent.actor)
     moves: list[str] = []
 
@@ -126,8 +126,8 @@ def test_busy_thread_does_not_churn_indexes(agent: Agent) -> None:
 
     with connection.execute_wrapper(watched):
         for now in times:  # noqa: B007 # the journal's clock
-            (outcome,) = journal.apply([order])
-            assert isinstance(outcome, Receipt)
+            (outcome,) = journal.commit([order])
+            assert isinstance(outcome, OrderReceipt)
     assert len(moves) == 1
     row = get_thread(agent)
     assert (row.listed_at, row.listed_slots) == (began + timedelta(seconds=11), 2)

@@ -43,10 +43,10 @@ def _for_new_subject(agent: Agent, name: str) -> None:
 
 @pytest.mark.no_replay
 @pytest.mark.parametrize("make", [_append, _create, _fork, _for_new_subject])
-def test_an_erased_thread_never_lends_its_name(
+def test_erased_thread_never_lends_its_name(
     agent: Agent, stranger: Agent, make: Callable[[Agent, str], object]
 ) -> None:
-    """To any thread of the project; another project's is its own."""
+    """No thread of the project gets the name; another project's thread may."""
     for each in (agent, stranger):
         factories.append(each, "source", "hello")
     thread = factories.make_thread(agent, "t-1", user_id="ann")
@@ -61,7 +61,7 @@ def test_an_erased_thread_never_lends_its_name(
 
 
 @pytest.mark.no_replay
-def test_who_knows_another_subject_alone_finds_nothing(
+def test_dead_name_is_hidden_from_keys_of_other_subjects(
     agent: Agent, acme: Project
 ) -> None:
     ann, bob = (subjects.find_or_create(acme.id, name) for name in ("ann", "bob"))
@@ -72,8 +72,8 @@ def test_who_knows_another_subject_alone_finds_nothing(
 
 
 @pytest.mark.no_replay
-def test_an_order_for_an_erased_thread_is_told_so(agent: Agent) -> None:
-    """Also one that would make none."""
+def test_order_for_an_erased_thread_is_told_so(agent: Agent) -> None:
+    """An order that would make no thread is told so too."""
     thread = factories.make_thread(agent, "t-1")
     graves.bury_thread(thread)
     with pytest.raises(ThreadErasedError):
@@ -85,22 +85,22 @@ def test_an_order_for_an_erased_thread_is_told_so(agent: Agent) -> None:
 
 
 @pytest.mark.no_replay
-def test_a_batch_of_new_names_costs_one_query(
+def test_batch_of_new_names_costs_one_query(
     agent: Agent, django_assert_num_queries: Any
 ) -> None:
     erasure = graves.bury_thread(factories.make_thread(agent, "t-7"))
     names = [(agent.project, f"t-{n}") for n in range(50)]
     with django_assert_num_queries(1):
-        dead = tombstones.dead_names(names)
+        dead = tombstones.find_dead_names(names)
     assert {name: found.erasure for (_, name), found in dead.items()} == {
         "t-7": erasure.id
     }
     with django_assert_num_queries(0):
-        assert tombstones.dead_names([]) == {}
+        assert tombstones.find_dead_names([]) == {}
 
 
 @pytest.mark.no_replay
-def test_an_erased_user_id_is_not_taken_again(agent: Agent, ann: Subject) -> None:
+def test_erased_user_id_is_not_taken_again(agent: Agent, ann: Subject) -> None:
     erasure = graves.bury_subject(ann)
     for attempt in (subjects.find, subjects.find_or_create):
         with pytest.raises(SubjectErasedError) as caught:
@@ -111,13 +111,13 @@ def test_an_erased_user_id_is_not_taken_again(agent: Agent, ann: Subject) -> Non
 
 
 @pytest.mark.no_replay
-def test_a_subject_prepared_before_the_erasure_does_not_come_after_it(
+def test_subject_prepared_before_the_erasure_does_not_come_after_it(
     agent: Agent, ann: Subject
 ) -> None:
-    """The eraser was faster than the writer, between its look and its row."""
-    prepared = subjects.prepare(agent.project, "ann")
+    """The eraser ran between the writer's look and its row."""
+    prepared = subjects.prepare_subject(agent.project, "ann")
     graves.bury_subject(ann)
     count = Subject.objects.count()
     with pytest.raises(SubjectErasedError):
-        factories.run(subjects.create(prepared))
+        factories.run(subjects.insert_subject_async(prepared))
     assert Subject.objects.count() == count

@@ -7,7 +7,7 @@ from django.db import connection
 from django.test.utils import CaptureQueriesContext
 
 from memoryhub.errors import PageErasedError
-from memoryhub.journal.writing.texts import opened
+from memoryhub.journal.writing.texts import open_texts
 from memoryhub.kernel.paging.page_commands import (
     CreatePages,
     DeletePage,
@@ -39,7 +39,7 @@ pytestmark = pytest.mark.django_db
 
 @pytest.fixture
 def parent(agent: Agent) -> Thread:
-    """A thread with a slot and pages of one and two versions, and levels of one."""
+    """Make a thread with a slot, pages of one and two versions, and levels of one."""
     append(agent, "t-1", "hello")
     make_pages(agent, new_page("a", "one", hint="first"), new_page("b", "two"))
     act(agent, new_text("b", "second text"))
@@ -47,32 +47,30 @@ def parent(agent: Agent) -> Thread:
     return get_thread(agent)
 
 
-def test_a_fork_reads_its_pages_as_of_its_seq(agent: Agent, parent: Thread) -> None:
-    """And has no row of them; the TLB that it inherits says the same."""
+def test_fork_reads_its_pages_as_of_its_seq(agent: Agent, parent: Thread) -> None:
+    """The fork has no row of inherited pages; its TLB holds the same entries."""
     child = fork(agent, "t-1", "child")
     inherited = {name: entry(parent, name) for name in ("a", "b", "slot-0")}
     act(agent, new_text("a", "later"))
     act(agent, DeletePage(page_id="b"))
     act(agent, UpdatePage(page_id="slot-0", payload=b"{}", importance=0.9))
     assert {name: entry(child, name) for name in inherited} == inherited
-    held = state_of(child).paging.tlb.oldest_first()
+    held = state_of(child).paging.tlb.list_oldest_first()
     assert {each.page_id: each for each in held} == inherited
     assert not Page.objects.filter(thread=child).exists()
 
 
-def test_a_fork_of_an_earlier_seq_knows_no_later_version(
+def test_fork_of_an_earlier_seq_knows_no_later_version(
     agent: Agent, parent: Thread
 ) -> None:
     child = fork(agent, "t-1", "child", seq=4)
     a, b = entry(child, "a"), entry(child, "b")
     assert a is not None
     assert b is not None
-    assert (a.at_most(3), b.version) == (0, 1)
+    assert (a.pick_level(3), b.version) == (0, 1)
 
 
-def test_what_a_fork_changes_does_not_show_in_its_parent(
-    agent: Agent, parent: Thread
-) -> None:
+def test_fork_changes_do_not_show_in_its_parent(agent: Agent, parent: Thread) -> None:
     names = "a", "b", "slot-0"
     before = {name: entry(parent, name) for name in names}
     child = fork(agent, "t-1", "child")
@@ -81,27 +79,29 @@ def test_what_a_fork_changes_does_not_show_in_its_parent(
     act(agent, WriteLevels(made=levels_of("b", {2: "b"}, version=2)), "child")
     assert {name: entry(parent, name) for name in names} == before
     child = get_thread(agent, "child")
-    held = {each.page_id: each for each in state_of(child).paging.tlb.oldest_first()}
+    held = {
+        each.page_id: each for each in state_of(child).paging.tlb.list_oldest_first()
+    }
     assert {name: entry(child, name) for name in names} == held
     assert held["a"].full.location.thread == child.id
     assert held["b"].full.location.thread == parent.id
 
 
-def test_a_changed_importance_keeps_inherited_levels(
+def test_changed_importance_keeps_inherited_levels(
     agent: Agent, parent: Thread
 ) -> None:
-    """The fork has a row of the page then, and still none of its levels."""
+    """The fork then has a row of the page, and none of its levels."""
     child = fork(agent, "t-1", "child")
     act(agent, UpdatePage(page_id="a", payload=b"{}", importance=0.9), "child")
     held = state_of(get_thread(agent, "child")).paging.tlb.find("a")
     assert held is not None
-    assert held.at_most(3) == 2
+    assert held.pick_level(3) == 2
     assert entry(get_thread(agent, "child"), "a") == held
     assert not PageLevel.objects.filter(thread=child).exists()
     act(agent, WriteLevels(made=levels_of("a", {3: "o"})), "child")
     after = entry(get_thread(agent, "child"), "a")
     assert after is not None
-    assert [after.at(level).location.thread for level in (1, 2, 3)] == [
+    assert [after.require_level(level).location.thread for level in (1, 2, 3)] == [
         parent.id,
         parent.id,
         child.id,
@@ -113,7 +113,7 @@ def test_deleting_in_a_fork_only_hides(agent: Agent, parent: Thread) -> None:
     act(agent, new_text("b", "of the child"), "child")
     seq = act(agent, DeletePage(page_id="b"), "child").seq
     assert entry(get_thread(agent, "child"), "b") is None
-    assert table(get_thread(agent, "child")).deleted("b")
+    assert table(get_thread(agent, "child")).is_deleted("b")
     assert entry(parent, "b") is not None
     gone = Event.objects.filter(erased_by__isnull=False)
     assert [*gone.values_list("thread", "erased_by")] == [(child.id, seq)]
@@ -121,18 +121,18 @@ def test_deleting_in_a_fork_only_hides(agent: Agent, parent: Thread) -> None:
         make_pages(agent, new_page("b"), thread="child")
 
 
-def test_a_text_that_the_parent_deletes_is_gone_in_its_forks(
+def test_text_that_the_parent_deletes_is_gone_in_its_forks(
     agent: Agent, parent: Thread
 ) -> None:
-    """Their page table still names the page: the text alone was taken."""
+    """The forks' page table still names the page: only its text was erased."""
     child = fork(agent, "t-1", "child")
     found = entry(child, "b")
     assert found is not None
     places = [found.full.location]
-    assert [*opened(child, places)] == places
+    assert [*open_texts(child, places)] == places
     act(agent, DeletePage(page_id="b"))
     assert entry(child, "b") == found
-    assert opened(child, places) == {}
+    assert open_texts(child, places) == {}
 
 
 def test_forks_of_forks_read_each_ancestor_as_of_its_fork(
@@ -151,7 +151,7 @@ def test_forks_of_forks_read_each_ancestor_as_of_its_fork(
 
 
 @pytest.mark.parametrize("size", [2, 40])
-def test_a_miss_in_a_fork_costs_the_same_at_any_size(agent: Agent, size: int) -> None:
+def test_miss_in_a_fork_costs_the_same_at_any_size(agent: Agent, size: int) -> None:
     append(agent, "t-1", *map(str, range(size)))
     make_pages(agent, *(new_page(f"p-{n}") for n in range(size)))
     fork(agent, "t-1", "child")
@@ -165,15 +165,15 @@ def test_a_miss_in_a_fork_costs_the_same_at_any_size(agent: Agent, size: int) ->
 
 
 @pytest.mark.parametrize("name", ["nobody", "slot-7", "slot-00", "slot-x"])
-def test_an_unknown_page_is_no_page_in_a_fork_either(
+def test_unknown_page_is_no_page_in_a_fork_either(
     agent: Agent, parent: Thread, name: str
 ) -> None:
     child = fork(agent, "t-1", "child")
     assert entry(child, name) is None
-    assert not table(child).deleted(name)
+    assert not table(child).is_deleted(name)
 
 
-def test_a_page_of_a_fork_may_come_of_pages_it_inherits(
+def test_page_of_a_fork_may_come_of_pages_it_inherits(
     agent: Agent, parent: Thread
 ) -> None:
     fork(agent, "t-1", "child")

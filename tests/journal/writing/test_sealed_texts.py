@@ -35,20 +35,20 @@ Write = Callable[[Agent, Any], object]
 
 
 def task(field: TaskField, agent: Agent, value: Any) -> object:
-    fields = {field: strict_json.as_sent(value)}
+    fields = {field: strict_json.dump_stored(value)}
     return act(agent, SetTask(fields=fields), "ann-1")
 
 
 def new_task(field: TaskField, agent: Agent, value: Any) -> object:
-    fields = {field: strict_json.as_sent(value)}
+    fields = {field: strict_json.dump_stored(value)}
     return act(agent, UpdateTask(fields=fields), "ann-1")
 
 
 def hint(agent: Agent, value: Any) -> object:
     thread = factories.get_thread(agent, "ann-1")
-    entry = pages.current_entry(thread, "old")
+    entry = pages.find_current_entry(thread, "old")
     assert entry is not None
-    amended = writing.amend(
+    amended = writing.amend_page(
         agent=agent, thread=thread, entry=entry, change=PageChange(hint=value)
     )
     return factories.run(amended)
@@ -59,7 +59,7 @@ def page(agent: Agent, value: Any, **fields: Any) -> object:
 
 
 def description(agent: Agent, value: Any) -> object:
-    text = strict_json.as_sent(value)
+    text = strict_json.dump_stored(value)
     return act(agent, TakeCheckpoint(description=text), "ann-1")
 
 
@@ -67,7 +67,7 @@ def fault(agent: Agent, value: Any) -> object:
     command = FaultPage(page_id=value, level=0)
     try:
         return factories.run(
-            page_faults.fault(agent=agent, thread="ann-1", command=command)
+            page_faults.fault_page(agent=agent, thread="ann-1", command=command)
         )
     except PageUnknownError:
         return None
@@ -129,7 +129,7 @@ def ann(agent: Agent) -> Subject:
     return subjects.find_or_create(agent.project, "ann")
 
 
-def test_every_event_that_seals_a_text_is_tried() -> None:
+def test_sealed_text_events_are_all_covered() -> None:
     # Facts are known as a whole, and tried with those.
     facts = {"fact.asserted", "timeline.configured"}
     tried = {*TEXTS, *VALUES, *facts, "run.recorded"}
@@ -137,13 +137,13 @@ def test_every_event_that_seals_a_text_is_tried() -> None:
 
 
 def newest(thread: Thread) -> int:
-    """The seq of what was sealed last."""
+    """Return the seq of the newest sealed event."""
     sealed = Event.objects.filter(thread=thread, payload__isnull=False)
     return sealed.filter(type__in=tombstones.TYPES).latest("seq").seq
 
 
 @pytest.mark.parametrize("way", WAYS)
-def test_what_was_erased_comes_back_in_no_event(
+def test_erased_text_is_refused_in_every_event(
     agent: Agent, ann: Subject, way: str
 ) -> None:
     WAYS[way](agent, TEXT)
@@ -159,7 +159,7 @@ def test_what_was_erased_comes_back_in_no_event(
 
 @pytest.mark.parametrize("shape", SHAPES)
 @pytest.mark.parametrize("way", DEEP)
-def test_nor_inside_of_what_is_written(
+def test_erased_text_is_refused_inside_structures(
     agent: Agent, ann: Subject, way: str, shape: str
 ) -> None:
     acts.add_notes(agent, TEXT, thread="ann-1")
@@ -172,10 +172,10 @@ def test_nor_inside_of_what_is_written(
 
 
 @pytest.mark.parametrize("way", DEEP)
-def test_each_text_of_a_value_that_goes_stays_out(
+def test_each_text_of_an_erased_value_stays_out(
     agent: Agent, ann: Subject, way: str
 ) -> None:
-    """But not the names of its members, nor of its type, which others have too."""
+    """Names of members and of types stay allowed, since other values have them too."""
     schema = {"schema_name": "airline.reservation.Passenger"}
     name = "frequent_flyer_number_of_ann"
     value = {**schema, "a": [{name: TEXT}], "b": "short"}
@@ -188,7 +188,7 @@ def test_each_text_of_a_value_that_goes_stays_out(
     acts.set_key(agent, "other", {**schema, name: "none"}, thread="ann-1")
 
 
-def test_what_is_known_of_a_run_is_left_out_when_it_comes_again(
+def test_erased_run_info_is_omitted_from_a_new_import(
     agent: Agent, acme: Project, ann: Subject, tmp_path: Path
 ) -> None:
     first = recordings.run(0)
@@ -203,7 +203,9 @@ def test_what_is_known_of_a_run_is_left_out_when_it_comes_again(
     assert (recordings.took(job)[:4], bad) == ((1, 0, 1, 0), [])
 
 
-def test_a_message_and_its_levels_may_say_it_again(agent: Agent, ann: Subject) -> None:
+def test_message_and_its_levels_may_repeat_an_erased_text(
+    agent: Agent, ann: Subject
+) -> None:
     acts.add_notes(agent, TEXT, thread="ann-1")
     thread = factories.get_thread(agent, "ann-1")
     forget(ann, "record", until="rows_erased", thread=thread, seq=newest(thread))

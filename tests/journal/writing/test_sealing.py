@@ -8,7 +8,7 @@ from pydantic import Field
 
 from memoryhub.journal.writing.sealing import every_page_can_go
 from memoryhub.kernel.registry import TYPES
-from memoryhub.kernel.state.bodies import Chosen, Event, Token
+from memoryhub.kernel.state.bodies import ClientChosen, EventBody, Token
 from memoryhub.kernel.text.names import Name
 
 
@@ -19,7 +19,7 @@ from memoryhub.kernel.text.names import Name
         (Name | None, False),
         (Token, False),
         (str, True),
-        (Annotated[str, Chosen()], True),
+        (Annotated[str, ClientChosen()], True),
         (Annotated[Name, Field(alias="page")], True),
     ],
 )
@@ -29,7 +29,7 @@ def test_system_check_refuses_a_page_that_no_erasure_blanks(
 ) -> None:
     planted = type(
         "Planted",
-        (Event,),
+        (EventBody,),
         {
             "__annotations__": {field: kind},
             "__module__": __name__,

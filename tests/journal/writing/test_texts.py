@@ -19,7 +19,7 @@ pytestmark = pytest.mark.django_db
 COUNT = 200
 
 
-def test_a_text_weighs_what_it_takes(
+def test_cached_text_weighs_its_size(
     agent: Agent, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     said = (f"Number {n} goes on for a while." * 4 for n in range(COUNT))
@@ -29,10 +29,10 @@ def test_a_text_weighs_what_it_takes(
     for kept in (every, half):
         monkeypatch.setattr(texts, "texts", kept)
         tracemalloc.start()
-        run(turns.begin(agent=agent, thread="t-1", new=NewTurn()))
+        run(turns.begin_turn(agent=agent, thread="t-1", new=NewTurn()))
         gc.collect()
         taken.append(tracemalloc.get_traced_memory()[0])
         tracemalloc.stop()
-    assert len(every.items()) == COUNT
+    assert len(every.list_items()) == COUNT
     assert BESIDE_BYTES / 2 < taken[0] / COUNT < BESIDE_BYTES * 2
-    assert COUNT / 4 < len(half.items()) < COUNT / 2
+    assert COUNT / 4 < len(half.list_items()) < COUNT / 2

@@ -20,7 +20,7 @@ from memoryhub.errors import (
     ThreadFullError,
     UnavailableError,
 )
-from memoryhub.journal import Order, Receipt
+from memoryhub.journal import Order, OrderReceipt
 from memoryhub.journal.writing.writer import BATCH_PER_ACTOR, writer
 from memoryhub.kernel.commands import AppendSlots, NewSlot
 from memoryhub.models.server.clock import TOLERANCE_NS, clock
@@ -34,7 +34,7 @@ pytestmark = pytest.mark.django_db(transaction=True)
 
 @pytest.fixture
 def held() -> Iterator[threading.Event]:
-    """A running writer that waits for the event, so that a queue can build up."""
+    """Run a writer that waits for the event, so that a queue can build up."""
     go = threading.Event()
     writer.start()
     writer.put_work(lambda: go.wait(30))
@@ -46,14 +46,14 @@ def order(
     agent: Agent, thread: str, *slots: NewSlot, actor: str | None = None
 ) -> Order:
     return Order(
-        address=agent.address(thread, birth=agent.birth()),
+        address=agent.address(thread, birth=agent.build_birth()),
         command=AppendSlots(slots=slots or (make_slot(),)),
         actor=actor or agent.actor,
         size=10,
     )
 
 
-def put(*orders: Order) -> list[Future[Receipt]]:
+def put(*orders: Order) -> list[Future[OrderReceipt]]:
     return [writer.put(each) for each in orders]
 
 
@@ -79,7 +79,7 @@ def test_receipts_come_in_the_order_of_the_orders(
     assert [future.result(30).name for future in futures] == ["a", "b", "a"]
 
 
-def test_one_bad_command_can_not_fail_others(
+def test_bad_command_fails_no_other_in_its_batch(
     agent: Agent, held: threading.Event
 ) -> None:
     # No column takes so many; of a user the kernel itself would refuse it.
@@ -94,7 +94,7 @@ def test_one_bad_command_can_not_fail_others(
     assert {*Thread.objects.values_list("name", flat=True)} == {"a", "c"}
 
 
-def test_a_full_thread_refuses_within_a_batch(
+def test_full_thread_refuses_within_a_batch(
     agent: Agent, held: threading.Event
 ) -> None:
     held.set()
@@ -114,7 +114,7 @@ def make_thread_through_the_writer(agent: Agent) -> None:
     writer.start()
 
 
-def test_a_full_queue_refuses_at_once(
+def test_full_queue_refuses_at_once(
     agent: Agent, held: threading.Event, settings: Any
 ) -> None:
     settings.QUEUE_COMMANDS = 3
@@ -132,7 +132,7 @@ def offered(each: Order) -> bool:
     return True
 
 
-def test_a_full_queue_counts_bytes(
+def test_full_queue_counts_bytes(
     agent: Agent, held: threading.Event, settings: Any
 ) -> None:
     settings.QUEUE_BYTES = 25
@@ -142,7 +142,7 @@ def test_a_full_queue_counts_bytes(
     held.set()
 
 
-def test_a_noisy_key_does_not_keep_others_waiting(
+def test_noisy_key_does_not_keep_others_waiting(
     agent: Agent, stranger: Agent, held: threading.Event
 ) -> None:
     noisy = put(*(order(agent, "noisy") for _ in range(BATCH_PER_ACTOR * 3)))
@@ -157,13 +157,15 @@ def test_a_noisy_key_does_not_keep_others_waiting(
     assert [slot.index for slot in slots] == [*range(BATCH_PER_ACTOR * 3)]
 
 
-def test_stopping_finishes_what_waits(agent: Agent, held: threading.Event) -> None:
+def test_stopping_writer_finishes_waiting_commands(
+    agent: Agent, held: threading.Event
+) -> None:
     futures = put(*(order(agent, "t") for _ in range(20)))
     held.set()
     writer.stop()
     assert all(future.done() for future in futures)
     assert Slot.objects.count() == 20
-    assert not writer.running
+    assert not writer.is_running
 
 
 def test_work_that_is_no_command_runs_on_the_writers_connection(agent: Agent) -> None:
@@ -175,7 +177,7 @@ def test_work_that_is_no_command_runs_on_the_writers_connection(agent: Agent) ->
     assert journal.run(lambda: 7) == 7
 
 
-def test_a_waiter_who_leaves_takes_nobody_with_him(
+def test_cancelled_waiter_fails_no_other_command(
     agent: Agent, held: threading.Event
 ) -> None:
     left, stays = put(order(agent, "a"), order(agent, "b"))
@@ -186,7 +188,7 @@ def test_a_waiter_who_leaves_takes_nobody_with_him(
     assert [*Thread.objects.values_list("name", flat=True)] == ["b"]
 
 
-def test_nothing_is_written_while_the_clock_is_off(agent: Agent) -> None:
+def test_writer_refuses_commands_while_the_clock_is_off(agent: Agent) -> None:
     journal.perform(order(agent, "t-1"))
     clock.compare(TOLERANCE_NS + 1)
     with pytest.raises(ClockSkewError):
@@ -195,8 +197,8 @@ def test_nothing_is_written_while_the_clock_is_off(agent: Agent) -> None:
     assert journal.perform(order(agent, "t-1")).seq == 3
 
 
-def test_coroutines_are_each_told_their_own(agent: Agent) -> None:
-    async def all_at_once() -> list[Receipt | BaseException]:
+def test_concurrent_coroutines_get_their_own_results(agent: Agent) -> None:
+    async def all_at_once() -> list[OrderReceipt | BaseException]:
         orders = [order(agent, f"t-{n}") for n in range(20)]
         orders[7] = replace(orders[7], if_match=99)
         answers = asyncio.gather(*map(journal.submit, orders), return_exceptions=True)
@@ -205,12 +207,12 @@ def test_coroutines_are_each_told_their_own(agent: Agent) -> None:
     writer.start()
     outcomes = asyncio.run(all_at_once())
     assert isinstance(outcomes.pop(7), StaleError)
-    names = [each.name for each in outcomes if isinstance(each, Receipt)]
+    names = [each.name for each in outcomes if isinstance(each, OrderReceipt)]
     assert names == [f"t-{n}" for n in range(20) if n != 7]
     assert asyncio.run(journal.run_async(lambda: 7)) == 7
 
 
-def test_a_coroutine_that_leaves_in_time_has_written_nothing(
+def test_coroutine_that_leaves_in_time_has_written_nothing(
     agent: Agent, held: threading.Event
 ) -> None:
     async def leave() -> None:
@@ -227,10 +229,10 @@ def test_a_coroutine_that_leaves_in_time_has_written_nothing(
     assert [*Thread.objects.values_list("name", flat=True)] == ["b"]
 
 
-def test_a_loop_that_ended_meanwhile_fails_nobody_else(
+def test_ended_event_loop_fails_no_other_command(
     agent: Agent, held: threading.Event
 ) -> None:
-    async def as_far_as_its_wait() -> Coroutine[Any, Any, Receipt]:
+    async def as_far_as_its_wait() -> Coroutine[Any, Any, OrderReceipt]:
         waiting = journal.submit(order(agent, "a"))
         waiting.send(None)
         return waiting

@@ -1,4 +1,4 @@
-"""Erasing: random lives, of which random records go; the rest stays as it was."""
+"""Erasing random records of random lives; all other records stay as they were."""
 
 from __future__ import annotations
 
@@ -33,12 +33,12 @@ from memoryhub.kernel.paging.page_commands import (
     WriteLevels,
 )
 from memoryhub.kernel.state.erase_events import Range, RecordsErased, ThreadErased
-from memoryhub.kernel.state.events import Limits
-from memoryhub.kernel.state.pages import Entry
+from memoryhub.kernel.state.events import ThreadConfig
+from memoryhub.kernel.state.pages import PageEntry
 from memoryhub.kernel.state.paging import Frame
 from memoryhub.kernel.state.state import ThreadState
 from memoryhub.kernel.state.working_memory import Contents, Resident
-from memoryhub.kernel.threads.threads import inherit
+from memoryhub.kernel.threads.threads import inherit_state
 from tests.kernel.paged import thirds
 from tests.kernel.remembered import delete, note, put, restore, setting, take
 from tests.oracles.paging import LOOSE, Bench, make, page, places, rewrite, slot
@@ -48,7 +48,7 @@ Place = tuple[UUID, int]
 
 
 def erase(bench: Bench, *ranges: tuple[int, int], thread: UUID | None = None) -> Any:
-    """The one event that it led to, or None."""
+    """Erase and return the one event that the command led to, or None."""
     home = thread or bench.state.id
     named = tuple((home, first, last) for first, last in ranges)
     events = bench.do(EraseRecords(erasure=ERASURE, reason="test", ranges=named))
@@ -57,17 +57,17 @@ def erase(bench: Bench, *ranges: tuple[int, int], thread: UUID | None = None) ->
 
 def contents_of(state: ThreadState) -> Iterator[Contents]:
     yield state.memory.contents
-    yield from (each.contents for each in state.memory.listed())
+    yield from (each.contents for each in state.memory.list_live())
 
 
 def residents_of(state: ThreadState) -> Iterator[Resident]:
     paging = state.paging
     yield Resident(paging.frames, paging.hot, paging.pins)
-    yield from (each.resident for each in state.memory.listed())
+    yield from (each.resident for each in state.memory.list_live())
 
 
 def leads_to(state: ThreadState) -> set[Place]:
-    """Every record that anything of the state leads to."""
+    """Return the places of all records that the state refers to."""
     found = set()
     for contents in contents_of(state):
         clocks = [each.value for each in contents.keys.values()]
@@ -75,7 +75,7 @@ def leads_to(state: ThreadState) -> set[Place]:
         if task := TASK.get(contents):
             held = (task.description, task.data)
             clocks += [clock for clock in held if clock is not None]
-        found |= {state.place(clock) for clock in clocks}
+        found |= {state.locate_event(clock) for clock in clocks}
     entries = [*state.paging.tlb.held.values()]
     for resident in residents_of(state):
         entries += [frame.entry for frame in resident.frames.values()]
@@ -83,12 +83,12 @@ def leads_to(state: ThreadState) -> set[Place]:
     return found | {each[:2] for entry in entries for each in places(entry)}
 
 
-# What is to stay, told once more
+# The remaining records, computed again
 
 
 def kept_contents(state: ThreadState, it: Contents, gone: set[Place]) -> Any:
     def there(clock: int | None) -> bool:
-        return clock is not None and state.place(clock) not in gone
+        return clock is not None and state.locate_event(clock) not in gone
 
     keys = {name: e for name, e in it.keys.items() if there(e.value)}
     notes = [each for each in NOTES.get(it).lines if there(each.clock)]
@@ -106,7 +106,7 @@ def plain_contents(it: Contents) -> Any:
     return dict(it.keys.items()), it.key_bytes, TASK.get(it), [*lines], size
 
 
-def kept_entry(entry: Entry, gone: set[Place]) -> Entry | None:
+def kept_entry(entry: PageEntry, gone: set[Place]) -> PageEntry | None:
     if entry.full.location[:2] in gone:
         return None
     levels: Any = tuple(
@@ -138,9 +138,11 @@ def check(before: ThreadState, after: ThreadState, gone: set[Place]) -> None:
         assert dict(held.frames.items()) == frames
         assert dict(held.hot.items()) == kept_pages(was.hot, gone)
         assert {*held.pins} == {name for name in was.pins if name in frames}
-    kept = {e.page_id: kept_entry(e, gone) for e in before.paging.tlb.oldest_first()}
+    kept = {
+        e.page_id: kept_entry(e, gone) for e in before.paging.tlb.list_oldest_first()
+    }
     stay = {name: entry for name, entry in kept.items() if entry}
-    assert [e.page_id for e in after.paging.tlb.oldest_first()] == [*stay]
+    assert [e.page_id for e in after.paging.tlb.list_oldest_first()] == [*stay]
     assert after.paging.tlb.held == stay
     assert after.paging.used == sum(f.tokens for f in after.paging.frames.values())
     _rest_is_the_same(before, after)
@@ -159,7 +161,7 @@ def _rest_is_the_same(before: ThreadState, after: ThreadState) -> None:
     moved = {name: getattr(after.memory, name) for name in memory}
     assert before.memory._replace(**moved) == after.memory
     points = after.memory.checkpoints.values()
-    assert after.memory.weight == sum(map(checkpoint_tree.weight, points))
+    assert after.memory.weight == sum(map(checkpoint_tree.compute_weight, points))
 
 
 # Lives
@@ -186,12 +188,12 @@ def _new_page(bench: Bench, dice: random.Random) -> None:
 
 def _task(bench: Bench, dice: random.Random) -> None:
     fields: Any = {"description": b'"d"'} if dice.random() < 0.6 else {"data": b"{}"}
-    held = TASK.value(bench.state) and dice.random() < 0.5
+    held = TASK.get_current(bench.state) and dice.random() < 0.5
     bench.do(UpdateTask(fields=fields) if held else SetTask(fields=fields))
 
 
 def _return(bench: Bench, dice: random.Random) -> None:
-    if points := bench.state.memory.listed():
+    if points := bench.state.memory.list_live():
         restore(bench, dice.choice(points).clock)
 
 
@@ -235,7 +237,7 @@ def some_ranges(bench: Bench, dice: random.Random) -> tuple[Range, ...]:
 
 
 @pytest.mark.parametrize("seed", range(24))
-def test_what_is_erased_is_gone_from_the_state_and_nothing_else_is(seed: int) -> None:
+def test_erasure_removes_from_state_only_the_erased_records(seed: int) -> None:
     dice = random.Random(seed)
     bench, erased = Bench(thread=10, max_notes=20, **LOOSE), set[Place]()
     live(bench, dice, 60)
@@ -264,7 +266,7 @@ def test_what_is_erased_is_gone_from_the_state_and_nothing_else_is(seed: int) ->
         assert state_json.to_json(state_json.from_json(kept)) == kept
 
 
-def test_a_page_goes_with_its_text_and_not_with_an_older_one() -> None:
+def test_page_is_erased_with_its_current_text_not_with_an_older_one() -> None:
     bench = Bench(thread=10, **LOOSE)
     make(bench, page("a", 50), page("b", 50))
     (updated,) = bench.do(rewrite("a", 60))
@@ -279,7 +281,7 @@ def test_a_page_goes_with_its_text_and_not_with_an_older_one() -> None:
     assert updated.version == 2
 
 
-def test_a_frame_does_not_stay_at_a_level_that_is_gone() -> None:
+def test_frame_leaves_an_erased_level() -> None:
     bench = Bench(thread=10, **LOOSE)
     make(bench, page("a", 300), page("b", 300))
     for name in ("a", "b"):
@@ -297,7 +299,7 @@ def test_a_frame_does_not_stay_at_a_level_that_is_gone() -> None:
     assert bench.frame("a").level == 0
 
 
-def test_a_copy_of_an_inherited_value_says_what_it_was_made_of() -> None:
+def test_copied_inherited_value_names_its_source() -> None:
     bench = Bench(thread=10)
     put(bench, "k", "value", seconds=60)
     child = bench.fork(thread=11)
@@ -310,7 +312,7 @@ def test_a_copy_of_an_inherited_value_says_what_it_was_made_of() -> None:
     assert "k" not in child.state.memory.contents.keys
 
 
-def test_what_was_made_of_a_page_says_where_its_text_lay() -> None:
+def test_derived_page_names_the_seq_of_each_source_text() -> None:
     bench = Bench(thread=10, **LOOSE)
     make(bench, page("a", 50))
     bench.do(rewrite("a", 60))
@@ -321,7 +323,7 @@ def test_what_was_made_of_a_page_says_where_its_text_lay() -> None:
     assert [each.seq for each in again.sources] == [3]
 
 
-def test_a_fork_lets_go_of_what_its_parent_was_told_since() -> None:
+def test_fork_drops_records_that_its_parent_erased_since() -> None:
     bench = Bench(thread=10, **LOOSE)
     put(bench, "k", "v")
     put(bench, "kept", "w")
@@ -332,9 +334,11 @@ def test_a_fork_lets_go_of_what_its_parent_was_told_since() -> None:
     blank = ThreadState(id=UUID(int=11), project=UUID(int=2), subject=UUID(int=3))
     fresh = type(bench.rows)()
     fresh.live = rows
-    child._begin(inherit(then, blank), fresh)
+    child._begin(inherit_state(then, blank), fresh)
     _, let_go = child.do(
-        ForkThread(parent=then, parent_chain="00", config=Limits(), erased=(event,))
+        ForkThread(
+            parent=then, parent_chain="00", config=ThreadConfig(), erased=(event,)
+        )
     )
     assert isinstance(let_go, RecordsErased)
     assert let_go.ranges == [(UUID(int=10), 2, 2), (UUID(int=10), 4, 4)]
@@ -342,7 +346,7 @@ def test_a_fork_lets_go_of_what_its_parent_was_told_since() -> None:
     assert [*child.paging.frames] == ["b"]
 
 
-def test_an_erased_thread_keeps_its_counts_and_takes_no_command() -> None:
+def test_erased_thread_keeps_its_counts_and_takes_no_command() -> None:
     bench = Bench(thread=10, **LOOSE)
     bench.do(AppendSlots(slots=(slot(20), slot(30))))
     put(bench, "k")
@@ -368,7 +372,7 @@ def _records(bench: Bench) -> tuple[EraseRecords, ...]:
     return (EraseRecords(erasure=ERASURE, reason="test", ranges=ranges),)
 
 
-def test_ranges_beyond_what_a_thread_knows_are_no_concern_of_it() -> None:
+def test_erasure_ranges_beyond_the_thread_are_ignored() -> None:
     bench = Bench(thread=10)
     put(bench, "k")
     assert erase(bench, (1, 9), thread=UUID(int=99)) is None

@@ -9,12 +9,17 @@ import pytest
 
 from memoryhub.errors import InvalidError
 from memoryhub.kernel.formats import formats
-from memoryhub.kernel.formats.records import Bad, TextPosition
-from memoryhub.kernel.formats.transcripts import Item, Line, Options, Run
-from memoryhub.kernel.state.state import Scope
+from memoryhub.kernel.formats.records import BadRecord, TextPosition
+from memoryhub.kernel.formats.transcripts import (
+    ImportedLine,
+    ImportedRun,
+    ImportOptions,
+    Item,
+)
+from memoryhub.kernel.state.state import ScopeLabels
 from tests.cast import sample
 
-OPTIONS = Options(source="acme")
+OPTIONS = ImportOptions(source="acme")
 HELLO = {"role": "user", "content": "hello"}
 REPLY = {"role": "assistant", "content": "hi"}
 CANARY = "mia.li3818"
@@ -25,7 +30,7 @@ def chunks(raw: bytes, step: int = 65_536) -> Iterator[bytes]:
 
 
 def read(
-    raw: bytes, name: str = "auto", options: Options = OPTIONS, step: int = 65_536
+    raw: bytes, name: str = "auto", options: ImportOptions = OPTIONS, step: int = 65_536
 ) -> list[Item]:
     return list(formats.read(chunks(raw, step), options=options, format_name=name)[1])
 
@@ -42,35 +47,35 @@ def lines(*messages: Any) -> bytes:
     return b"".join(json.dumps(each).encode() + b"\n" for each in messages)
 
 
-def read_run(**more: Any) -> Run:
+def read_run(**more: Any) -> ImportedRun:
     (found,) = read(dump(run(**more)), "runs")
-    assert isinstance(found, Run)
+    assert isinstance(found, ImportedRun)
     return found
 
 
-def read_bad(raw: bytes, name: str = "runs") -> Bad:
+def read_bad(raw: bytes, name: str = "runs") -> BadRecord:
     found = read(raw, name)
     assert read(raw, name, step=3) == found
-    (bad,) = [each for each in found if isinstance(each, Bad)]
+    (bad,) = [each for each in found if isinstance(each, BadRecord)]
     assert CANARY not in repr(bad)
     return bad
 
 
-def read_lines(*messages: Any, options: Options = OPTIONS) -> list[Line]:
+def read_lines(*messages: Any, options: ImportOptions = OPTIONS) -> list[ImportedLine]:
     found = read(lines(*messages), "chat", options)
-    assert all(isinstance(line, Line) for line in found), found
-    return [line for line in found if isinstance(line, Line)]
+    assert all(isinstance(line, ImportedLine) for line in found), found
+    return [line for line in found if isinstance(line, ImportedLine)]
 
 
 # runs
 
 
-def test_a_run_is_a_thread_of_its_own() -> None:
+def test_run_is_a_thread_of_its_own() -> None:
     info = {"task": {"user_id": "ann"}, "cost": 0.5}
     found = read_run(task=7, trial=1, reward=1.0, info=info)
     assert found.thread.name == "acme:7:1"
     assert found.thread.user_id == "ann"
-    assert found.thread.scope == Scope(
+    assert found.thread.scope == ScopeLabels(
         agent_type="acme", agent_instance="task-7", session="trial-1"
     )
     assert found.thread.labels == {
@@ -87,7 +92,7 @@ def test_a_run_is_a_thread_of_its_own() -> None:
     assert found.place == TextPosition(line=1, offset=1)
 
 
-def test_what_a_run_leaves_out_is_left_out() -> None:
+def test_run_fields_that_are_absent_stay_unset() -> None:
     found = read_run(task="refund.2", reward=None, info={"task": {"user_id": None}})
     assert found.thread.name == "acme:refund.2:0"
     assert found.thread.user_id is None
@@ -97,16 +102,16 @@ def test_what_a_run_leaves_out_is_left_out() -> None:
     assert read_run().thread.info is None
 
 
-def test_what_the_operator_says_goes_first() -> None:
-    options = Options(source="acme", user_id="bob", agent_type="desk")
+def test_operator_options_override_fields_of_the_run() -> None:
+    options = ImportOptions(source="acme", user_id="bob", agent_type="desk")
     info = {"task": {"user_id": "ann"}}
     (found,) = read(dump(run(info=info)), options=options)
-    assert isinstance(found, Run)
+    assert isinstance(found, ImportedRun)
     assert found.thread.user_id == "bob"
     assert found.thread.scope.agent_type == "desk"
 
 
-def test_fields_of_a_run_that_we_do_not_know_are_counted() -> None:
+def test_unknown_run_fields_are_counted() -> None:
     assert read_run(seed=1, model="gpt").unknown_fields == 2
 
 
@@ -133,22 +138,29 @@ def test_fields_of_a_run_that_we_do_not_know_are_counted() -> None:
         (run(info={"task": {"user_id": 7}}), "type"),
     ],
 )
-def test_a_run_that_can_not_be_a_thread_is_bad(element: Any, code: str) -> None:
+def test_run_that_cannot_be_a_thread_is_reported_as_bad(
+    element: Any, code: str
+) -> None:
     bad = read_bad(dump(run(), element, run(1), indent=1))
     assert (bad.code, bad.run, bad.message, bad.final) == (code, 1, None, False)
 
 
-def test_a_run_of_a_reserved_name_is_bad() -> None:
-    options = Options(source="mh.x")
+def test_run_with_a_reserved_name_is_reported_as_bad() -> None:
+    options = ImportOptions(source="mh.x")
     (bad,) = read(dump(run()), options=options)
-    assert isinstance(bad, Bad)
+    assert isinstance(bad, BadRecord)
     assert bad.code == "reserved_name"
 
 
-def test_a_run_that_comes_twice_is_bad_the_second_time() -> None:
+def test_repeated_run_is_reported_as_bad() -> None:
     found = read(dump(run(1), run("1"), run(1, 1), run(2)))
-    assert [type(each) for each in found] == [Run, Bad, Run, Run]
-    assert isinstance(found[1], Bad)
+    assert [type(each) for each in found] == [
+        ImportedRun,
+        BadRecord,
+        ImportedRun,
+        ImportedRun,
+    ]
+    assert isinstance(found[1], BadRecord)
     assert (found[1].code, found[1].run) == ("duplicate_run", 1)
 
 
@@ -167,7 +179,7 @@ def test_a_run_that_comes_twice_is_bad_the_second_time() -> None:
         ('{"role": "user", "content": "' + "x" * 1_048_577 + '"}', "body_too_large"),
     ],
 )
-def test_a_bad_message_is_told_by_its_place(message: str, code: str) -> None:
+def test_bad_message_is_reported_with_its_place(message: str, code: str) -> None:
     whole = json.dumps(HELLO)
     first = dump(run())[1:-1].decode()
     element = (
@@ -179,24 +191,24 @@ def test_a_bad_message_is_told_by_its_place(message: str, code: str) -> None:
     assert bad.place == TextPosition(line=4, offset=raw.index(message))
 
 
-def test_bytes_that_are_no_utf8_are_told_by_their_own_place() -> None:
+def test_invalid_utf8_is_reported_with_its_place() -> None:
     raw = dump(run(), run(1)).replace(b"hello", b"hel\xfflo")
     first, second = read(raw)
-    assert isinstance(first, Bad)
-    assert isinstance(second, Bad)
+    assert isinstance(first, BadRecord)
+    assert isinstance(second, BadRecord)
     assert (first.code, first.run, first.message) == ("encoding", 0, 0)
     assert first.place.offset == raw.index(b"\xff")
     assert second.place.offset == raw.rindex(b"\xff")
 
 
-def test_broken_json_in_an_array_is_final_and_told_by_its_own_place() -> None:
+def test_broken_json_in_an_array_ends_the_file_and_tells_its_place() -> None:
     raw = dump(run(), run(1), run(2)).replace(b'"hi"', b'"hi" oops', 1)
-    (bad,) = [each for each in read(raw) if isinstance(each, Bad)]
+    (bad,) = [each for each in read(raw) if isinstance(each, BadRecord)]
     assert (bad.code, bad.run, bad.message, bad.final) == ("invalid_json", 0, 1, True)
     assert bad.place.offset == raw.index(b"oops")
 
 
-def test_a_run_with_too_many_nodes_is_bad() -> None:
+def test_run_with_too_many_nodes_is_bad() -> None:
     many = [{"role": "user", "content": [0] * 9_000}] * 23
     bad = read_bad(dump(run(), run(1, traj=many)))
     assert (bad.code, bad.run, bad.message) == ("too_many_nodes", 1, None)
@@ -205,17 +217,17 @@ def test_a_run_with_too_many_nodes_is_bad() -> None:
 # chat
 
 
-def test_a_line_is_a_message_of_the_source_s_thread() -> None:
+def test_line_is_a_message_of_the_source_s_thread() -> None:
     first, second = read_lines(HELLO, REPLY)
     assert first.thread.name == second.thread.name == "acme"
-    assert first.thread.scope == Scope(agent_type="acme")
+    assert first.thread.scope == ScopeLabels(agent_type="acme")
     assert first.thread.labels == {"source": "acme", "format": "chat"}
     assert first.thread.user_id is None
     assert second.message.turn_begins
     assert (second.index, second.place.line) == (1, 2)
 
 
-def test_a_line_may_say_its_thread_subject_and_time() -> None:
+def test_line_may_say_its_thread_subject_and_time() -> None:
     sent = {
         "thread": "t-1",
         "user_id": "ann",
@@ -231,8 +243,8 @@ def test_a_line_may_say_its_thread_subject_and_time() -> None:
     assert (third.thread.name, third.thread.user_id) == ("acme", None)
 
 
-def test_the_operator_s_thread_is_for_lines_without_one() -> None:
-    options = Options(source="acme", thread="desk", user_id="bob")
+def test_operator_s_thread_is_for_lines_without_one() -> None:
+    options = ImportOptions(source="acme", thread="desk", user_id="bob")
     first, second = read_lines({**HELLO, "thread": "t-1"}, HELLO, options=options)
     assert [first.thread.name, second.thread.name] == ["t-1", "desk"]
     assert [first.thread.user_id, second.thread.user_id] == ["bob", "bob"]
@@ -255,7 +267,7 @@ def test_the_operator_s_thread_is_for_lines_without_one() -> None:
         ('{"role": "user", "content": "' + "x" * 1_048_577 + '"}', "body_too_large"),
     ],
 )
-def test_a_bad_line_is_told_by_its_place(line: str, code: str) -> None:
+def test_bad_line_is_reported_with_its_place(line: str, code: str) -> None:
     before, after = lines(HELLO), lines(REPLY)
     bad = read_bad(before + b"\n" + line.encode() + b"\n" + after, "chat")
     assert (bad.code, bad.run, bad.message, bad.final) == (code, None, 1, False)
@@ -264,43 +276,43 @@ def test_a_bad_line_is_told_by_its_place(line: str, code: str) -> None:
     assert bad.place.offset == len(before) + 1 + inside
 
 
-def test_a_bad_call_leaves_no_result_behind() -> None:
+def test_bad_call_leaves_no_result_behind() -> None:
     call = {"id": "c1", "function": {"name": "find", "arguments": "{}"}}
     bad = {"role": "assistant", "tool_calls": [call], "at": "noon"}
     result = {"role": "tool", "tool_call_id": "c1", "content": "12:10"}
     first, second, last = read(lines(bad, result, REPLY), "chat")
-    assert isinstance(first, Bad)
-    assert isinstance(second, Bad)
+    assert isinstance(first, BadRecord)
+    assert isinstance(second, BadRecord)
     assert (first.code, second.code) == ("time", "unknown_call")
-    assert isinstance(last, Line)
+    assert isinstance(last, ImportedLine)
 
 
-def test_a_last_line_that_is_cut_off_is_truncated() -> None:
+def test_last_line_that_is_cut_off_is_truncated() -> None:
     raw = lines(HELLO, REPLY)[:-9]
     bad = read_bad(raw, "chat")
     assert (bad.code, bad.message) == ("truncated", 1)
     assert bad.place == TextPosition(line=2, offset=len(raw))
 
 
-def test_a_last_line_needs_no_line_break() -> None:
+def test_last_line_needs_no_line_break() -> None:
     found = read(lines(HELLO, REPLY)[:-1])
-    assert [type(each) for each in found] == [Line, Line]
+    assert [type(each) for each in found] == [ImportedLine, ImportedLine]
 
 
-def test_a_line_of_another_subject_does_not_enter_the_thread() -> None:
+def test_line_of_another_subject_does_not_enter_the_thread() -> None:
     first, bad, third = read(
         lines({**HELLO, "user_id": "ann"}, {**HELLO, "user_id": "bob"}, REPLY)
     )
-    assert isinstance(bad, Bad)
+    assert isinstance(bad, BadRecord)
     assert bad.code == "subject_conflict"
-    assert isinstance(first, Line)
-    assert isinstance(third, Line)
+    assert isinstance(first, ImportedLine)
+    assert isinstance(third, ImportedLine)
     assert third.thread.user_id == "ann"
 
 
-def test_an_anonymous_thread_takes_no_line_of_a_subject() -> None:
+def test_anonymous_thread_takes_no_line_of_a_subject() -> None:
     _, bad = read(lines(HELLO, {**HELLO, "user_id": "bob"}))
-    assert isinstance(bad, Bad)
+    assert isinstance(bad, BadRecord)
     assert bad.code == "subject_conflict"
 
 
@@ -319,7 +331,7 @@ def test_an_anonymous_thread_takes_no_line_of_a_subject() -> None:
         (b"{", "chat"),
     ],
 )
-def test_the_first_record_tells_the_format(raw: bytes, name: str) -> None:
+def test_first_record_tells_the_format(raw: bytes, name: str) -> None:
     assert formats.read(chunks(raw, 2), options=OPTIONS)[0] == name
 
 
@@ -340,25 +352,25 @@ def test_the_first_record_tells_the_format(raw: bytes, name: str) -> None:
         dump(run()).decode().encode("utf-16"),
     ],
 )
-def test_a_file_of_unknown_format_is_refused(raw: bytes) -> None:
+def test_file_of_unknown_format_is_refused(raw: bytes) -> None:
     with pytest.raises(InvalidError) as caught:
         read(raw)
     assert caught.value.invalid_code == "unknown_format"
 
 
 @pytest.mark.parametrize("raw", [b"", b" \n\r\n", b"\xef\xbb\xbf"])
-def test_an_empty_file_is_said_to_be_so(raw: bytes) -> None:
+def test_empty_file_is_reported_as_empty(raw: bytes) -> None:
     with pytest.raises(InvalidError) as caught:
         read(raw)
     assert caught.value.invalid_code == "empty"
 
 
-def test_a_format_that_was_asked_for_is_not_guessed_again() -> None:
+def test_requested_format_is_not_detected_again() -> None:
     assert read_bad(dump({"task_id": 1, "trial": 1})).code == "missing"
     assert read_bad(b"<html>").code == "unknown_format"
 
 
-def test_only_what_has_been_read_is_asked_for() -> None:
+def test_format_reader_reads_no_further_than_needed() -> None:
     def endless() -> Iterator[bytes]:
         yield b"["
         for number in range(1_000_000):
@@ -366,17 +378,19 @@ def test_only_what_has_been_read_is_asked_for() -> None:
 
     _, found = formats.read(endless(), options=OPTIONS)
     first = next(found)
-    assert isinstance(first, Run)
+    assert isinstance(first, ImportedRun)
     assert first.thread.name == "acme:0:0"
 
 
 # the recorded runs of a real agent
 
 
-def test_the_sample_maps_as_counted() -> None:
-    options = Options(source=sample.NAME)
+def test_sample_maps_as_counted() -> None:
+    options = ImportOptions(source=sample.NAME)
     raw = sample.path().read_bytes()
-    found = [each for each in read(raw, options=options) if isinstance(each, Run)]
+    found = [
+        each for each in read(raw, options=options) if isinstance(each, ImportedRun)
+    ]
     messages = [message for each in found for message in each.messages]
     assert len({each.thread.name for each in found}) == sample.THREADS
     assert len({each.thread.user_id for each in found}) == sample.SUBJECTS

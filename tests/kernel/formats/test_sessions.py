@@ -9,8 +9,14 @@ from typing import Any
 import pytest
 
 from memoryhub.kernel.formats import formats
-from memoryhub.kernel.formats.records import Bad
-from memoryhub.kernel.formats.transcripts import Item, Line, Message, Options, Run
+from memoryhub.kernel.formats.records import BadRecord
+from memoryhub.kernel.formats.transcripts import (
+    ImportedLine,
+    ImportedMessage,
+    ImportedRun,
+    ImportOptions,
+    Item,
+)
 
 AT = "2026-05-01T08:00:00.250Z"
 ASKED = {"role": "user", "content": "When is low tide?"}
@@ -19,7 +25,7 @@ SAID = {"role": "assistant", "content": "At nine."}
 
 def read(text: str, source: str = "acme") -> tuple[str, list[Item]]:
     raw = [text[n : n + 7].encode() for n in range(0, len(text), 7)]
-    name, items = formats.read(raw, options=Options(source=source))
+    name, items = formats.read(raw, options=ImportOptions(source=source))
     return name, list(items)
 
 
@@ -27,13 +33,15 @@ def lines(*values: Any) -> str:
     return "".join(json.dumps(each) + "\n" for each in values)
 
 
-def messages(found: list[Item]) -> list[Message]:
-    assert not any(isinstance(each, Bad) for each in found), found
-    of_runs = [m for each in found if isinstance(each, Run) for m in each.messages]
-    return of_runs + [each.message for each in found if isinstance(each, Line)]
+def messages(found: list[Item]) -> list[ImportedMessage]:
+    assert not any(isinstance(each, BadRecord) for each in found), found
+    of_runs = [
+        m for each in found if isinstance(each, ImportedRun) for m in each.messages
+    ]
+    return of_runs + [each.message for each in found if isinstance(each, ImportedLine)]
 
 
-def route(message: Message) -> str:
+def route(message: ImportedMessage) -> str:
     return f"{message.from_name}>{message.to_name}" + "*" * message.turn_begins
 
 
@@ -41,22 +49,22 @@ def route(message: Message) -> str:
 
 
 @pytest.mark.parametrize("indent", [None, 2])
-def test_a_line_for_fine_tuning_is_a_thread(indent: int | None) -> None:
+def test_line_for_fine_tuning_is_a_thread(indent: int | None) -> None:
     line = {"messages": [ASKED, SAID], "tools": [{"type": "function"}]}
     name, found = read((json.dumps(line, indent=indent) + "\n") * 2)
     assert name == "tuning"
-    runs = [each for each in found if isinstance(each, Run)]
+    runs = [each for each in found if isinstance(each, ImportedRun)]
     assert [run.thread.name for run in runs] == ["acme:0", "acme:1"]
     assert runs[0].thread.info == {"tools": [{"type": "function"}]}
     assert [message.content for message in runs[1].messages] == [ASKED, SAID]
 
 
-def test_a_bad_message_of_a_line_is_told_by_its_place() -> None:
+def test_bad_message_of_a_line_is_told_by_its_place() -> None:
     good, bad = {"messages": [ASKED]}, {"messages": [ASKED, {"role": "critic"}]}
     _, found = read(lines(good, bad, {"messages": []}, {"messages": 7}, good))
-    codes = [(each.code, each.message) for each in found if isinstance(each, Bad)]
+    codes = [(each.code, each.message) for each in found if isinstance(each, BadRecord)]
     assert codes == [("role", 1), ("value", None), ("missing", None)]
-    assert isinstance(found[-1], Run)
+    assert isinstance(found[-1], ImportedRun)
 
 
 # ChatGPT
@@ -82,7 +90,7 @@ def conversation(*nodes: Any, **more: Any) -> str:
     return json.dumps([{"title": "Tides", "mapping": mapping, **more}])
 
 
-def test_of_chatgpt_s_tree_the_current_branch_is_read() -> None:
+def test_chatgpt_export_is_read_along_its_current_branch() -> None:
     picture = {"content_type": "image_asset_pointer", "asset_pointer": "file-1"}
     call = {"content_type": "code", "language": "python", "text": "tide()"}
     output = {"content_type": "execution_output", "text": "09:00"}
@@ -102,7 +110,7 @@ def test_of_chatgpt_s_tree_the_current_branch_is_read() -> None:
         )
     )
     assert name == "chatgpt"
-    assert isinstance(run, Run)
+    assert isinstance(run, ImportedRun)
     assert (run.thread.name, run.thread.info) == ("acme:tides-1", {"title": "Tides"})
     assert [route(each) for each in run.messages] == [
         "user>assistant", "assistant>tool:python*", "tool:python>assistant",
@@ -113,7 +121,7 @@ def test_of_chatgpt_s_tree_the_current_branch_is_read() -> None:
     assert not any(each.unknown_call for each in run.messages)
 
 
-def test_without_a_current_node_the_newest_leaf_is_it() -> None:
+def test_chatgpt_export_without_current_node_follows_its_newest_leaf() -> None:
     nodes = node("a", "root", "user", text("When?")), node("b", "a", "user", text("?"))
     _, found = read(conversation(*nodes))
     assert [each.content["content"] for each in messages(found)] == ["When?", "?"]
@@ -124,9 +132,9 @@ def test_without_a_current_node_the_newest_leaf_is_it() -> None:
     [7, {}, {"a": None}, {"a": {"parent": "a", "message": {"author": 7}}},
      {"a": {"parent": [], "message": {"author": {"role": []}, "content": "x"}}}],
 )  # fmt: skip
-def test_a_tree_that_is_none_is_bad(mapping: Any) -> None:
+def test_malformed_chatgpt_tree_is_reported_as_bad(mapping: Any) -> None:
     _, (found,) = read(json.dumps([{"mapping": mapping, "current_node": "a"}]))
-    assert isinstance(found, Bad)
+    assert isinstance(found, BadRecord)
 
 
 # Claude
@@ -169,7 +177,7 @@ def test_claude_s_conversation_is_its_words_results_and_attachments() -> None:
         )
     )
     assert name == "claude"
-    assert isinstance(run, Run)
+    assert isinstance(run, ImportedRun)
     assert (run.thread.name, run.thread.info) == ("acme:tides-1", {"title": "Tides"})
     assert [route(each) for each in run.messages] == [
         "user>assistant", "assistant>tool:look*", "tool:look>assistant",
@@ -203,7 +211,7 @@ def test_claude_s_current_branch_is_read(leaf: dict[str, str]) -> None:
     assert said == (["a", "b"] if leaf else ["a", "late", "c"])
 
 
-def test_claude_s_circle_of_messages_ends() -> None:
+def test_claude_s_cyclic_messages_are_read_once() -> None:
     circle = [
         claude("human", name=name, text=name, parent_message_uuid=parent)
         for name, parent in [("a", "b"), ("b", "a")]
@@ -216,9 +224,11 @@ def test_claude_s_circle_of_messages_ends() -> None:
     ("sent", "code"),
     [(7, "missing"), ([7], "object_expected"), ([claude("bot", text="x")], "role")],
 )
-def test_claude_s_bad_conversation_is_bad(sent: Any, code: str) -> None:
+def test_claude_s_malformed_conversation_is_reported_as_bad(
+    sent: Any, code: str
+) -> None:
     _, found = read(json.dumps([{"chat_messages": sent}, {"chat_messages": []}]))
-    assert [each.code for each in found if isinstance(each, Bad)] == [code]
+    assert [each.code for each in found if isinstance(each, BadRecord)] == [code]
 
 
 # Claude Code
@@ -237,7 +247,7 @@ def answer(block: dict[str, Any], name: str = "msg_1") -> dict[str, Any]:
     return {"id": name, "role": "assistant", "content": [block], "model": "m"}
 
 
-def test_a_session_of_claude_code_is_its_messages() -> None:
+def test_session_of_claude_code_is_its_messages() -> None:
     use = {"type": "tool_use", "id": "u1", "name": "Bash", "input": {"command": "ls"}}
     result = {"type": "tool_result", "tool_use_id": "u1", "content": "a.txt"}
     inner = {"isSidechain": True, "agentId": "a7"}
@@ -262,10 +272,12 @@ def test_a_session_of_claude_code_is_its_messages() -> None:
         "user>assistant", "assistant>user*", "assistant>tool:Bash",
         "tool:Bash>assistant", "assistant>user*",
     ]  # fmt: skip
-    names = [each.thread.name for each in found if isinstance(each, Line)]
+    names = [each.thread.name for each in found if isinstance(each, ImportedLine)]
     assert names == ["acme:s-1"] * 5 + ["sidechain:acme:s-1:a7"]
     _, found = read(lines(noted("user", ASKED)), source="s-1")
-    assert [each.thread.name for each in found if isinstance(each, Line)] == ["s-1"]
+    assert [each.thread.name for each in found if isinstance(each, ImportedLine)] == [
+        "s-1"
+    ]
 
 
 def test_repeated_line_of_claude_code_comes_once() -> None:
@@ -291,12 +303,12 @@ def test_words_of_claude_code_itself_are_nobody_s() -> None:
     assert [each.content for each in messages(found)] == [ASKED, given, SAID]
 
 
-def test_what_is_no_line_of_a_session_is_bad() -> None:
+def test_session_line_of_a_wrong_form_is_reported_as_bad() -> None:
     good = noted("user", ASKED)
     bad = [noted("user", "x"), noted("user", ASKED, timestamp="noon"), [],
            noted("user", ASKED, sessionId=None)]  # fmt: skip
     _, found = read(lines(good) + "{\n" + lines(*bad[:2], bad[3]))
-    assert [each.code for each in found if isinstance(each, Bad)] == [
+    assert [each.code for each in found if isinstance(each, BadRecord)] == [
         "invalid_json", "object_expected", "time", "type",
     ]  # fmt: skip
 
@@ -309,7 +321,7 @@ def item(kind: str, **members: Any) -> dict[str, Any]:
     return {"timestamp": AT, "type": "response_item", "payload": payload}
 
 
-def test_a_session_of_codex_is_its_items() -> None:
+def test_session_of_codex_is_its_items() -> None:
     asked = [{"type": "input_text", "text": "What is here?"}]
     items = [
         item("message", role="developer", content=asked),

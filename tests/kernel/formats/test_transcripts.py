@@ -8,7 +8,7 @@ import pytest
 from memoryhub.errors import InvalidError
 from memoryhub.kernel.formats.transcripts import (
     Calls,
-    Message,
+    ImportedMessage,
     read_message,
     read_time,
     require_thread_name,
@@ -16,7 +16,7 @@ from memoryhub.kernel.formats.transcripts import (
 from memoryhub.kernel.text.strict_json import JsonRefusedError
 
 
-def read(content: Any, calls: Calls | None = None) -> Message:
+def read(content: Any, calls: Calls | None = None) -> ImportedMessage:
     return read_message(content, thread="t-1", calls=calls or Calls())
 
 
@@ -84,7 +84,7 @@ def result(call_id: str, **more: str) -> dict[str, Any]:
         ),
     ],
 )
-def test_the_role_says_who_speaks_to_whom(
+def test_role_says_who_speaks_to_whom(
     content: dict[str, Any], role: str, type_: str, from_name: str, to_name: str
 ) -> None:
     message = read(content)
@@ -104,7 +104,7 @@ def test_content_is_the_whole_message_with_fields_we_do_not_know() -> None:
     assert list(read(content).content) == list(content)
 
 
-def test_a_result_is_named_after_the_call_it_answers() -> None:
+def test_result_is_named_after_the_call_it_answers() -> None:
     calls = Calls()
     read(call("find", "book"), calls)
     first, second = read(result("call-book"), calls), read(result("call-find"), calls)
@@ -112,7 +112,7 @@ def test_a_result_is_named_after_the_call_it_answers() -> None:
     assert not first.unknown_call
 
 
-def test_a_result_goes_by_its_own_name_first() -> None:
+def test_result_goes_by_its_own_name_first() -> None:
     calls = Calls()
     read(call("find"), calls)
     answer = read(result("call-find", name="search"), calls)
@@ -120,13 +120,13 @@ def test_a_result_goes_by_its_own_name_first() -> None:
     assert not answer.unknown_call
 
 
-def test_a_result_of_a_call_that_was_not_seen_is_kept_and_marked() -> None:
+def test_result_of_a_call_that_was_not_seen_is_kept_and_marked() -> None:
     assert read(result("call-find", name="find")).unknown_call
     assert read({"role": "tool", "content": "x"}).unknown_call
     assert read({"role": "function", "name": "find"}).unknown_call
 
 
-def test_the_old_function_calling_is_known_by_its_name() -> None:
+def test_old_function_call_is_linked_by_its_name() -> None:
     calls = Calls()
     read({"role": "assistant", "function_call": {"name": "find"}}, calls)
     assert not read({"role": "function", "name": "find"}, calls).unknown_call
@@ -138,7 +138,7 @@ def test_calls_of_another_thread_are_not_mixed_in() -> None:
     assert read(result("call-find"), calls).unknown_call
 
 
-def test_what_is_done_already_is_no_call_of_a_tool() -> None:
+def test_completed_tool_call_is_addressed_to_the_user() -> None:
     hosted = {"type": "web_search_call", "id": "ws", "status": "completed"}
     done = {"type": "tool-find", "toolCallId": "c", "input": {}, "output": "12:10"}
     assert read(hosted).to_name == "user"
@@ -168,7 +168,7 @@ def test_only_the_latest_calls_are_remembered() -> None:
         ({"role": ["user"]}, "role"),
     ],
 )
-def test_a_message_that_can_not_be_a_slot_is_refused_by_code(
+def test_message_that_can_not_be_a_slot_is_refused_by_code(
     content: Any, expected: str
 ) -> None:
     assert code(content) == expected
@@ -187,7 +187,7 @@ def test_a_message_that_can_not_be_a_slot_is_refused_by_code(
         (result("x", name="naïve\n"), "tool:na_ve_"),
     ],
 )
-def test_the_name_of_a_tool_is_never_a_reason_to_stop(content: Any, name: str) -> None:
+def test_name_of_a_tool_is_never_a_reason_to_stop(content: Any, name: str) -> None:
     found = read(content)
     assert name in (found.from_name, found.to_name)
     assert found.content == content
@@ -237,7 +237,7 @@ def test_calls_and_results_of_other_apis_are_known(
         ({"role": "user", "content": [0] * 10_000}, "too_many_nodes"),
     ],
 )
-def test_a_message_has_the_limits_of_a_request(content: Any, expected: str) -> None:
+def test_message_has_the_limits_of_a_request(content: Any, expected: str) -> None:
     with pytest.raises(JsonRefusedError, match=expected):
         read(content)
 
@@ -254,7 +254,7 @@ def test_a_message_has_the_limits_of_a_request(content: Any, expected: str) -> N
         ("2200-12-31T23:59:59Z", datetime(2200, 12, 31, 23, 59, 59, tzinfo=UTC)),
     ],
 )
-def test_a_time_is_read_with_its_offset(text: str, moment: datetime) -> None:
+def test_time_is_read_with_its_offset(text: str, moment: datetime) -> None:
     assert read_time(text) == moment
 
 
@@ -277,7 +277,7 @@ def test_a_time_is_read_with_its_offset(text: str, moment: datetime) -> None:
         ("2201-01-01T00:00:00Z", "time_range"),
     ],
 )
-def test_another_time_is_refused(text: Any, expected: str) -> None:
+def test_malformed_time_is_refused(text: Any, expected: str) -> None:
     with pytest.raises(InvalidError) as caught:
         read_time(text)
     assert caught.value.invalid_code == expected
@@ -287,7 +287,7 @@ def test_another_time_is_refused(text: Any, expected: str) -> None:
     ("name", "expected"),
     [("mh.home", "reserved_name"), ("_x", "name"), ("a b", "name"), (7, "type")],
 )
-def test_a_thread_name_is_one_that_agents_may_choose(name: Any, expected: str) -> None:
+def test_thread_name_is_one_that_agents_may_choose(name: Any, expected: str) -> None:
     with pytest.raises(InvalidError) as caught:
         require_thread_name(name)
     assert caught.value.invalid_code == expected

@@ -1,4 +1,4 @@
-"""What a model answers of an exchange: claims, in whatever it wraps them."""
+"""Parsing of a model's answer about an exchange: claims in any wrapping."""
 
 from __future__ import annotations
 
@@ -11,11 +11,15 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from memoryhub.kernel.knowledge import answers
-from memoryhub.kernel.knowledge.answers import MAX_CLAIMS, Answer, Claim
+from memoryhub.kernel.knowledge.answers import (
+    MAX_CLAIMS,
+    ClaimExtraction,
+    ExtractedClaim,
+)
 from memoryhub.kernel.knowledge.facts import MAX_ENTITY, MAX_PREDICATE, MAX_VALUE
 
 ITEM: dict[str, Any] = {"entity": "user", "predicate": "lives in", "value": "Bergen"}
-CLAIM = Claim("user", "lives in", "Bergen")
+CLAIM = ExtractedClaim("user", "lives in", "Bergen")
 DAY = datetime(2026, 1, 2, tzinfo=UTC)
 BARE = json.dumps([ITEM])
 
@@ -33,18 +37,22 @@ FORMS = {
 
 
 @pytest.mark.parametrize("form", FORMS)
-def test_answer_forms(form: str) -> None:
-    assert answers.read(FORMS[form]) == Answer(claims=(CLAIM,), dropped=0)
+def test_answer_is_read_from_every_known_form(form: str) -> None:
+    assert answers.parse_claims(FORMS[form]) == ClaimExtraction(
+        claims=(CLAIM,), dropped=0
+    )
 
 
 @pytest.mark.parametrize("text", ["", "None.", "{", "[[[[", '{"a": 1}', "[1, 2", "NaN"])
-def test_without_an_array_there_is_no_answer(text: str) -> None:
-    assert answers.read(text) is None
+def test_answer_without_a_json_array_is_none(text: str) -> None:
+    assert answers.parse_claims(text) is None
 
 
-def test_nothing_learnt_is_an_answer() -> None:
-    assert answers.read("[]") == Answer(claims=(), dropped=0)
-    assert answers.read('There is nothing: {"facts": []}') == Answer((), 0)
+def test_empty_list_of_facts_is_a_valid_answer() -> None:
+    assert answers.parse_claims("[]") == ClaimExtraction(claims=(), dropped=0)
+    assert answers.parse_claims('There is nothing: {"facts": []}') == ClaimExtraction(
+        (), 0
+    )
 
 
 DROPPED: dict[str, Any] = {
@@ -73,14 +81,14 @@ DROPPED: dict[str, Any] = {
 
 
 @pytest.mark.parametrize("why", DROPPED)
-def test_what_is_no_claim_is_dropped_and_counted(why: str) -> None:
+def test_malformed_claim_is_dropped_and_counted(why: str) -> None:
     text = json.dumps([DROPPED[why], ITEM])
-    assert answers.read(text) == Answer(claims=(CLAIM,), dropped=1)
+    assert answers.parse_claims(text) == ClaimExtraction(claims=(CLAIM,), dropped=1)
 
 
 def test_claims_beyond_twenty_are_dropped_and_counted() -> None:
     items = [{**ITEM, "value": str(n)} for n in range(MAX_CLAIMS + 5)]
-    found = answers.read(json.dumps(items))
+    found = answers.parse_claims(json.dumps(items))
     assert found is not None
     assert [claim.value for claim in found.claims] == [str(n) for n in range(20)]
     assert found.dropped == 5
@@ -106,17 +114,19 @@ def test_claims_beyond_twenty_are_dropped_and_counted() -> None:
         ({"note": "more than was asked for"}, CLAIM),
     ],
 )  # fmt: skip
-def test_what_is_optional_is_taken_as_far_as_it_is_right(
-    sent: dict[str, Any], claim: Claim
+def test_optional_field_is_ignored_when_malformed(
+    sent: dict[str, Any], claim: ExtractedClaim
 ) -> None:
-    assert answers.read(json.dumps([{**ITEM, **sent}])) == Answer((claim,), 0)
+    assert answers.parse_claims(json.dumps([{**ITEM, **sent}])) == ClaimExtraction(
+        (claim,), 0
+    )
 
 
-def test_brackets_without_end_take_no_time() -> None:
+def test_unclosed_brackets_are_read_quickly() -> None:
     for text in ("[" * 200_000, '[{"a":' * 50_000, "[1," * 100_000, "```\n" * 50_000):
-        assert answers.read(text) is None
+        assert answers.parse_claims(text) is None
 
 
 @given(st.text(alphabet='[]{}",:`\n 1aé\ud800\0', max_size=80))
-def test_whatever_comes_is_read(text: str) -> None:
-    answers.read(text)
+def test_answer_reader_accepts_any_text(text: str) -> None:
+    answers.parse_claims(text)

@@ -9,16 +9,16 @@ from datetime import UTC, datetime, timedelta
 import pytest
 
 from memoryhub.kernel.knowledge.derivation import (
-    Assertion,
-    Configured,
+    CardinalitySetting,
     Fact,
-    cardinality,
-    facts,
+    TimelineAssertion,
+    build_spans,
+    derive_cardinality,
+    derive_facts,
+    explain_outdated,
     iter_holding,
-    live,
-    outdated,
-    spans_of,
-    supports,
+    list_live,
+    list_supports,
 )
 from memoryhub.kernel.state.knowledge import Cardinality
 
@@ -32,13 +32,13 @@ def day(n: int) -> datetime:
 
 def claim(
     seq: int, value: str, begin: int, end: int | None = None, **more: object
-) -> Assertion:
+) -> TimelineAssertion:
     until = None if end is None else day(end)
-    return Assertion(seq, value.encode(), day(begin), until, **more)  # type: ignore[arg-type]
+    return TimelineAssertion(seq, value.encode(), day(begin), until, **more)  # type: ignore[arg-type]
 
 
 def spans(found: Sequence[Fact]) -> list[tuple[str, int, int | None]]:
-    """Each fact as (value, first day, day of its end)."""
+    """Return each fact as (value, first day, day of its end)."""
     return [
         (
             fact.value.decode(),
@@ -49,10 +49,12 @@ def spans(found: Sequence[Fact]) -> list[tuple[str, int, int | None]]:
     ]
 
 
-def at(living: Sequence[Assertion], of: Cardinality, instant: datetime) -> set[bytes]:
-    """The values that hold at an instant, by the words of the rule."""
+def at(
+    living: Sequence[TimelineAssertion], of: Cardinality, instant: datetime
+) -> set[bytes]:
+    """Return the values that hold at an instant, by the words of the rule."""
 
-    def end(one: Assertion) -> datetime:
+    def end(one: TimelineAssertion) -> datetime:
         if one.valid_until is not None:
             return one.valid_until
         later = [
@@ -70,7 +72,7 @@ def at(living: Sequence[Assertion], of: Cardinality, instant: datetime) -> set[b
     return {each.value for each in holding}
 
 
-def sample(chance: random.Random) -> list[Assertion]:
+def sample(chance: random.Random) -> list[TimelineAssertion]:
     found = []
     for seq in range(1, chance.randint(1, 9)):
         begin = chance.randint(0, 12)
@@ -92,18 +94,18 @@ def sample(chance: random.Random) -> list[Assertion]:
 
 def check(chance: random.Random) -> None:
     of: Cardinality = chance.choice(["single", "multi"])
-    living = live(sample(chance))
-    found = facts(living, of)
-    resting_on = spans_of(living)
+    living = list_live(sample(chance))
+    found = derive_facts(living, of)
+    resting_on = build_spans(living)
     for half in range(-1, 50):
         instant = day(0) + half * DAY / 2
-        holding = [fact for fact in found if fact.holds(instant)]
-        told = [(fact, supports(fact, resting_on)) for fact in holding]
+        holding = [fact for fact in found if fact.is_valid_at(instant)]
+        told = [(fact, list_supports(fact, resting_on)) for fact in holding]
         assert sorted(iter_holding(living, of, instant)) == sorted(told)
         assert {fact.value for fact in holding} == at(living, of, instant)
         assert len(holding) == len({fact.value for fact in holding})
     for fact in found:
-        resting = supports(fact, spans_of(living))
+        resting = list_supports(fact, build_spans(living))
         sure = [each.confidence for each in resting if each.confidence is not None]
         assert fact.seq == resting[0].seq
         assert fact.confirmations == len(resting)
@@ -116,19 +118,19 @@ def check(chance: random.Random) -> None:
     untied = [*{each.valid_from: each for each in living}.values()]
     seqs = chance.sample(range(1, 100), len(untied))
     again = [a._replace(seq=seq) for a, seq in zip(untied, seqs, strict=True)]
-    assert spans(facts(untied, of)) == spans(facts(again, of))
+    assert spans(derive_facts(untied, of)) == spans(derive_facts(again, of))
 
 
 def marks_follow_the_rule(
-    living: Sequence[Assertion], of: Cardinality, found: Sequence[Fact]
+    living: Sequence[TimelineAssertion], of: Cardinality, found: Sequence[Fact]
 ) -> None:
-    """A claim is outdated where its value does not hold, and says what does."""
+    """Assert that outdated claims are those that do not hold, naming the new value."""
     by_seq = {each.seq: each for each in living}
     for half in range(-1, 30, 6):
         instant = day(0) + half * DAY / 2
         holding = at(living, of, instant)
         for each in living:
-            gone = outdated(each, living, found, instant)
+            gone = explain_outdated(each, living, found, instant)
             still = each.value in holding or each.valid_from > instant
             assert (gone is None) == still
             if gone is None:
@@ -161,7 +163,9 @@ def test_known_at_tells_what_was_believed() -> None:
         claim(2, "Bergen", 31, 90),
         claim(3, "Rome", 5, retracted_seq=4, wrong=True),
     ]
-    believed = {n: spans(facts(live(given, known_at=n), "single")) for n in range(5)}
+    believed = {
+        n: spans(derive_facts(list_live(given, known_at=n), "single")) for n in range(5)
+    }
     assert believed[0] == []
     assert believed[1] == [("Oslo", 0, None)]
     assert believed[2] == [("Oslo", 0, 31), ("Bergen", 31, 90), ("Oslo", 90, None)]
@@ -169,74 +173,82 @@ def test_known_at_tells_what_was_believed() -> None:
     assert believed[4] == believed[2]
 
 
-def test_late_fact_splits() -> None:
+def test_late_fact_splits_the_fact_it_overlaps() -> None:
     given = [claim(1, "A", 1), claim(2, "C", 5, 8)]
-    found = facts(given, "single")
+    found = derive_facts(given, "single")
     assert spans(found) == [("A", 1, 5), ("C", 5, 8), ("A", 8, None)]
     assert [fact.closed_by for fact in found] == [2, 2, None]
 
 
-def test_closed_past_fact_leaves_present() -> None:
-    """Tokyo is known when Paris arrives, which was before."""
+def test_closed_past_fact_leaves_the_present_value() -> None:
+    """Tokyo is known first, and Paris is from before."""
     given = [claim(1, "Tokyo", 30), claim(2, "Paris", 0)]
-    assert spans(facts(given, "single")) == [("Paris", 0, 30), ("Tokyo", 30, None)]
+    assert spans(derive_facts(given, "single")) == [
+        ("Paris", 0, 30),
+        ("Tokyo", 30, None),
+    ]
     given = [claim(1, "Tokyo", 30), claim(2, "Paris", 0, 9)]
-    assert spans(facts(given, "single")) == [("Paris", 0, 9), ("Tokyo", 30, None)]
+    assert spans(derive_facts(given, "single")) == [
+        ("Paris", 0, 9),
+        ("Tokyo", 30, None),
+    ]
 
 
 def test_values_of_one_exchange_live_together() -> None:
     given = [claim(1, "tea", 3, many=True), claim(2, "coffee", 3, many=True)]
-    assert cardinality(given) == "multi"
-    found = facts(given, cardinality(given))
+    assert derive_cardinality(given) == "multi"
+    found = derive_facts(given, derive_cardinality(given))
     assert spans(found) == [("tea", 3, None), ("coffee", 3, None)]
     # One that says so is enough, and an operator has the last word.
-    assert cardinality([given[0], claim(2, "coffee", 3)]) == "multi"
-    single = Configured(3, "single")
-    assert cardinality(given, [single]) == "single"
-    assert cardinality(given, [single], known_at=2) == "multi"
-    assert cardinality(given, [single, Configured(4, None)]) == "multi"
+    assert derive_cardinality([given[0], claim(2, "coffee", 3)]) == "multi"
+    single = CardinalitySetting(3, "single")
+    assert derive_cardinality(given, [single]) == "single"
+    assert derive_cardinality(given, [single], known_at=2) == "multi"
+    assert derive_cardinality(given, [single, CardinalitySetting(4, None)]) == "multi"
 
 
-def test_fifty_assertions_one_fact() -> None:
+def test_fifty_assertions_make_one_fact() -> None:
     given = [claim(n, "Oslo", n, confidence=n / 100) for n in range(1, 51)]
-    (fact,) = facts(given, "single")
+    (fact,) = derive_facts(given, "single")
     assert (fact.seq, fact.confirmations, fact.confidence) == (1, 50, 0.5)
 
 
-def test_explicit_end_holds() -> None:
+def test_explicit_end_of_a_fact_holds() -> None:
     given = [claim(1, "Oslo", 0), claim(2, "Oslo", 0, 10), claim(3, "Oslo", 4)]
-    (fact,) = facts(given, "single")
+    (fact,) = derive_facts(given, "single")
     assert spans([fact]) == [("Oslo", 0, 10)]
     assert fact.closed_by == 2
-    assert spans(facts(given, "multi")) == [("Oslo", 0, 10)]
-    # What begins after the end is not ended by it.
-    assert spans(facts([*given, claim(4, "Oslo", 12)], "single"))[1:] == [
+    assert spans(derive_facts(given, "multi")) == [("Oslo", 0, 10)]
+    # A fact that begins after the end is not ended.
+    assert spans(derive_facts([*given, claim(4, "Oslo", 12)], "single"))[1:] == [
         ("Oslo", 12, None)
     ]
 
 
-def test_retraction_restores() -> None:
+def test_retraction_restores_the_earlier_value() -> None:
     given = [claim(1, "A", 1), claim(2, "C", 5, 8)]
-    before = facts(live(given[:1]), "single")
-    after = facts(live([given[0], given[1]._replace(retracted_seq=3)]), "single")
+    before = derive_facts(list_live(given[:1]), "single")
+    after = derive_facts(
+        list_live([given[0], given[1]._replace(retracted_seq=3)]), "single"
+    )
     assert after == before
 
 
-def test_retracted_stays_away_when_refed() -> None:
+def test_retracted_fact_stays_away_when_asserted_again() -> None:
     wrong = claim(1, "window", 0, retracted_seq=2, wrong=True)
     model = claim(3, "window", 1, by_model=True)
-    assert live([wrong, model]) == []
+    assert list_live([wrong, model]) == []
     # Withdrawn is not wrong, and a person may say it again.
-    assert live([wrong._replace(wrong=False), model]) == [model]
+    assert list_live([wrong._replace(wrong=False), model]) == [model]
     person = claim(4, "window", 2)
-    assert live([wrong, model, person]) == [person]
+    assert list_live([wrong, model, person]) == [person]
     # Before the retraction both counted.
-    assert len(live([wrong, model._replace(seq=2)], known_at=1)) == 1
+    assert len(list_live([wrong, model._replace(seq=2)], known_at=1)) == 1
 
 
 def test_long_timelines_take_n_log_n() -> None:
-    """Ten thousand values that take turns, and each rests on all before it."""
+    """Ten thousand values alternate, and each depends on all before it."""
     given = [claim(n, "AB"[n % 2], n) for n in range(1, 10_001)]
-    found = facts(given, "single")
+    found = derive_facts(given, "single")
     assert len(found) == 10_000
     assert found[-1].confirmations == 5_000

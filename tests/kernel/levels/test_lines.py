@@ -10,11 +10,11 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from memoryhub.kernel.levels import costs, lines
-from memoryhub.kernel.levels.opened import Opened
-from memoryhub.kernel.levels.tokens import estimate
-from memoryhub.kernel.text.json_text import dumped, in_string
+from memoryhub.kernel.levels.opened import OpenedPage
+from memoryhub.kernel.levels.tokens import estimate_tokens
+from memoryhub.kernel.text.json_text import dump_json, escape_for_string
 
-# What could end a line, a string, a fence or a page, and anything else.
+# Characters that could end a line, a string, a fence or a page, and any others.
 hostile = st.lists(
     st.sampled_from(
         [
@@ -52,16 +52,16 @@ values = st.recursive(
 )
 
 
-def page(content: Any, modality: str = "text", **fields: Any) -> Opened:
+def page(content: Any, modality: str = "text", **fields: Any) -> OpenedPage:
     if modality in ("text", "structured"):
         content = {"text" if modality == "text" else "data": content}
     given = {"page_id": "a", "type": "artifact", "modality": modality, **fields}
-    return Opened(content=content, **given)
+    return OpenedPage(content=content, **given)
 
 
-def slot(content: Any, role: str | None = "user", **fields: Any) -> Opened:
+def slot(content: Any, role: str | None = "user", **fields: Any) -> OpenedPage:
     given = {"page_id": "slot-3", "type": "transcript", "modality": "text", **fields}
-    return Opened(content=content, role=role, slot=3, **given)
+    return OpenedPage(content=content, role=role, slot=3, **given)
 
 
 def assert_one_inert_line(line: str) -> None:
@@ -72,11 +72,11 @@ def assert_one_inert_line(line: str) -> None:
 
 
 @given(hostile, st.sampled_from([0, 1, 2, 3]), st.booleans())
-def test_forged_tags_quotes_lines_parse_back(
+def test_forged_tags_and_quotes_in_a_text_parse_back(
     text: str, level: int, recalled: bool
 ) -> None:
     opened = page(text) if level == 0 else slot(text)
-    line = lines.line(opened, level=level, recalled=recalled)
+    line = lines.render_line(opened, level=level, recalled=recalled)
     assert_one_inert_line(line)
     parsed = lines.parse(line)
     assert parsed[1:4] == (opened.page_id, level, recalled)
@@ -89,18 +89,18 @@ def test_forged_tags_quotes_lines_parse_back(
 @settings(deadline=None, max_examples=60)
 @given(values)
 def test_structured_pages_parse_back(value: Any) -> None:
-    line = lines.line(page(value, "structured"))
+    line = lines.render_line(page(value, "structured"))
     assert_one_inert_line(line)
     assert lines.parse(line).content == value
 
 
 @settings(deadline=None, max_examples=60)
 @given(values, st.sampled_from([None, 1, 4]))
-def test_a_text_that_is_json_stands_unquoted_and_without_space(
+def test_text_that_is_json_stands_unquoted_and_without_space(
     value: Any, indent: int | None
 ) -> None:
     text = json.dumps(value, indent=indent, ensure_ascii=False)
-    line = lines.line(page(text))
+    line = lines.render_line(page(text))
     assert_one_inert_line(line)
     content = lines.parse(line).content
     if isinstance(value, dict | list):
@@ -108,20 +108,22 @@ def test_a_text_that_is_json_stands_unquoted_and_without_space(
         assert json.loads(content) == value
         compact = json.dumps(value, ensure_ascii=False, separators=(",", ":"))
         assert len(content) >= len(compact)
-        assert len(lines.line(page(compact))) == len(line)
+        assert len(lines.render_line(page(compact))) == len(line)
     else:
         assert content == text
 
 
 def test_json_in_a_text_stays_as_it_was_but_for_space() -> None:
     text = '{ "a" : 1.50,\n "a": [1E2, "\\u00e9 \\/ x"] }'
-    assert lines.line(page(text)) == '? (a): {"a":1.50,"a":[1E2,"\\u00e9 \\/ x"]}'
+    assert (
+        lines.render_line(page(text)) == '? (a): {"a":1.50,"a":[1E2,"\\u00e9 \\/ x"]}'
+    )
 
 
 @pytest.mark.parametrize("text", ["[" * 100_000, "[1,]", "{'a':1}", "[NaN]", '["a'])
-def test_what_is_not_quite_json_is_text(text: str) -> None:
-    assert lines.parse(lines.line(page(text))).content == text
-    assert lines.line(page(text)).endswith('"')
+def test_text_that_is_almost_json_parses_back_as_text(text: str) -> None:
+    assert lines.parse(lines.render_line(page(text))).content == text
+    assert lines.render_line(page(text)).endswith('"')
 
 
 @pytest.mark.parametrize(
@@ -144,8 +146,8 @@ def test_what_is_not_quite_json_is_text(text: str) -> None:
         (page({"scenes": []}, "video"), "V"),
     ],
 )
-def test_prefix_by_type_and_role(opened: Opened, prefix: str) -> None:
-    assert lines.line(opened).startswith(f"{prefix} ({opened.page_id}): ")
+def test_line_prefix_follows_type_and_role(opened: OpenedPage, prefix: str) -> None:
+    assert lines.render_line(opened).startswith(f"{prefix} ({opened.page_id}): ")
 
 
 @pytest.mark.parametrize(
@@ -157,10 +159,12 @@ def test_prefix_by_type_and_role(opened: Opened, prefix: str) -> None:
         (2, True, "(slot-3 ~2 recalled)"),
     ],
 )
-def test_a_line_says_its_level_and_that_it_was_fetched(
+def test_line_says_its_level_and_that_it_was_fetched(
     level: int, recalled: bool, mark: str
 ) -> None:
-    assert lines.line(slot("x"), level=level, recalled=recalled) == f'U {mark}: "x"'
+    assert (
+        lines.render_line(slot("x"), level=level, recalled=recalled) == f'U {mark}: "x"'
+    )
 
 
 @pytest.mark.parametrize(
@@ -189,39 +193,39 @@ def test_a_line_says_its_level_and_that_it_was_fetched(
         ),
     ],
 )
-def test_media_are_described(opened: Opened, shown: str) -> None:
-    line = lines.line(opened)
-    assert line == f"{lines.letter(opened)} (a): {shown}"
+def test_media_are_described(opened: OpenedPage, shown: str) -> None:
+    line = lines.render_line(opened)
+    assert line == f"{lines.get_letter(opened)} (a): {shown}"
     assert lines.parse(line).content == shown
 
 
 @given(hostile)
-def test_a_caption_cannot_break_its_line(caption: str) -> None:
-    line = lines.line(page({"caption": caption}, "image"))
+def test_caption_cannot_break_its_line(caption: str) -> None:
+    line = lines.render_line(page({"caption": caption}, "image"))
     assert_one_inert_line(line)
     about = f"[IMAGE: {caption}]" if caption else "[IMAGE]"
     assert lines.parse(line).content == about
 
 
 @given(hostile, st.integers(0, 20))
-def test_a_cut_text_ends_in_dots(text: str, cut: int) -> None:
-    line = lines.line(page(text), cut=cut)
+def test_cut_text_ends_in_dots(text: str, cut: int) -> None:
+    line = lines.render_line(page(text), cut=cut)
     assert_one_inert_line(line)
     assert lines.parse(line).content == text[:cut] + "..."
 
 
-def test_a_slot_that_is_a_message_shows_its_text_and_calls() -> None:
+def test_slot_that_is_a_message_shows_its_text_and_calls() -> None:
     message = {
         "role": "assistant",
         "content": "One moment.",
         "tool_calls": [{"function": {"name": "look", "arguments": '{"at":1}'}}],
     }
-    parsed = lines.parse(lines.line(slot(message, role="assistant")))
+    parsed = lines.parse(lines.render_line(slot(message, role="assistant")))
     assert parsed.content == 'One moment.\nlook({"at":1})'
 
 
 @pytest.mark.parametrize("text", ["", "U: x", "U (a) x", 'U (a ~4): "x"', "u (a): 1"])
-def test_other_lines_are_refused(text: str) -> None:
+def test_malformed_page_line_is_refused(text: str) -> None:
     with pytest.raises(ValueError, match="not a line"):
         lines.parse(text)
 
@@ -230,14 +234,14 @@ def test_other_lines_are_refused(text: str) -> None:
 def test_short_and_cjk_texts_count(text: str) -> None:
     for each in (text, "漢", "", "a"):
         opened = slot({"role": "user", "content": each})
-        cost = costs.cost(opened)
-        line = in_string(lines.line(opened) + "\n")
-        assert cost >= estimate(line) > 0
-        assert cost >= estimate(dumped(opened.content) + ",")
+        cost = costs.compute_cost(opened)
+        line = escape_for_string(lines.render_line(opened) + "\n")
+        assert cost >= estimate_tokens(line) > 0
+        assert cost >= estimate_tokens(dump_json(opened.content) + ",")
 
 
-def test_a_page_costs_its_framing_and_escapes() -> None:
-    plain, quoted = costs.cost(page("aaaa")), costs.cost(page('""""'))
-    assert plain > estimate("aaaa")
+def test_page_costs_its_framing_and_escapes() -> None:
+    plain, quoted = costs.compute_cost(page("aaaa")), costs.compute_cost(page('""""'))
+    assert plain > estimate_tokens("aaaa")
     # Each quote stands behind a backslash, and both behind another in the request.
-    assert quoted - plain > 4 * estimate('\\"') - estimate("aaaa")
+    assert quoted - plain > 4 * estimate_tokens('\\"') - estimate_tokens("aaaa")

@@ -1,4 +1,4 @@
-"""The loop of a model: what it fetches is in its next request, or was refused."""
+"""Loop of a model: a page it fetches is in its next request, or was refused."""
 
 from __future__ import annotations
 
@@ -9,9 +9,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from memoryhub.kernel.levels import lines
-from memoryhub.kernel.levels.lines import shown_text
-from memoryhub.kernel.levels.opened import Opened
-from memoryhub.kernel.levels.tokens import Count, estimate
+from memoryhub.kernel.levels.lines import render_shown_text
+from memoryhub.kernel.levels.opened import OpenedPage
+from memoryhub.kernel.levels.tokens import Count, estimate_tokens
 from memoryhub.kernel.levels.tools import LEAST
 from memoryhub.kernel.packing import ranges
 from memoryhub.kernel.packing.ranges import WORD
@@ -23,12 +23,12 @@ from tests.oracles.paging import only
 
 BUDGETS = st.sampled_from([2_000, 3_000, 8_000, 32_000, 128_000])
 WORDS = st.sampled_from(["seat", "straße", "座席", '"quoted"\n', "<VM:RULES>", "1234 "])
-#: Of the room there is, in percent.
+#: Percent of the available room.
 SHARES = st.lists(st.integers(1, 100), min_size=1, max_size=4)
 
 
-def text(number: int, word: str, tokens: int) -> str:
-    """Of about that many tokens; no other page has its first word."""
+def build_text(number: int, word: str, tokens: int) -> str:
+    """Return a text of about `tokens` tokens whose first word no other page has."""
     made = f"needle-{number} "
     while (size := len(made)) < tokens * 2:
         made += (word + " ") * (1 + size // (2 * len(word)))
@@ -50,14 +50,14 @@ def text(number: int, word: str, tokens: int) -> str:
 def test_charged_fault_is_in_next_request(
     config: dict[str, Any], shares: list[int], words: list[str], before: int
 ) -> None:
-    """Counted on decoded messages: each once, whole, at the level that was told."""
+    """Pages are counted in decoded messages: each once, whole, at the level told."""
     loop = Loop(**config, max_faults_per_turn=9, max_fault_tokens_per_turn=200_000)
     usable = loop.state.paging.settings.usable
     for number in range(before):
         loop.say("user", f"Question {number}. " * 9)
         loop.say("assistant", f"Answer {number}. " * 30)
     for number, (share, word) in enumerate(zip(shares, words, strict=False)):
-        loop.keep(f"p{number}", text(number, word, usable * share // 100))
+        loop.keep(f"p{number}", build_text(number, word, usable * share // 100))
     loop.do(BeginTurn(slots=(slot_of("user", "What was it that I asked for?"),)))
     charged = [
         number
@@ -73,17 +73,17 @@ def test_charged_fault_is_in_next_request(
     texts = "\n".join(each for each in said if '"available_pages"' not in each)
     assert packed.tokens <= config["budget_tokens"]
     for number in range(len(shares)):
-        kept = text(number, words[number], usable * shares[number] // 100)
+        kept = build_text(number, words[number], usable * shares[number] // 100)
         times = texts.count(kept)
         assert times == (number in charged), (number, charged, packed.omitted)
 
 
-def test_what_is_fetched_is_shown_though_all_else_must_leave() -> None:
+def test_fetched_page_is_shown_although_all_others_leave() -> None:
     loop = Loop(budget_tokens=3_000, reserved_tokens=1_500)
     for number in range(8):
         loop.say("user", f"Question {number}. " * 20)
         loop.say("assistant", f"Answer {number}. " * 40)
-    loop.keep("rules", text(1, "rule", 1_400))
+    loop.keep("rules", build_text(1, "rule", 1_400))
     loop.do(BeginTurn(slots=(slot_of("user", "And the rules?"),)))
     assert isinstance(loop.fault("rules"), PageFaulted)
     loop.do(BeginTurn())
@@ -96,25 +96,27 @@ TEXTS = st.lists(WORDS | st.text(max_size=20), max_size=200).map("".join)
 @given(
     content=TEXTS | st.lists(TEXTS, max_size=3),
     limit=st.integers(LEAST, 150),
-    tokenizer=st.sampled_from([estimate, lambda text: -(-len(text.encode()) // 3)]),
+    tokenizer=st.sampled_from(
+        [estimate_tokens, lambda text: -(-len(text.encode()) // 3)]
+    ),
 )
 def test_ranges_rebuild_the_page(content: Any, limit: int, tokenizer: Count) -> None:
-    """Of texts and of JSON, by whatever counts."""
+    """The content is a text or JSON, and the tokenizer any."""
     kind: Modality = "text" if isinstance(content, str) else "structured"
     field = "text" if kind == "text" else "data"
-    opened = Opened(
+    opened = OpenedPage(
         page_id="p", type="artifact", modality=kind, content={field: content}
     )
-    whole, read, offset = shown_text(opened), "", 0
+    whole, read, offset = render_shown_text(opened), "", 0
     while True:
-        part = ranges.cut(
+        part = ranges.cut_range(
             opened, version=1, offset=offset, limit=limit, count=tokenizer
         )
         # It may begin with a word that lies across, and a character may, at its end.
         word = tokenizer(whole[part.start : part.start + WORD])
         assert part.tokens <= limit + word + 3
         read += whole[part.start : part.end]
-        line = lines.line(opened, recalled=True, part=(part.start, part.end))
+        line = lines.render_line(opened, recalled=True, part=(part.start, part.end))
         assert lines.parse(line).content == whole[part.start : part.end]
         if part.next_offset is None:
             break
@@ -123,10 +125,10 @@ def test_ranges_rebuild_the_page(content: Any, limit: int, tokenizer: Count) -> 
     assert read == whole
 
 
-def test_a_page_larger_than_a_request_is_read_in_parts() -> None:
-    """What a request has shown gives way to what is asked for after it."""
+def test_page_larger_than_a_request_is_read_in_parts() -> None:
+    """A part shown in one request leaves for the part requested after it."""
     loop = Loop(budget_tokens=3_000, reserved_tokens=1_500, max_faults_per_turn=9)
-    long = text(7, "row", 6_000)
+    long = build_text(7, "row", 6_000)
     loop.keep("rows", long)
     loop.do(BeginTurn(slots=(slot_of("user", "Which row was it?"),)))
     assert loop.fault("rows").refusal == "no_room"
@@ -140,7 +142,7 @@ def test_a_page_larger_than_a_request_is_read_in_parts() -> None:
         loop.do(BeginTurn())
         *_, last = loop.frame("rows").parts
         place = loop.frame("rows").entry.full.location
-        part = slice(*ranges.characters(loop.texts[place], *last[:2]))
+        part = slice(*ranges.find_characters(loop.texts[place], *last[:2]))
         assert long[part] in shown(loop.request().request)
         read += long[part]
         offset += 900
@@ -150,11 +152,11 @@ def test_a_page_larger_than_a_request_is_read_in_parts() -> None:
 
 def test_parts_stand_beside_each_other_while_there_is_room() -> None:
     loop = Loop(budget_tokens=8_000, reserved_tokens=1_500, max_faults_per_turn=9)
-    loop.keep("rows", text(7, "row", 3_000))
+    loop.keep("rows", build_text(7, "row", 3_000))
     loop.do(BeginTurn(slots=(slot_of("user", "Which row was it?"),)))
     for offset in (2_000, 0, 1_000):
         assert isinstance(loop.part("rows", offset, 500), PageFaulted)
-    # What stands there is fetched for nothing.
+    # Fetching a page that is shown already is free.
     assert isinstance(loop.part("rows", 1_100, 200), PageReferenced)
     loop.do(BeginTurn())
     starts = [part.offset for part in loop.frame("rows").parts]
@@ -165,15 +167,16 @@ def test_parts_stand_beside_each_other_while_there_is_room() -> None:
     assert json.loads(loop.request().request) == before
 
 
-def fetched(loop: Loop, *, append: bool) -> str:
-    """A page is fetched; what a request says once the next turn has begun."""
-    loop.keep("rules", text(1, "rule", 300))
+def fetch_page(loop: Loop, *, append: bool) -> str:
+    """Fetch a page and return the request's text once the next turn has begun."""
+    loop.keep("rules", build_text(1, "rule", 300))
     loop.do(BeginTurn(slots=(slot_of("user", "And the rules?"),)))
     assert isinstance(loop.fault("rules", call_id="call_1"), PageFaulted)
     slots = [
         slot_of("assistant", asks("call_1", "rules")),
         slot_of(
-            "tool", brings("call_1", "page rules · 9 tokens\n\n" + text(1, "rule", 300))
+            "tool",
+            brings("call_1", "page rules · 9 tokens\n\n" + build_text(1, "rule", 300)),
         ),
     ]
     loop.do(BeginTurn(slots=tuple(slots) if append else ()))
@@ -181,9 +184,9 @@ def fetched(loop: Loop, *, append: bool) -> str:
 
 
 def test_fetched_page_is_counted_once() -> None:
-    """Whether or not an agent's framework appends the call and what it brought."""
+    """An agent's framework may append the call and its result, or not."""
     both = [Loop(budget_tokens=3_000, reserved_tokens=1_500) for _ in range(2)]
-    requests = [fetched(loop, append=n == 1) for n, loop in enumerate(both)]
+    requests = [fetch_page(loop, append=n == 1) for n, loop in enumerate(both)]
     assert requests[0] == requests[1]
     assert shown(requests[0].encode()).count("needle-1 ") == 1
     assert both[0].paging.used == both[1].paging.used
@@ -204,7 +207,7 @@ def test_fetched_page_is_counted_once() -> None:
 
 def test_repeated_call_id_is_free() -> None:
     loop = Loop(budget_tokens=3_000, reserved_tokens=1_500)
-    fetched(loop, append=True)
+    fetch_page(loop, append=True)
     spent = loop.paging.spent
     assert isinstance(loop.fault("rules", call_id="call_1"), PageReferenced)
     assert loop.paging.spent == spent
@@ -213,8 +216,8 @@ def test_repeated_call_id_is_free() -> None:
     assert loop.paging.calls == ()
 
 
-def test_answered_calls_leave() -> None:
-    """A model sees what it did wrong, until it is asked something else."""
+def test_answered_calls_leave_the_request() -> None:
+    """A model sees its mistake until it is asked something else."""
     loop = Loop(budget_tokens=3_000, reserved_tokens=1_500)
     loop.do(BeginTurn(slots=(slot_of("user", "And the rules?"),)))
     refusal = brings("call_1", "There is no page of that id.")
@@ -249,7 +252,7 @@ def test_answered_calls_leave() -> None:
     )
 )
 def test_resident_rate_equals_model(steps: list[str]) -> None:
-    """Exchanges that fetched nothing, of the last 20 and of all."""
+    """The rate counts exchanges that fetched nothing, of the last 20 and of all."""
     loop = Loop(budget_tokens=3_000, reserved_tokens=1_500, max_faults_per_turn=90)
     fetched = list[bool]()
     loop.keep("p-0", "Once. " * 20)

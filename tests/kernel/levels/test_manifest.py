@@ -1,4 +1,4 @@
-"""The manifest: what it lists, and how much of it."""
+"""Manifest: the pages it lists, and its size."""
 
 from __future__ import annotations
 
@@ -12,11 +12,16 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from memoryhub.kernel.levels import manifest
-from memoryhub.kernel.levels.contexts import Manifest, Policies, Record, Row
-from memoryhub.kernel.levels.opened import Opened
-from memoryhub.kernel.levels.tokens import estimate
+from memoryhub.kernel.levels.contexts import (
+    ContextRecord,
+    FaultPolicies,
+    Manifest,
+    ManifestRow,
+)
+from memoryhub.kernel.levels.opened import OpenedPage
+from memoryhub.kernel.levels.tokens import estimate_tokens
 from memoryhub.kernel.state.pages import HINT, Location
-from memoryhub.kernel.text.json_text import in_string
+from memoryhub.kernel.text.json_text import escape_for_string
 from tests.kernel.packs import as_journaled
 
 THREAD = UUID(int=7)
@@ -25,7 +30,7 @@ BARE = Manifest(
     thread="trip",
     turn=4,
     mapped=12,
-    policies=Policies(
+    policies=FaultPolicies(
         faults_allowed=True,
         max_faults_per_turn=3,
         faults_left=2,
@@ -34,15 +39,17 @@ BARE = Manifest(
 )
 
 
-def opened(content: Any, **fields: Any) -> Opened:
+def opened(content: Any, **fields: Any) -> OpenedPage:
     given = {"page_id": "a", "type": "claim", "modality": "text", **fields}
-    return Opened(content=content, **given)
+    return OpenedPage(content=content, **given)
 
 
-def rows(number: int) -> tuple[tuple[Row, ...], dict[Location, Opened]]:
-    listed = tuple(Row(f"page-{n}", "L2", "0123", n) for n in range(number))
+def rows(number: int) -> tuple[tuple[ManifestRow, ...], dict[Location, OpenedPage]]:
+    listed = tuple(ManifestRow(f"page-{n}", "L2", "0123", n) for n in range(number))
     texts = {
-        row.location(THREAD): opened({"text": f"What page {row.seq} is about. " * 9})
+        row.get_location(THREAD): opened(
+            {"text": f"What page {row.seq} is about. " * 9}
+        )
         for row in listed
     }
     return listed, texts
@@ -50,7 +57,7 @@ def rows(number: int) -> tuple[tuple[Row, ...], dict[Location, Opened]]:
 
 def fitted(room: int, number: int = 0) -> Manifest | None:
     listed, texts = rows(number)
-    return manifest.fitted(
+    return manifest.fit_rows(
         BARE,
         rows=listed,
         pages=number + 5,
@@ -61,10 +68,10 @@ def fitted(room: int, number: int = 0) -> Manifest | None:
 
 
 def text(made: Manifest, number: int = 0) -> str:
-    return manifest.offered_text(made, texts=rows(number)[1], thread=THREAD)
+    return manifest.render_offer(made, texts=rows(number)[1], thread=THREAD)
 
 
-def test_it_lists_pages_and_counts_the_rest() -> None:
+def test_manifest_lists_pages_and_counts_the_omitted() -> None:
     made = fitted(5_000, number=1)
     assert made is not None
     hint = "[claim] " + ("What page 0 is about. " * 9)[:120]
@@ -83,18 +90,20 @@ def test_it_lists_pages_and_counts_the_rest() -> None:
 
 
 @given(st.integers(0, 4_000), st.integers(0, 70))
-def test_it_stays_within_its_room_and_counts_the_rest(room: int, number: int) -> None:
+def test_manifest_keeps_to_its_room_and_counts_the_omitted(
+    room: int, number: int
+) -> None:
     made = fitted(room, number)
     if made is None:
         assert room < 200
         return
-    assert estimate(in_string(text(made, number))) <= room
+    assert estimate_tokens(escape_for_string(text(made, number))) <= room
     assert len(made.rows) <= 50
     assert made.omitted == number + 5 - len(made.rows)
     assert [row.seq for row in made.rows] == list(range(len(made.rows)))
 
 
-def test_fifty_rows_are_the_most() -> None:
+def test_manifest_has_at_most_fifty_rows() -> None:
     made = fitted(100_000, number=60)
     assert made is not None
     assert len(made.rows) == 50
@@ -113,40 +122,40 @@ def test_fifty_rows_are_the_most() -> None:
         (opened({"caption": "A cat"}, modality="image"), "[claim] [IMAGE: A cat]"),
     ],
 )
-def test_a_page_without_a_hint_is_hinted_by_how_it_begins(
-    page: Opened, hint: str
+def test_page_without_a_hint_is_hinted_by_how_it_begins(
+    page: OpenedPage, hint: str
 ) -> None:
-    assert manifest.hint(page) == hint
+    assert manifest.build_hint(page) == hint
 
 
-def test_results_of_one_tool_can_be_told_apart() -> None:
-    """Their hints begin alike; figures, capitals and long words behind tell more."""
+def test_results_of_one_tool_have_distinct_hints() -> None:
+    """The results begin alike; figures, capitals and long words tell more."""
     head = '{"status": "found", "carrier": "the same for each", "remarks": "' + "-" * 90
     texts = [f'{head}", "flight": "HAT{n:03}", "to": "Oslo"}}' for n in range(150)]
-    row = Row("a", "home", "0", 9)
+    row = ManifestRow("a", "home", "0", 9)
     pages = [opened(text, role="tool", slot=n) for n, text in enumerate(texts)]
-    hints = {manifest.available(row, page)["hint"] for page in pages}
+    hints = {manifest.build_available_page(row, page)["hint"] for page in pages}
     assert len(hints) == 150
     assert min(hints).endswith(" … flight HAT000 Oslo")
-    # As it was said in journals from before.
-    plain = manifest.available(row, pages[0], telling=False)["hint"]
-    assert plain == manifest.hint(pages[0])
+    # Older journals have this form.
+    plain = manifest.build_available_page(row, pages[0], telling=False)["hint"]
+    assert plain == manifest.build_hint(pages[0])
 
 
-def test_the_agents_own_hint_goes_first() -> None:
-    row = Row("a", "L1", "02", 9, HINT, ANCESTOR)
+def test_agents_own_hint_takes_precedence() -> None:
+    row = ManifestRow("a", "L1", "02", 9, HINT, ANCESTOR)
     texts = {Location(ANCESTOR, 9, HINT): opened("Ask me about May")}
-    shown = manifest.available(row, texts[row.location(THREAD)])
+    shown = manifest.build_available_page(row, texts[row.get_location(THREAD)])
     assert shown["hint"] == "Ask me about May"
     assert shown["levels"] == [0, 2]
 
 
-def test_it_comes_back_from_its_record() -> None:
+def test_manifest_is_restored_from_its_record() -> None:
     made = fitted(1_500, number=9)
     assert made is not None
-    of_a_parent = Row("b", "L1", "02", 4, HINT, ANCESTOR)
+    of_a_parent = ManifestRow("b", "L1", "02", 4, HINT, ANCESTOR)
     made = replace(made, rows=(*made.rows, of_a_parent))
-    record = Record(
+    record = ContextRecord(
         packer="pack/2", mode="strict", budget=9, sections=(), manifest=made
     )
     assert as_journaled(record).manifest == made

@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from memoryhub.kernel.levels.tokens import estimate
+from memoryhub.kernel.levels.tokens import estimate_tokens
 
 
 def by_the_definition(text: str) -> int:
@@ -30,13 +30,13 @@ def by_the_definition(text: str) -> int:
 
 
 @given(st.text(st.characters(exclude_categories=["Cs"])))
-def test_an_estimate_is_the_sum_of_its_weights(text: str) -> None:
-    assert estimate(text) == by_the_definition(text)
+def test_estimate_is_the_sum_of_its_weights(text: str) -> None:
+    assert estimate_tokens(text) == by_the_definition(text)
 
 
 @pytest.mark.parametrize(
     ("text", "count"),
     [("", 0), ("\n", 1), ("a" * 8, 1), ("12", 1), ("漢字", 2), ("😀", 2)],
 )
-def test_known_counts(text: str, count: int) -> None:
-    assert estimate(text) == count
+def test_estimate_matches_known_counts(text: str, count: int) -> None:
+    assert estimate_tokens(text) == count

@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from memoryhub.kernel.levels import tools
-from memoryhub.kernel.levels.tools import Call, Mistake
+from memoryhub.kernel.levels.tools import FaultCall, Mistake
 
 anything = st.recursive(
     st.none()
@@ -34,7 +34,7 @@ def mistake(sent: Any) -> Mistake:
     return found
 
 
-def test_the_definition_is_one_function_with_its_arguments() -> None:
+def test_definition_is_one_function_with_its_arguments() -> None:
     plain, _ = json.loads(tools.DEFINITIONS[tools.CURRENT])
     strict, _ = json.loads(tools.DEFINITIONS[tools.CURRENT_STRICT])
     for tool in (plain, strict):
@@ -48,7 +48,7 @@ def test_the_definition_is_one_function_with_its_arguments() -> None:
     assert plain["function"]["parameters"]["properties"]["target_level"]["default"] == 2
 
 
-def test_the_strict_form_requires_every_field_and_knows_no_bounds() -> None:
+def test_strict_form_requires_every_field_and_knows_no_bounds() -> None:
     for tool in json.loads(tools.DEFINITIONS[tools.CURRENT_STRICT]):
         parameters = tool["function"]["parameters"]
         assert tool["function"]["strict"] is True
@@ -75,26 +75,26 @@ def test_definitions_never_change() -> None:
         ('{"page_id": "slot-1"}', 2),
         ({"page_id": "slot-1", "target_level": 0}, 0),
         ('{"page_id":"slot-1","target_level":3}', 3),
-        # As the strict form asks for it.
+        # The strict form requires this.
         ({"page_id": "slot-1", "target_level": None}, 2),
     ],
 )
-def test_a_call_is_understood(arguments: Any, level: int) -> None:
-    assert tools.parse_call(call(arguments)) == Call(
+def test_well_formed_call_is_parsed(arguments: Any, level: int) -> None:
+    assert tools.parse_call(call(arguments)) == FaultCall(
         call_id="call_1", page_id="slot-1", level=level
     )
 
 
-def test_a_page_id_is_any_text() -> None:
+def test_page_id_is_any_text() -> None:
     for page_id in ("", "../../etc/passwd", "slot 1\n", "漢"):
         found = tools.parse_call(call({"page_id": page_id}))
-        assert isinstance(found, Call)
+        assert isinstance(found, FaultCall)
         assert found.page_id == page_id
 
 
-def test_what_providers_add_is_let_by() -> None:
+def test_tool_call_may_have_fields_added_by_providers() -> None:
     sent = {**call({"page_id": "a"}), "index": 0}
-    assert isinstance(tools.parse_call(sent), Call)
+    assert isinstance(tools.parse_call(sent), FaultCall)
 
 
 @pytest.mark.parametrize(
@@ -126,23 +126,23 @@ def test_what_providers_add_is_let_by() -> None:
         (call({"page_id": "a", "target_level": -1}), "arguments"),
     ],
 )
-def test_a_mistake_has_a_word(sent: Any, word: str) -> None:
+def test_malformed_call_is_reported_by_its_code(sent: Any, word: str) -> None:
     found = mistake(sent)
     assert found.error == word
     assert found.sentence == f"This call can't be followed: {found.detail}."
 
 
 @given(anything | anything.map(call) | st.text().map(call))
-def test_no_call_raises(sent: Any) -> None:
-    assert isinstance(tools.parse_call(sent), Call | Mistake)
+def test_parsing_any_call_never_raises(sent: Any) -> None:
+    assert isinstance(tools.parse_call(sent), FaultCall | Mistake)
 
 
-def test_a_mistake_repeats_nothing_of_the_call() -> None:
+def test_mistake_message_quotes_nothing_of_the_call() -> None:
     found = mistake(call({"page_id": "a", "secret-7": "secret-8"}))
     assert "secret" not in found.detail
 
 
-def test_a_call_that_is_none_is_answered_by_the_id_that_it_has() -> None:
+def test_malformed_call_is_answered_by_its_id() -> None:
     for sent in ({"id": "c", "function": 7}, {"id": "c", "type": "function"}):
         assert tools.answer(sent, "页") == {
             "role": "tool",

@@ -1,4 +1,4 @@
-"""The tree of checkpoints: what a path tells, and that it costs what changed."""
+"""Tree of checkpoints: differences along a path, at the cost of what changed."""
 
 from __future__ import annotations
 
@@ -31,11 +31,11 @@ from tests.oracles.paging import Bench
 
 
 def between(bench: Bench, one: int | None, other: int | None) -> list[str]:
-    return checkpoint_tree.names_between(bench.state.memory, one, other)
+    return checkpoint_tree.list_names_between(bench.state.memory, one, other)
 
 
 def fill(bench: Bench, count: int) -> None:
-    """With so many keys, as if they had come by a fork; quicker than setting them."""
+    """Give the bench so many keys, as if by a fork; quicker than setting them."""
     entry = KeyEntry(0, 0, None, 64)
     keys = HashTrieMap({f"k{number:05}": entry for number in range(count)})
     contents = Contents(keys=keys, key_bytes=count)
@@ -78,7 +78,7 @@ def live(seed: int, *, steps: int) -> None:
     dice, bench = random.Random(seed), Bench()
     for _ in range(steps):
         _, act = dice.choices(LIFE, [weight for weight, _ in LIFE])[0]
-        # Of the checkpoints that are there, or of none.
+        # One of the existing checkpoints, or none.
         with suppress(CheckpointUnknownError):
             act(bench, dice)
         assert_sound(bench.state.memory)
@@ -88,7 +88,7 @@ def live(seed: int, *, steps: int) -> None:
 
 @pytest.mark.parametrize("seed", range(4))
 def test_path_diff_equals_full_diff(seed: int) -> None:
-    """Whatever was set, swept, taken, restored and deleted; joints ≤ checkpoints."""
+    """Both are equal whatever was set, swept, taken, restored and deleted."""
     live(seed, steps=100)
 
 
@@ -99,7 +99,7 @@ def test_path_diff_equals_full_diff_at_length(seed: int) -> None:
     live(seed, steps=300)
 
 
-def test_a_path_goes_through_the_lowest_common_ancestor() -> None:
+def test_path_goes_through_the_lowest_common_ancestor() -> None:
     bench = Bench()
     fill(bench, 50)
     root = take(bench)
@@ -114,7 +114,7 @@ def test_a_path_goes_through_the_lowest_common_ancestor() -> None:
     assert between(bench, root, root) == []
 
 
-def test_before_the_first_checkpoint_anything_may_differ() -> None:
+def test_checkpoint_without_a_predecessor_has_unknown_touched_keys() -> None:
     bench = Bench()
     put(bench, "a")
     first = take(bench)
@@ -125,7 +125,7 @@ def test_before_the_first_checkpoint_anything_may_differ() -> None:
     assert bench.state.memory.checkpoints[second].touched is None
 
 
-def test_a_deleted_one_gives_its_only_child_what_it_touched() -> None:
+def test_deleted_checkpoint_hands_touched_keys_to_its_only_child() -> None:
     bench = Bench()
     root = take(bench)
     put(bench, "a")
@@ -141,7 +141,7 @@ def test_a_deleted_one_gives_its_only_child_what_it_touched() -> None:
     assert (bench.state.memory.base, between(bench, None, root)) == (root, ["a", "b"])
 
 
-def test_a_deleted_one_stays_a_joint_while_branches_part_at_it() -> None:
+def test_deleted_checkpoint_stays_a_joint_while_branches_part_at_it() -> None:
     bench = Bench()
     root = take(bench)
     put(bench, "a")
@@ -153,7 +153,7 @@ def test_a_deleted_one_stays_a_joint_while_branches_part_at_it() -> None:
     forget(bench, middle)
     memory = bench.state.memory
     assert memory.joints == 1
-    assert memory.live(middle) is None
+    assert memory.find_live(middle) is None
     assert memory.checkpoints[middle].contents.keys.get("a") is None
     assert between(bench, None, left) == ["left", "right"]
     assert between(bench, root, left) == ["a", "left"]
@@ -163,7 +163,9 @@ def test_a_deleted_one_stays_a_joint_while_branches_part_at_it() -> None:
     assert between(bench, None, root) == ["a", "right"]
 
 
-def test_many_names_become_any(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_touched_keys_become_unknown_beyond_a_limit(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
     monkeypatch.setattr(working_memory, "MAX_TOUCHED", 3)
     bench = Bench()
     first = take(bench)
@@ -177,17 +179,17 @@ def test_many_names_become_any(monkeypatch: pytest.MonkeyPatch) -> None:
     assert between(bench, None, first) == ["a", "b", "c", "d"]
 
 
-def visited(bench: Bench, monkeypatch: pytest.MonkeyPatch) -> list[Collection[str]]:
-    """Names that paths give from now on."""
+def watch_paths(bench: Bench, monkeypatch: pytest.MonkeyPatch) -> list[Collection[str]]:
+    """Return the list of names that paths give from now on."""
     seen: list[Collection[str]] = []
-    asked_for = checkpoint_tree.names_between
+    asked_for = checkpoint_tree.list_names_between
 
     def noted(*points: Any) -> list[str]:
         names = asked_for(*points)
         seen.append(names)
         return names
 
-    monkeypatch.setattr(checkpoint_tree, "names_between", noted)
+    monkeypatch.setattr(checkpoint_tree, "list_names_between", noted)
     return seen
 
 
@@ -199,13 +201,13 @@ def test_checkpoint_cost_follows_change(
     bench = Bench()
     fill(bench, size)
     kept = take(bench)
-    seen = visited(bench, monkeypatch)
+    seen = watch_paths(bench, monkeypatch)
     changes = tuple(setting(f"k{number:05}", 2) for number in range(10))
     bench.do(ChangeKeys(changes=changes))
     (told,) = bench.do(TakeCheckpoint())
     assert (told.keys, told.touched, seen) == (size, 10, [])
-    target = checkpoints.find(bench.state.memory, kept)
-    checkpoints.changes(bench.state, target, RESTORED, at=bench.at)
+    target = checkpoints.require_checkpoint(bench.state.memory, kept)
+    checkpoints.compute_changes(bench.state, target, RESTORED, at=bench.at)
     assert [len(names) for names in seen] == [10]
     # Once to decide, and once each time the event is folded.
     (told,) = restore(bench, kept)

@@ -45,7 +45,7 @@ def forget(bench: Bench, target: int | str) -> list[object]:
     return bench.do(DeleteCheckpoint(target=target))
 
 
-def test_restoring_what_was_taken_gives_what_was_there() -> None:
+def test_restore_brings_back_the_contents_of_the_checkpoint() -> None:
     """restore(take(S)) = S, in the parts restored."""
     bench = Bench()
     put(bench, "a")
@@ -79,7 +79,7 @@ def test_taking_and_listing_change_no_key_task_or_note() -> None:
 
 
 @pytest.mark.parametrize("part", RESTORED)
-def test_a_part_alone_leaves_the_others(part: str) -> None:
+def test_restore_of_one_part_leaves_the_others(part: str) -> None:
     bench = Bench()
     kept = take(bench)
     put(bench, "a")
@@ -118,7 +118,7 @@ def test_restore_keeps_other_checkpoints() -> None:
 
 
 @pytest.mark.parametrize("swept", [False, True])
-def test_what_stays_expired_is_counted_swept_or_not(swept: bool) -> None:
+def test_restore_counts_expired_keys_swept_or_not(swept: bool) -> None:
     bench = Bench()
     put(bench, "short", seconds=60)
     put(bench, "other")
@@ -157,7 +157,7 @@ def test_null_and_rewritten_values_come_back() -> None:
     assert contents(bench).keys["n"] == entry
 
 
-def test_where_nothing_differs_nothing_is_written() -> None:
+def test_restore_writes_nothing_when_nothing_differs() -> None:
     bench = Bench()
     put(bench, "k")
     kept = take(bench)
@@ -169,7 +169,7 @@ def test_where_nothing_differs_nothing_is_written() -> None:
     assert restore(bench, kept) == []
 
 
-def test_a_state_that_is_kept_already_is_not_kept_again() -> None:
+def test_unchanged_state_is_not_checkpointed_again() -> None:
     bench = Bench()
     kept = take(bench)
     put(bench, "k")
@@ -181,7 +181,7 @@ def test_a_state_that_is_kept_already_is_not_kept_again() -> None:
     assert bench.state.memory.automatic == ()
 
 
-def test_a_state_that_differs_in_one_part_is_kept() -> None:
+def test_state_that_differs_in_one_part_is_checkpointed() -> None:
     bench = Bench()
     empty = take(bench)
     bench.do(SetTask())
@@ -193,7 +193,7 @@ def test_a_state_that_differs_in_one_part_is_kept() -> None:
     assert told.before == bench.state.clock - 1
 
 
-def test_the_newest_twenty_automatic_ones_stay() -> None:
+def test_automatic_checkpoints_are_limited_to_the_newest_twenty() -> None:
     bench = Bench()
     kept = take(bench, "base")
     gone = []
@@ -207,7 +207,7 @@ def test_the_newest_twenty_automatic_ones_stay() -> None:
     assert listed(bench) == [kept, *automatic]
 
 
-def test_a_restore_may_outdate_its_own_target() -> None:
+def test_restore_may_outdate_its_own_target() -> None:
     bench = Bench()
     kept = take(bench)
     for n in range(AUTOMATIC_KEPT):
@@ -221,7 +221,7 @@ def test_a_restore_may_outdate_its_own_target() -> None:
     bench.restart()
 
 
-def test_names_are_unique_until_they_are_free() -> None:
+def test_checkpoint_names_are_unique_until_deleted() -> None:
     bench = Bench()
     first = take(bench, "one")
     with pytest.raises(NameTakenError):
@@ -230,8 +230,8 @@ def test_names_are_unique_until_they_are_free() -> None:
     assert take(bench, "one") > first
 
 
-def test_a_thread_holds_a_thousand_that_were_asked_for() -> None:
-    """Besides automatic ones."""
+def test_thread_holds_a_thousand_requested_checkpoints() -> None:
+    """Automatic checkpoints do not count."""
     bench = Bench()
     for _ in range(MAX_CHECKPOINTS):
         bench.do(TakeCheckpoint())
@@ -260,7 +260,7 @@ def test_deleting_checkpoint_frees_no_value() -> None:
     assert bench.do(EraseValues(seqs=(seq,), grace=grace)) == []
 
 
-def test_a_preview_is_what_a_restore_says() -> None:
+def test_preview_equals_the_event_of_the_restore() -> None:
     bench = Bench()
     put(bench, "a", seconds=9)
     put(bench, "b")
@@ -269,8 +269,8 @@ def test_a_preview_is_what_a_restore_says() -> None:
     put(bench, "b", 2)
     delete(bench, "a")
     wait(bench, 9)
-    target = checkpoints.find(bench.state.memory, kept)
-    seen = checkpoints.changes(bench.state, target, RESTORED, at=bench.at)
+    target = checkpoints.require_checkpoint(bench.state.memory, kept)
+    seen = checkpoints.compute_changes(bench.state, target, RESTORED, at=bench.at)
     state = bench.state
     _, told = restore(bench, kept)
     assert seen[:3] == (told.set, told.removed, told.expired) == (1, 1, 1)
@@ -279,7 +279,7 @@ def test_a_preview_is_what_a_restore_says() -> None:
     assert state.memory.contents.keys["b"] != contents(bench).keys["b"]
 
 
-def test_a_fork_goes_on_from_what_it_inherits() -> None:
+def test_fork_goes_on_from_inherited_checkpoints() -> None:
     parent = Bench()
     put(parent, "k")
     kept = take(parent, "base")
@@ -295,7 +295,7 @@ def test_a_fork_goes_on_from_what_it_inherits() -> None:
     assert contents(child) == contents(parent)
 
 
-def test_a_sweep_is_no_change_to_come_back_from() -> None:
+def test_sweep_makes_no_automatic_checkpoint_necessary() -> None:
     bench = Bench()
     put(bench, "k", seconds=5)
     version = bench.state.clock

@@ -68,17 +68,17 @@ def erase(bench: Bench, *seqs: int, grace: float = 0) -> list[Any]:
     return bench.do(EraseValues(seqs=seqs, grace=timedelta(seconds=grace)))
 
 
-def test_a_key_counts_until_its_instant_and_not_at_it() -> None:
+def test_key_expires_at_its_instant_not_before() -> None:
     bench = Bench()
     put(bench, "k", seconds=60)
     until = entry(bench, "k").expires_at
     assert until == BEGAN + timedelta(seconds=61)
-    find = bench.state.memory.contents.find
+    find = bench.state.memory.contents.find_key
     assert find("k", now=until - MICROSECOND) == entry(bench, "k")
     assert find("k", now=until) is None
 
 
-def test_an_expired_key_is_absent_to_every_condition() -> None:
+def test_expired_key_is_absent_to_every_condition() -> None:
     bench = Bench()
     put(bench, "k", seconds=5)
     version = bench.state.seq
@@ -99,7 +99,7 @@ def test_null_is_a_value() -> None:
         put(bench, "k", expected=ABSENT)
 
 
-def test_a_version_is_the_seq_of_the_last_set_or_retiming() -> None:
+def test_version_is_the_seq_of_the_last_set_or_retiming() -> None:
     bench = Bench()
     put(bench, "k")
     first = bench.state.seq
@@ -112,7 +112,7 @@ def test_a_version_is_the_seq_of_the_last_set_or_retiming() -> None:
     assert names(bench) == []
 
 
-def test_only_an_absent_key_is_created() -> None:
+def test_create_only_set_requires_an_absent_key() -> None:
     bench = Bench()
     assert put(bench, "k", expected=ABSENT)[0].created
     state = bench.state
@@ -121,7 +121,7 @@ def test_only_an_absent_key_is_created() -> None:
     assert bench.state is state
 
 
-def test_a_batch_is_all_or_nothing_and_names_the_change() -> None:
+def test_batch_is_all_or_nothing_and_names_the_change() -> None:
     bench = Bench()
     put(bench, "k")
     state = bench.state
@@ -132,7 +132,7 @@ def test_a_batch_is_all_or_nothing_and_names_the_change() -> None:
     assert bench.state is state
 
 
-def test_a_batch_skips_a_delete_of_nothing() -> None:
+def test_batch_skips_a_delete_of_nothing() -> None:
     bench = Bench()
     put(bench, "b")
     changes = (DeleteKey(key="a"), DeleteKey(key="b"), setting("c"))
@@ -144,7 +144,7 @@ def test_a_batch_skips_a_delete_of_nothing() -> None:
 @pytest.mark.parametrize(
     ("thread", "project", "seconds"), [(None, None, None), (None, 9, 9), (5, 9, 5)]
 )
-def test_where_nothing_is_said_the_nearest_default_counts(
+def test_key_without_an_expiry_takes_the_nearest_default_ttl(
     thread: int | None, project: int | None, seconds: int | None
 ) -> None:
     bench = Bench(default_ttl_seconds=thread)
@@ -155,21 +155,21 @@ def test_where_nothing_is_said_the_nearest_default_counts(
     assert entry(bench, "k").expires_at == wanted
 
 
-def test_never_expire_is_reachable() -> None:
+def test_key_can_be_set_to_never_expire() -> None:
     bench = Bench(default_ttl_seconds=5)
     change = setting("k", expiry=lasting(None))
     bench.do(ChangeKeys(changes=(change,), default_ttl=9 * SECOND))
     assert entry(bench, "k").expires_at is None
 
 
-def test_a_set_always_resets_the_expiry() -> None:
+def test_set_always_resets_the_expiry() -> None:
     bench = Bench()
     put(bench, "k", seconds=60)
     put(bench, "k")
     assert entry(bench, "k").expires_at is None
 
 
-def test_an_instant_must_be_in_the_future() -> None:
+def test_expiry_instant_must_be_in_the_future() -> None:
     bench = Bench()
     with pytest.raises(InvalidError) as refused:
         put(bench, "k", expiry=Expiry(given=True, at=bench.at))
@@ -177,7 +177,7 @@ def test_an_instant_must_be_in_the_future() -> None:
     put(bench, "k", expiry=Expiry(given=True, at=bench.at + MICROSECOND))
 
 
-def test_what_is_not_there_cannot_be_retimed() -> None:
+def test_expired_key_cannot_be_retimed() -> None:
     bench = Bench()
     put(bench, "k", seconds=5)
     wait(bench, 5)
@@ -185,7 +185,7 @@ def test_what_is_not_there_cannot_be_retimed() -> None:
         retime(bench, "k", 60)
 
 
-def test_clear_leaves_the_rest() -> None:
+def test_clearing_keys_leaves_notes_and_checkpoints() -> None:
     bench = Bench()
     put(bench, "old", seconds=5)
     put(bench, "a")
@@ -204,7 +204,7 @@ def test_clear_leaves_the_rest() -> None:
     assert bench.do(ClearKeys()) == []
 
 
-def test_what_expired_leaves_only_by_a_sweep_that_looks_again() -> None:
+def test_expired_key_leaves_only_by_a_sweep_that_checks_its_version() -> None:
     bench = Bench()
     put(bench, "k", seconds=5)
     stale = bench.state.clock
@@ -219,7 +219,7 @@ def test_what_expired_leaves_only_by_a_sweep_that_looks_again() -> None:
     assert sweep(bench, ("k", version)) == []
 
 
-def test_a_sweep_tells_of_200_keys_at_once() -> None:
+def test_sweep_tells_of_200_keys_at_once() -> None:
     bench = Bench()
     for start in (0, 150, 300):
         changes = (setting(f"k{start + n}", seconds=9) for n in range(150))
@@ -231,7 +231,7 @@ def test_a_sweep_tells_of_200_keys_at_once() -> None:
 
 
 def test_limits_count_no_expired_keys() -> None:
-    """A set that would pass one sweeps first, in the same command."""
+    """A set beyond the limit sweeps first, in the same command."""
     bench = Bench(max_keys=2)
     put(bench, "old", seconds=5)
     put(bench, "a")
@@ -246,7 +246,7 @@ def test_limits_count_no_expired_keys() -> None:
     assert names(bench) == ["a", "b"]
 
 
-def test_limits_hold_for_bytes_too() -> None:
+def test_key_limits_hold_for_bytes() -> None:
     bench = Bench(max_key_bytes=128)
     put(bench, "a", "x" * 63)  # 65 with its quotes: two steps
     with pytest.raises(KeysFullError):
@@ -256,8 +256,8 @@ def test_limits_hold_for_bytes_too() -> None:
     assert bench.state.memory.contents.key_bytes == 128
 
 
-def test_nothing_is_refused_that_makes_no_more_of_it() -> None:
-    """Where limits were lowered below what is there."""
+def test_key_change_that_adds_no_excess_is_accepted_over_the_limits() -> None:
+    """The limits were lowered below the present contents."""
     bench = Bench()
     for key in "abc":
         put(bench, key, "x" * 100)
@@ -272,8 +272,8 @@ def test_nothing_is_refused_that_makes_no_more_of_it() -> None:
         put(bench, "b", 1)
 
 
-def test_an_expired_key_has_no_place_to_keep() -> None:
-    """Beyond a lowered limit it cannot be set anew, swept or not."""
+def test_expired_key_has_no_place_to_keep() -> None:
+    """Beyond a lowered limit an expired key cannot be set again, swept or not."""
     bench = Bench()
     put(bench, "old", "long enough", seconds=5)
     put(bench, "a")
@@ -283,13 +283,13 @@ def test_an_expired_key_has_no_place_to_keep() -> None:
         put(bench, "old", 1)
 
 
-def test_a_value_is_due_after_the_latest_expiry_it_was_ever_given() -> None:
+def test_value_is_due_after_the_latest_expiry_it_was_ever_given() -> None:
     bench = Bench()
     put(bench, "k", seconds=60)
     seq = bench.state.seq
     retime(bench, "k", 100)
     retime(bench, "k", 5)
-    due = bench.rows.dues([seq])[seq]
+    due = bench.rows.list_dues([seq])[seq]
     wait(bench, (due - bench.at).total_seconds() - 1)
     assert erase(bench, seq) == []
     assert erase(bench, seq, grace=10) == []
@@ -309,7 +309,7 @@ def test_permanent_value_survives_old_deadline() -> None:
     assert erase(bench, seq, bench.state.seq) == []
 
 
-def test_overwritten_value_goes_too() -> None:
+def test_overwritten_value_is_erased_after_its_expiry() -> None:
     bench = Bench()
     put(bench, "k", seconds=5)
     first = bench.state.seq
@@ -321,13 +321,13 @@ def test_overwritten_value_goes_too() -> None:
 
 
 def test_fork_keeps_value_it_retimed() -> None:
-    """It sets the value anew: what it inherits belongs to the parent, and may go."""
+    """The fork sets the value anew; the inherited one may be erased by the parent."""
     parent = Bench()
     put(parent, "k", "precious", seconds=5)
     seq = parent.state.seq
     child = parent.fork(thread=9)
     child.at = parent.at
-    seen = child.state.seq_of(entry(child, "k").version)
+    seen = child.state.to_seq(entry(child, "k").version)
     assert seen <= 0
     with pytest.raises(StaleError):
         retime(child, "k", 600)
@@ -337,13 +337,13 @@ def test_fork_keeps_value_it_retimed() -> None:
     wait(parent, 60)
     assert erase(parent, seq)[0].seqs == [seq]
     wait(child, 60)
-    assert child.state.place(entry(child, "k").value) == (child.state.id, 2)
+    assert child.state.locate_event(entry(child, "k").value) == (child.state.id, 2)
     assert names(child) == ["k"]
     (again,) = retime(child, "k", 60)
     assert isinstance(again, KeyRetimed)
 
 
-def test_a_restored_key_has_its_old_version() -> None:
+def test_restored_key_has_its_old_version() -> None:
     bench = Bench()
     put(bench, "k")
     old = entry(bench, "k")

@@ -1,4 +1,4 @@
-"""The canonical form of working memory: read back whole, small, sorted everywhere."""
+"""Canonical form of working memory: complete, small, and sorted everywhere."""
 
 from __future__ import annotations
 
@@ -20,8 +20,8 @@ from tests.kernel.remembered import delete, note, put, restore, take, wait
 from tests.oracles.paging import SMALL, Bench, make, page
 
 
-def grown() -> Bench:
-    """Branches, joints, expiries, notes that were trimmed, pages in and out."""
+def build_grown_bench() -> Bench:
+    """Build a bench with branches, joints, expiries, trimmed notes and page moves."""
     bench = Bench(**SMALL, auto_pin_turns=0, auto_pin_claims=False, max_notes=3)
     make(bench, *(page(f"p{number}") for number in range(1, 7)))
     for number in range(12):
@@ -48,20 +48,20 @@ def grown() -> Bench:
 
 
 def written() -> str:
-    bench = grown()
+    bench = build_grown_bench()
     told = [recorded.event.model_dump(mode="json") for recorded in bench.log]
     return json.dumps([state_json.to_json(bench.state), told])
 
 
-def test_what_is_written_is_read_back() -> None:
-    memory = grown().state.memory
-    thread = grown().state.id
+def test_memory_json_round_trips() -> None:
+    memory = build_grown_bench().state.memory
+    thread = build_grown_bench().state.id
     plain = json.loads(json.dumps(memory_json.to_json(memory, thread=thread)))
     assert memory_json.from_json(plain, thread=thread) == memory
 
 
-def test_notes_that_went_back_alone_are_read_back() -> None:
-    """They are fewer than those of the checkpoint that now stands on."""
+def test_notes_restored_alone_round_trip() -> None:
+    """The restored notes are fewer than those of the current checkpoint."""
     bench = Bench()
     note(bench, 1, 2)
     older = take(bench)
@@ -74,7 +74,7 @@ def test_notes_that_went_back_alone_are_read_back() -> None:
     assert bench.state == before
 
 
-def test_a_thread_that_never_had_any_writes_nothing() -> None:
+def test_empty_working_memory_writes_nothing() -> None:
     bench = Bench()
     assert memory_json.to_json(bench.state.memory, thread=bench.state.id) == {}
     assert memory_json.from_json({}, thread=bench.state.id) == WorkingMemory()
@@ -83,8 +83,8 @@ def test_a_thread_that_never_had_any_writes_nothing() -> None:
 @pytest.mark.parametrize(
     "seeds", [(0, 1, 77), pytest.param(range(20), marks=pytest.mark.nightly)]
 )
-def test_iteration_order_never_leaks(seeds: Sequence[int]) -> None:
-    """One journal under many hash seeds: the same bytes, of the state as of events."""
+def test_memory_json_is_independent_of_iteration_order(seeds: Sequence[int]) -> None:
+    """One journal under many hash seeds gives the same bytes of state and events."""
     program = (
         "from tests.kernel.memory import test_memory_json as t; print(t.written())"
     )
@@ -102,8 +102,8 @@ def test_iteration_order_never_leaks(seeds: Sequence[int]) -> None:
     assert told == {written() + "\n"}
 
 
-def test_a_hundred_checkpoints_cost_what_changed() -> None:
-    """Each is written as what differs from the one above it, not as all it holds."""
+def test_hundred_checkpoints_cost_what_changed() -> None:
+    """A checkpoint is written as its difference from its parent, not in full."""
     bench = Bench()
     for number in range(200):
         put(bench, f"k{number:03}")

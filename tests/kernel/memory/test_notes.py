@@ -1,4 +1,4 @@
-"""Notes: the newest stay, and those that leave are told of."""
+"""Notes: the newest stay, and events tell of trimmed ones."""
 
 from __future__ import annotations
 
@@ -9,26 +9,26 @@ from tests.oracles.paging import Bench
 
 
 def clocks(bench: Bench) -> list[int]:
-    return [each.clock for each in NOTES.value(bench.state).lines]
+    return [each.clock for each in NOTES.get_current(bench.state).lines]
 
 
-def test_one_note_is_one_event_however_many_there_are() -> None:
+def test_note_is_one_event_whatever_the_count_of_notes() -> None:
     bench = Bench(max_notes=3)
     told = [note(bench, 7)[0].trimmed for _ in range(10)]
     assert told == [0] * 3 + [1] * 7
     assert clocks(bench) == [9, 10, 11]
-    assert NOTES.value(bench.state).bytes == 3 * 64
+    assert NOTES.get_current(bench.state).bytes == 3 * 64
 
 
-def test_max_notes_one_keeps_one() -> None:
+def test_note_limit_of_one_keeps_the_newest_note() -> None:
     bench = Bench(max_notes=1)
     told = note(bench, 1, 2, 3)
     assert [each.trimmed for each in told] == [0, 1, 1]
     assert clocks(bench) == [bench.state.clock]
-    assert NOTES.value(bench.state).bytes == 64
+    assert NOTES.get_current(bench.state).bytes == 64
 
 
-def test_a_lowered_limit_trims_with_the_next_note() -> None:
+def test_lowered_limit_trims_with_the_next_note() -> None:
     bench = Bench()
     note(bench, *range(1, 11))
     bench.do(AmendThread(config={"max_notes": 4}))
@@ -36,7 +36,7 @@ def test_a_lowered_limit_trims_with_the_next_note() -> None:
     first, second = note(bench, 5, 5)
     assert (first.trimmed, second.trimmed) == (7, 1)
     assert len(clocks(bench)) == 4
-    assert NOTES.value(bench.state).bytes == 4 * 64
+    assert NOTES.get_current(bench.state).bytes == 4 * 64
 
 
 def test_clear_empties_the_scratchpad_and_counts() -> None:
@@ -44,11 +44,11 @@ def test_clear_empties_the_scratchpad_and_counts() -> None:
     note(bench, 1, 1)
     (told,) = bench.do(ClearNotes())
     assert told.count == 2
-    assert (clocks(bench), NOTES.value(bench.state).bytes) == ([], 0)
+    assert (clocks(bench), NOTES.get_current(bench.state).bytes) == ([], 0)
     assert bench.do(ClearNotes()) == []
 
 
-def test_later_note_not_in_checkpoint() -> None:
+def test_later_note_is_not_in_the_checkpoint() -> None:
     bench = Bench()
     note(bench, 1)
     kept = take(bench)
@@ -59,11 +59,11 @@ def test_later_note_not_in_checkpoint() -> None:
     (_, told) = restore(bench, kept)
     assert told.notes == 1
     assert clocks(bench) == held
-    assert NOTES.value(bench.state).bytes == 64
+    assert NOTES.get_current(bench.state).bytes == 64
 
 
 def test_notes_restored_follow_the_limit_of_now() -> None:
-    """At the next append, as after a lowered limit."""
+    """The limit applies at the next append, as after a lowered limit."""
     bench = Bench()
     note(bench, 1, 1, 1)
     kept = take(bench)

@@ -1,4 +1,4 @@
-"""The working set as a checkpoint holds it, and how it comes back."""
+"""Working set of a checkpoint, and its restore."""
 
 from __future__ import annotations
 
@@ -22,8 +22,8 @@ from tests.kernel.remembered import put, restore, take
 from tests.oracles.paging import SMALL, Bench, made, make, only, page, rewrite
 
 
-def peopled(*sizes: int) -> Bench:
-    """Pages p0, p1, … of so many tokens, all of them mapped, the first one pinned."""
+def build_bench(*sizes: int) -> Bench:
+    """Build a bench with pages p0, p1, … of these tokens, mapped, the first pinned."""
     bench = Bench(**SMALL, auto_pin_turns=0, auto_pin_claims=False)
     make(bench, *(page(f"p{n}", size) for n, size in enumerate(sizes)))
     bench.do(PinPage(page_id="p0"))
@@ -35,22 +35,22 @@ def evict(bench: Bench, *page_ids: str) -> None:
         bench.do(EvictPage(page_id=page_id))
 
 
-def back(bench: Bench, target: int) -> CheckpointRestored:
-    """The working set alone comes back, within its bounds."""
+def restore_working_set(bench: Bench, target: int) -> CheckpointRestored:
+    """Restore the working set alone and check its bounds."""
     (told,) = only(restore(bench, target, ("frames",)), CheckpointRestored)
     bounded(bench.state)
     rows_agree(bench)
     return told
 
 
-def test_the_working_set_comes_back_when_it_is_asked_for() -> None:
-    bench = peopled(100, 100, 100)
+def test_working_set_comes_back_when_it_is_asked_for() -> None:
+    bench = build_bench(100, 100, 100)
     kept = take(bench)
     frames, pins = bench.paging.frames, bench.paging.pins
     bench.do(UnpinPage(page_id="p0"))
     evict(bench, "p0", "p1")
     bench.do(PinPage(page_id="p2"))
-    told = back(bench, kept)
+    told = restore_working_set(bench, kept)
     assert (told.left_out, told.refreshed) == ([], [])
     assert bench.mapped == ["p0", "p1", "p2"]
     assert {*bench.paging.pins} == {*pins} == {"p0"}
@@ -59,8 +59,8 @@ def test_the_working_set_comes_back_when_it_is_asked_for() -> None:
         assert bench.frame(page_id)._replace(cause_seq=frame.cause_seq) == frame
 
 
-def test_the_usual_parts_leave_the_working_set_alone() -> None:
-    bench = peopled(100, 100)
+def test_usual_parts_leave_the_working_set_alone() -> None:
+    bench = build_bench(100, 100)
     kept = take(bench)
     put(bench, "k")
     evict(bench, "p1")
@@ -70,64 +70,64 @@ def test_the_usual_parts_leave_the_working_set_alone() -> None:
     assert restore(bench, kept, RESTORED) == []
 
 
-def test_a_working_set_comes_back_with_an_empty_tlb() -> None:
-    bench = peopled(100, 100)
+def test_working_set_comes_back_with_an_empty_tlb() -> None:
+    bench = build_bench(100, 100)
     kept = take(bench)
     evict(bench, "p1")
     assert bench.paging.tlb.find("p1") is not None
-    back(bench, kept)
+    restore_working_set(bench, kept)
     assert len(bench.paging.tlb.held) == 0
 
 
-def test_an_undo_brings_back_what_it_replaced() -> None:
-    bench = peopled(100, 100, 100)
+def test_undo_brings_back_the_replaced_working_set() -> None:
+    bench = build_bench(100, 100, 100)
     kept = take(bench)
     evict(bench, "p1", "p2")
     before, hot = bench.mapped, {*bench.paging.hot}
-    told = back(bench, kept)
-    back(bench, told.before)
+    told = restore_working_set(bench, kept)
+    restore_working_set(bench, told.before)
     assert (bench.mapped, {*bench.paging.hot}) == (before, hot)
 
 
-def test_pages_that_are_gone_are_left_out() -> None:
-    bench = peopled(100, 100, 100)
+def test_restore_omits_deleted_pages() -> None:
+    bench = build_bench(100, 100, 100)
     kept = take(bench)
     bench.do(DeletePage(page_id="p1"))
     evict(bench, "p2")
-    told = back(bench, kept)
+    told = restore_working_set(bench, kept)
     assert told.left_out == ["p1"]
     assert bench.mapped == ["p0", "p2"]
 
 
-def test_a_page_that_changed_comes_as_it_is_now() -> None:
-    bench = peopled(100, 100, 100)
+def test_restore_maps_the_current_version_of_a_changed_page() -> None:
+    bench = build_bench(100, 100, 100)
     kept = take(bench)
     bench.do(rewrite("p1", 250))
     evict(bench, "p1", "p2")
-    told = back(bench, kept)
+    told = restore_working_set(bench, kept)
     assert [each.page_id for each in told.refreshed] == ["p1"]
     assert (bench.frame("p1").tokens, bench.paging.used) == (250, 450)
 
 
-def test_a_page_that_changed_has_lost_its_level() -> None:
-    bench = peopled(300, 100)
+def test_restore_maps_a_changed_page_in_full() -> None:
+    bench = build_bench(300, 100)
     bench.do(WriteLevels(made=made("p1", 130, 110)))
     evict(bench, "p1")
     bench.do(MapPage(page_id="p1", level=1))
     kept = take(bench)
     evict(bench, "p1")
-    back(bench, kept)
+    restore_working_set(bench, kept)
     assert (bench.frame("p1").level, bench.frame("p1").tokens) == (1, 130)
     evict(bench, "p1")
     bench.do(rewrite("p1", 250))
     bench.do(WriteLevels(made=made("p1", 130, 110, version=2)))
-    back(bench, kept)
+    restore_working_set(bench, kept)
     assert (bench.frame("p1").level, bench.frame("p1").tokens) == (0, 250)
 
 
-def test_the_budget_of_now_holds() -> None:
-    """What no longer fits leaves again, in the same command."""
-    bench = peopled(*[220] * 6)
+def test_restored_frames_fit_the_current_budget() -> None:
+    """Restored pages beyond the budget are evicted in the same command."""
+    bench = build_bench(*[220] * 6)
     kept = take(bench)
     evict(bench, "p1", "p2", "p3", "p4", "p5")
     bench.do(AmendThread(config={"reserved_tokens": 1_200}))
@@ -141,7 +141,7 @@ def test_the_budget_of_now_holds() -> None:
 
 
 def test_pins_beyond_their_share_do_not_come_back() -> None:
-    bench = peopled(400, 100)
+    bench = build_bench(400, 100)
     kept = take(bench)
     bench.do(UnpinPage(page_id="p0"))
     evict(bench, "p0")
@@ -153,18 +153,18 @@ def test_pins_beyond_their_share_do_not_come_back() -> None:
 
 
 def test_any_process_folds_the_same_working_set() -> None:
-    bench = peopled(100, 100, 100)
+    bench = build_bench(100, 100, 100)
     kept = take(bench)
     bench.do(rewrite("p1", 250))
     evict(bench, "p1", "p2")
-    back(bench, kept)
+    restore_working_set(bench, kept)
     assert bench.refolded() == bench.state
     bench.restart()
     assert bench.refolded() == bench.state
-    back(bench, bench.state.memory.automatic[0])
+    restore_working_set(bench, bench.state.memory.automatic[0])
 
 
-def test_a_restore_changes_nothing_if_the_working_set_is_the_same() -> None:
-    bench = peopled(100, 100)
+def test_restore_changes_nothing_if_the_working_set_is_the_same() -> None:
+    bench = build_bench(100, 100)
     kept = take(bench)
     assert restore(bench, kept, ("frames",)) == []

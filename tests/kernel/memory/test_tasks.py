@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from memoryhub.errors import StaleError, TaskNotFoundError
-from memoryhub.kernel.commands import Draft
+from memoryhub.kernel.commands import EventDraft
 from memoryhub.kernel.memory.memory_commands import Expected
 from memoryhub.kernel.memory.tasks import (
     TASK,
@@ -21,16 +21,16 @@ from tests.oracles.paging import Bench
 
 
 def task(bench: Bench) -> Task:
-    found = TASK.value(bench.state)
+    found = TASK.get_current(bench.state)
     assert found is not None
     return found
 
 
-def decided(bench: Bench, command: SetTask) -> list[Draft]:
+def decided(bench: Bench, command: SetTask) -> list[EventDraft]:
     return decide(bench.state, command, bench.rows, at=bench.at)
 
 
-def test_a_set_is_the_whole_of_it() -> None:
+def test_setting_a_task_replaces_all_of_it() -> None:
     bench = Bench()
     bench.do(SetTask(status="running", fields={"data": b"{}", "description": b'"d"'}))
     first = bench.state.clock
@@ -41,7 +41,7 @@ def test_a_set_is_the_whole_of_it() -> None:
     assert task(bench) == Task(status="pending", version=clock, started_at=clock)
 
 
-def test_a_start_that_was_said_is_the_one_that_is_kept() -> None:
+def test_given_start_of_a_task_is_kept() -> None:
     bench = Bench()
     (draft,) = decided(bench, SetTask(fields={"started_at": b"null"}))
     assert draft.payload == b'{"started_at":null}'
@@ -51,7 +51,7 @@ def test_a_start_that_was_said_is_the_one_that_is_kept() -> None:
 
 
 def test_concurrent_progress_not_lost() -> None:
-    """Each update holds only what it changes, so that two writers keep both."""
+    """An update holds only its own changes, so that those of two writers are kept."""
     bench = Bench()
     bench.do(SetTask(fields={"description": b'"d"'}))
     said = task(bench).description
@@ -63,7 +63,7 @@ def test_concurrent_progress_not_lost() -> None:
     assert (now.description, now.data) == (said, bench.state.clock)
 
 
-def test_null_clears_and_nothing_is_a_heartbeat() -> None:
+def test_null_clears_a_task_field_and_an_empty_update_is_a_heartbeat() -> None:
     bench = Bench()
     fields: dict[TaskField, bytes] = {"description": b'"d"', "progress_percent": b"4"}
     bench.do(SetTask(fields={**fields, "data": b"{}", "current_step": b"0"}))
@@ -76,7 +76,7 @@ def test_null_clears_and_nothing_is_a_heartbeat() -> None:
     assert task(bench) == after._replace(version=bench.state.clock)
 
 
-def test_completing_derives_nothing() -> None:
+def test_completing_a_task_changes_no_other_field() -> None:
     bench = Bench()
     bench.do(SetTask(fields={"progress_percent": b"40.0"}))
     before = task(bench)
@@ -84,7 +84,7 @@ def test_completing_derives_nothing() -> None:
     assert task(bench).progress_percent == before.progress_percent
 
 
-def test_without_a_task_there_is_nothing_to_change() -> None:
+def test_absent_task_cannot_be_updated() -> None:
     bench = Bench()
     with pytest.raises(TaskNotFoundError):
         bench.do(UpdateTask(fields={"current_step": b"1"}))
@@ -94,7 +94,7 @@ def test_without_a_task_there_is_nothing_to_change() -> None:
 
 
 @pytest.mark.parametrize("kind", [SetTask, UpdateTask, ClearTask])
-def test_a_stale_condition_changes_nothing(kind: type) -> None:
+def test_stale_condition_leaves_the_task_unchanged(kind: type) -> None:
     bench = Bench()
     bench.do(SetTask())
     version = bench.state.seq

@@ -1,4 +1,4 @@
-"""Shapes that messages come in: content, its role, its words, and whose it is.
+"""Shapes of messages: content, role, words and vendor of each.
 
 `•` is a word to be found, `◆` base64. Thoughts' words stand last, in angle brackets.
 """

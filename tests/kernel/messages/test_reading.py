@@ -11,13 +11,13 @@ from memoryhub.kernel.messages.message import (
     Call,
     Medium,
     Message,
-    Part,
+    MessagePart,
     PartKind,
     Result,
     Thought,
 )
 from memoryhub.kernel.messages.reading import read
-from memoryhub.kernel.messages.words import thought_words, words
+from memoryhub.kernel.messages.words import render_thought_words, render_words
 from tests.kernel.messages.shapes import PNG, SHAPES, heard
 
 TEXTS = st.text(max_size=12) | st.sampled_from(
@@ -42,7 +42,7 @@ CONTENTS = st.sampled_from([row[0] for row in SHAPES])
 
 @st.composite
 def mutated(draw: st.DrawFn, value: Any) -> Any:
-    """Each member as it is, with another value, gone, or beside one more."""
+    """Return variants of a value: each member as is, replaced, absent, or doubled."""
     if draw(st.integers(0, 9)) == 0:
         return draw(JSON)
     if isinstance(value, list):
@@ -67,32 +67,32 @@ def filled(value: Any, found: list[str], picture: str = PNG) -> Any:
 
 
 def seen(message: Message) -> str:
-    return f"{words(message)}\n{thought_words(message)}"
+    return f"{render_words(message)}\n{render_thought_words(message)}"
 
 
 def vendors(message: Message) -> set[str]:
     given_back = (part for result in message.results for part in result.parts)
-    held: list[Part | Call | Result | Thought] = [*message.parts, *given_back]
+    held: list[MessagePart | Call | Result | Thought] = [*message.parts, *given_back]
     held += [*message.calls, *message.results, *message.thoughts]
     return {each.vendor for each in held if each.vendor}
 
 
 @pytest.mark.parametrize(("content", "role", "text", "vendor"), SHAPES)
-def test_each_shape_has_its_reading(
+def test_each_message_shape_has_its_reading(
     content: Any, role: str | None, text: str, vendor: str
 ) -> None:
     message = read(json.loads(json.dumps(content).replace("\\u25c6", PNG)))
-    said = thought_words(message)
-    assert words(message) + (f"<{said}>" if said else "") == text
+    said = render_thought_words(message)
+    assert render_words(message) + (f"<{said}>" if said else "") == text
     assert message.role == role
     assert vendors(message) == {vendor} - {""}
 
 
 @given(JSON | CONTENTS.flatmap(mutated), TEXTS.map("chat.{}".format))
-def test_reading_is_total(content: Any, type_: str) -> None:
+def test_reading_accepts_any_message(content: Any, type_: str) -> None:
     message = read(content, type_)
     assert isinstance(seen(message), str)
-    assert all(media.weight(part) != 0 for part in message.parts)
+    assert all(media.weigh_part(part) != 0 for part in message.parts)
     assert read(content, type_, "tool").role == "tool"
 
 
@@ -125,7 +125,9 @@ GOOD = [
 
 
 @given(st.lists(st.sampled_from(GOOD), min_size=1), JUNK, st.integers(0, 9))
-def test_one_bad_item_spoils_nothing(good: list[Any], bad: Any, at: int) -> None:
+def test_bad_item_leaves_the_other_parts_of_a_message_intact(
+    good: list[Any], bad: Any, at: int
+) -> None:
     whole, mixed = read(heard(*good)), read(heard(*good[:at], bad, *good[at:]))
     junk = [part for part in mixed.parts if part.kind == "data"]
     assert tuple(part for part in mixed.parts if part not in junk) == whole.parts
@@ -138,16 +140,16 @@ def test_base64_is_never_text(content: Any, raw: bytes) -> None:
     encoded = base64.b64encode(raw).decode()
     assert encoded not in seen(read(filled(content, [], encoded)))
     asked = {"type": "odd", "url": f"data:a/b;base64,{encoded}", "data": encoded}
-    assert encoded not in words(read(heard(asked, f"data:a/b;base64,{encoded}")))
+    assert encoded not in render_words(read(heard(asked, f"data:a/b;base64,{encoded}")))
     shot = json.dumps({"shot": encoded * 20})
-    assert encoded not in words(read({"role": "tool", "content": shot}))
+    assert encoded not in render_words(read({"role": "tool", "content": shot}))
 
 
 @pytest.mark.parametrize(
     ("type_", "role"),
     [("chat.developer", "system"), ("chat.model", "assistant"), ("note", None)],
 )
-def test_a_role_is_the_clients_else_the_shapes_else_the_types(
+def test_role_comes_from_client_then_shape_then_type(
     type_: str, role: str | None
 ) -> None:
     assert read("hello", type_).role == role
@@ -161,7 +163,7 @@ def test_a_role_is_the_clients_else_the_shapes_else_the_types(
     ("sent", "id_"),
     [("", None), (None, None), (5, "5"), ("c", "c"), (True, None), ({"a": 1}, None)],
 )
-def test_an_id_is_a_text_or_none(sent: Any, id_: str | None) -> None:
+def test_message_id_is_a_text_or_none(sent: Any, id_: str | None) -> None:
     call = {"id": sent, "type": "function", "function": {"name": "f", "arguments": "7"}}
     message = read({"role": "assistant", "tool_calls": [call]})
     assert (message.calls[0].id, message.calls[0].values) == (id_, None)
@@ -186,10 +188,10 @@ JPEG = b"\xff\xd8\xff\xe0\x00\x10" + bytes(14) + b"\xff\xc0\x00\x11\x08\x00\x64\
         + b"00000",
     ],
 )
-def test_a_pictures_size_is_in_its_first_bytes(raw: bytes) -> None:
+def test_pictures_size_is_in_its_first_bytes(raw: bytes) -> None:
     for end in range(len(raw)):
-        media.find("image", {"data": base64.b64encode(raw[:end]).decode()})
-    medium = media.find("image", {"data": base64.b64encode(raw).decode()}).medium
+        media.find_medium("image", {"data": base64.b64encode(raw[:end]).decode()})
+    medium = media.find_medium("image", {"data": base64.b64encode(raw).decode()}).medium
     assert (medium.width, medium.height) == (400, 100)
 
 
@@ -204,15 +206,15 @@ def test_a_pictures_size_is_in_its_first_bytes(raw: bytes) -> None:
         ("audio", Medium(seconds=12.0), 120, "[audio 0:12]"),
     ],
 )
-def test_a_medium_weighs_by_what_it_is(
+def test_medium_weighs_by_its_kind(
     kind: PartKind, medium: Medium, tokens: int | None, line: str
 ) -> None:
-    part = Part(kind=kind, words="", medium=medium)
-    assert (media.weight(part), media.line(part)) == (tokens, line)
+    part = MessagePart(kind=kind, words="", medium=medium)
+    assert (media.weigh_part(part), media.render_line(part)) == (tokens, line)
 
 
-def test_a_deep_message_is_read_to_its_end() -> None:
+def test_deep_message_is_read_to_its_end() -> None:
     deep: Any = "the end"
     for _ in range(15):
         deep = heard(deep)
-    assert "the end" in words(read(deep))
+    assert "the end" in render_words(read(deep))

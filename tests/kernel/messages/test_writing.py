@@ -13,17 +13,17 @@ from hypothesis import event, given, settings
 from hypothesis import strategies as st
 
 from memoryhub.kernel.messages import reading, writing
-from memoryhub.kernel.messages.ids import Ids, Names
+from memoryhub.kernel.messages.ids import Names, RequestIds
 from memoryhub.kernel.messages.message import (
     Call,
     Medium,
     Message,
-    Part,
+    MessagePart,
     Result,
     Thought,
     Vendor,
 )
-from memoryhub.kernel.messages.writing import FORMATS, Shown
+from memoryhub.kernel.messages.writing import FORMATS, ShownMessage
 from tests.kernel.messages.shapes import heard
 from tests.kernel.messages.vendors import require_types
 from tests.validators import NAME, require_request, texts
@@ -129,20 +129,20 @@ ENDS = st.sampled_from(["", " ", " \n", "\ud83d"])
 
 
 @st.composite
-def talks(draw: st.DrawFn) -> list[Shown]:
-    """Messages of all kinds in any order, each saying words that no other says."""
+def talks(draw: st.DrawFn) -> list[ShownMessage]:
+    """Draw messages of all kinds in any order, each with words that no other has."""
     numbers = count()
 
     def words() -> str:
         return f"word{next(numbers)}." + draw(ENDS)
 
-    def parts(most: int = 2) -> tuple[Part, ...]:
+    def parts(most: int = 2) -> tuple[MessagePart, ...]:
         return tuple(part() for _ in range(draw(st.integers(0, most))))
 
-    def part() -> Part:
+    def part() -> MessagePart:
         kind = draw(st.sampled_from(["text"] * 4 + ["image", "audio", "file", "video"]))
         blank = kind == "text" and draw(st.integers(0, 5)) == 0
-        return Part(
+        return MessagePart(
             kind=kind,  # type: ignore[arg-type]  # one of them
             words=draw(ENDS) if blank or kind != "text" else words(),
             medium=None if kind == "text" else draw(MEDIA),
@@ -163,7 +163,7 @@ def talks(draw: st.DrawFn) -> list[Shown]:
     def result() -> Result:
         name = draw(st.sampled_from([None, *NAMES]))
         failed = draw(st.booleans())
-        said = (Part(kind="text", words=words()), *parts(1))
+        said = (MessagePart(kind="text", words=words()), *parts(1))
         vendor = draw(VENDORS)
         return Result(
             id=draw(IDS),
@@ -174,7 +174,7 @@ def talks(draw: st.DrawFn) -> list[Shown]:
             vendor=vendor,
         )
 
-    def shown(number: int) -> Shown:
+    def shown(number: int) -> ShownMessage:
         role = draw(st.sampled_from(["user", "assistant", "assistant", "tool", "tool"]))
         some = st.integers(0, 2) if role == "assistant" else st.just(0)
         called = tuple(call() for _ in range(draw(some)))
@@ -192,7 +192,7 @@ def talks(draw: st.DrawFn) -> list[Shown]:
             refusal=words() if draw(st.integers(0, 6)) == 0 else None,
             thoughts=tuple(draw(st.lists(THOUGHTS, max_size=1))),
         )
-        return Shown(
+        return ShownMessage(
             message=message,
             seed=f"seed {number}",
             thoughts=draw(st.booleans()),
@@ -202,16 +202,18 @@ def talks(draw: st.DrawFn) -> list[Shown]:
     return [shown(number) for number in range(draw(st.integers(1, 8)))]
 
 
-def requested(shown: Sequence[Shown], vendor: Vendor, ids: Ids | None = None) -> Json:
-    """The request of these messages alone, with definitions of two tools."""
-    ids = ids or Ids(names=Names(["look_up", "look.up"]))
+def build_request(
+    shown: Sequence[ShownMessage], vendor: Vendor, ids: RequestIds | None = None
+) -> Json:
+    """Return the request of these messages alone, with definitions of two tools."""
+    ids = ids or RequestIds(names=Names(["look_up", "look.up"]))
     written = writing.write(shown, vendor, ids=ids)
     assert len(written) == len(shown)
     listed = [text for each in written for text in each]
     form = FORMATS[vendor]
     defined = [{"type": "function", "function": {"name": n}} for n in NAMES[1:3]]
-    joined = ",".join([*writing.first(form, listed), *listed])
-    tools = writing.tools(form, json.dumps(defined), ids)
+    joined = ",".join([*writing.build_leading(form, listed), *listed])
+    tools = writing.write_tools(form, json.dumps(defined), ids)
     raw = f'{{"{form.field}":[{joined}],"tools":{tools}}}'
     raw.encode()
     found: Json = json.loads(raw, parse_constant=pytest.fail)
@@ -219,7 +221,7 @@ def requested(shown: Sequence[Shown], vendor: Vendor, ids: Ids | None = None) ->
 
 
 def speakers(vendor: str, request: Json) -> Iterator[tuple[str, str]]:
-    """Who says what, tools included."""
+    """Yield the speaker and the content of each block, tools included."""
     for each in request[FORMATS[vendor].field]:  # type: ignore[index]  # one of them
         content = each.get("content", "")
         for block in content if isinstance(content, list) else [content]:
@@ -231,8 +233,10 @@ def speakers(vendor: str, request: Json) -> Iterator[tuple[str, str]]:
 
 @settings(deadline=None, max_examples=60)
 @given(talk=talks(), vendor=st.sampled_from([*FORMATS]))
-def test_messages_in_any_order_are_valid(talk: list[Shown], vendor: Vendor) -> None:
-    request = requested(talk, vendor)
+def test_messages_in_any_order_are_valid(
+    talk: list[ShownMessage], vendor: Vendor
+) -> None:
+    request = build_request(talk, vendor)
     if request[FORMATS[vendor].field]:
         require_types(vendor, request)
         require_request(vendor, request)
@@ -245,7 +249,7 @@ def test_messages_in_any_order_are_valid(talk: list[Shown], vendor: Vendor) -> N
 @pytest.mark.parametrize("vendor", FORMATS)
 @pytest.mark.parametrize("blanks", ["", "   ", "\n", "\u00a0"])
 def test_message_of_blanks_is_left_out(vendor: Vendor, blanks: str) -> None:
-    """As it comes from any API; a result of blanks stands, for its call needs one."""
+    """The message comes from any API. A blank result stays: its call needs one."""
     cached = {"type": "text", "text": blanks, "cache_control": {"type": "ephemeral"}}
     said = [
         *(blanks, {"role": "user", "content": blanks}, heard(cached, cached)),
@@ -260,24 +264,26 @@ def test_message_of_blanks_is_left_out(vendor: Vendor, blanks: str) -> None:
         {"type": "function_call_output", "call_id": "c1", "output": blanks},
     ]
 
-    def shown(content: Any) -> Shown:
+    def shown(content: Any) -> ShownMessage:
         message = reading.read(content, "chat.user")
-        return Shown(message=message, seed="1", thoughts=True)
+        return ShownMessage(message=message, seed="1", thoughts=True)
 
     for content in said:
-        request = requested([shown(each) for each in ("Hi.", content, "Ho.")], vendor)
-        assert request == requested([shown("Hi."), shown("Ho.")], vendor), content
+        request = build_request(
+            [shown(each) for each in ("Hi.", content, "Ho.")], vendor
+        )
+        assert request == build_request([shown("Hi."), shown("Ho.")], vendor), content
     for content in results:
-        request = requested([shown(content), shown("Ho.")], vendor)
+        request = build_request([shown(content), shown("Ho.")], vendor)
         require_types(vendor, request)
         require_request(vendor, request)
 
 
 @settings(deadline=None, max_examples=40)
 @given(talk=talks(), vendor=st.sampled_from([*FORMATS]))
-def test_roles_never_change(talk: list[Shown], vendor: Vendor) -> None:
-    """Each word is said once, by who said it."""
-    found = [*speakers(vendor, requested(talk, vendor))]
+def test_roles_never_change(talk: list[ShownMessage], vendor: Vendor) -> None:
+    """Each word is said once, by its own speaker."""
+    found = [*speakers(vendor, build_request(talk, vendor))]
     for each in talk:
         message = each.message
         said = [(message.role, part) for part in message.parts]
@@ -291,25 +297,25 @@ def test_roles_never_change(talk: list[Shown], vendor: Vendor) -> None:
 
 @settings(deadline=None, max_examples=40)
 @given(talk=talks(), vendor=st.sampled_from([*FORMATS]))
-def test_base64_is_never_text(talk: list[Shown], vendor: Vendor) -> None:
-    for text in texts(requested(talk, vendor)):
+def test_base64_is_never_text(talk: list[ShownMessage], vendor: Vendor) -> None:
+    for text in texts(build_request(talk, vendor)):
         assert not any(each in text for each in BYTES)
 
 
 @settings(deadline=None, max_examples=40)
 @given(talk=talks(), vendor=st.sampled_from([*FORMATS]), data=st.data())
 def test_ids_are_stable_over_turns(
-    talk: list[Shown], vendor: Vendor, data: st.DataObject
+    talk: list[ShownMessage], vendor: Vendor, data: st.DataObject
 ) -> None:
-    """What comes later changes no id; what leaves changes nothing of what stays."""
-    ids = Ids()
+    """Later messages change no id; evicted ones change nothing of those that stay."""
+    ids = RequestIds()
     whole = writing.write(talk, vendor, ids=ids)
     earlier = data.draw(st.integers(0, len(talk)))
     before, after = (
-        call_ids(requested(part, vendor)) for part in (talk[:earlier], talk)
+        call_ids(build_request(part, vendor)) for part in (talk[:earlier], talk)
     )
     assert after[: len(before)] == before
-    spans = [*writing.groups([each.message for each in talk])]
+    spans = [*writing.iter_groups([each.message for each in talk])]
     assert [n for start, end in spans for n in range(start, end)] == [*range(len(talk))]
     # Thoughts alone are followed by what they are of.
     start = data.draw(st.sampled_from(spans))[0]
@@ -318,10 +324,10 @@ def test_ids_are_stable_over_turns(
 
 @settings(deadline=None, max_examples=60)
 @given(talk=talks(), pairs=st.lists(IDS, max_size=6), data=st.data())
-def test_what_was_written_before_is_as_if_written_anew(
-    talk: list[Shown], pairs: list[str | None], data: st.DataObject
+def test_message_written_before_equals_one_written_afresh(
+    talk: list[ShownMessage], pairs: list[str | None], data: st.DataObject
 ) -> None:
-    """Whatever stands beside it, in any order, for whichever API."""
+    """Other messages may surround the message, in any order and for any API."""
     talk = [replace(each, thoughts=False) for each in talk]
     for n, each in enumerate(pairs):
         at = data.draw(st.integers(0, len(talk)))
@@ -335,36 +341,38 @@ def test_what_was_written_before_is_as_if_written_anew(
         shown = [talk[n] for n in (sorted(some) if data.draw(st.booleans()) else some)]
         fresh = [replace(each, message=replace(each.message)) for each in shown]
         vendor: Vendor = data.draw(st.sampled_from([*FORMATS]))
-        spans = [[*writing.groups([s.message for s in by])] for by in (shown, fresh)]
+        spans = [
+            [*writing.iter_groups([s.message for s in by])] for by in (shown, fresh)
+        ]
         assert spans[0] == spans[1]
-        assert requested(shown, vendor) == requested(fresh, vendor)
+        assert build_request(shown, vendor) == build_request(fresh, vendor)
         kept += any(each.message.kept for each in shown)
     event(f"kept: {kept > 0}")
 
 
 @pytest.mark.parametrize("vendor", FORMATS)
-def test_a_call_in_words_claims_no_name_the_second_time(vendor: Vendor) -> None:
+def test_call_in_words_claims_no_name_the_second_time(vendor: Vendor) -> None:
     calls = (TRAM, Call(id="s", name="tide", kind="server"))
     talk = [
         said("assistant", calls=calls),
         said("tool", results=(answer("a", "10:40"),)),
     ]
-    written = [requested(talk, each) for each in ("chat", vendor)]
+    written = [build_request(talk, each) for each in ("chat", vendor)]
     assert talk[0].message.kept
     fresh = [replace(each, message=replace(each.message)) for each in talk]
-    assert written[1] == requested(fresh, vendor)
+    assert written[1] == build_request(fresh, vendor)
 
 
-def test_what_was_written_of_a_message_ends_with_it() -> None:
+def test_cached_text_of_a_message_ends_with_the_message() -> None:
     talk = [
         said("assistant", calls=(TRAM,)),
         said("tool", results=(answer("a", "10:40"),)),
     ]
-    first = requested(talk, "chat")
+    first = build_request(talk, "chat")
     talk[1] = said("tool", results=(answer("a", "[erased]"),))
     assert "10:40" in str(first)
     assert "10:40" not in str(talk[0].message.kept)
-    assert "10:40" not in str(requested(talk, "chat"))
+    assert "10:40" not in str(build_request(talk, "chat"))
 
 
 def call_ids(value: Any) -> list[str]:
@@ -382,27 +390,29 @@ def call_ids(value: Any) -> list[str]:
 @given(names=st.lists(st.sampled_from(NAMES) | st.text(min_size=1), unique=True))
 def test_mended_names_find_their_tool(names: list[str]) -> None:
     mended = Names(names)
-    written = [mended.written(name) for name in names]
+    written = [mended.to_written(name) for name in names]
     assert all(map(NAME.fullmatch, written))
-    assert [mended.meant(each) for each in written] == names
+    assert [mended.to_original(each) for each in written] == names
     assert all(n == w for n, w in zip(names, written, strict=True) if NAME.fullmatch(n))
-    assert {n: Names(names[::-1]).written(n) for n in names} == dict(
+    assert {n: Names(names[::-1]).to_written(n) for n in names} == dict(
         zip(names, written, strict=True)
     )
 
 
-def said(role: Any, words: str = "", **more: Any) -> Shown:
-    parts = (Part(kind="text", words=words),) if words else ()
+def said(role: Any, words: str = "", **more: Any) -> ShownMessage:
+    parts = (MessagePart(kind="text", words=words),) if words else ()
     message = Message(role=role, parts=parts, **more)
-    return Shown(message=message, seed=f"{role} {words} {more}")
+    return ShownMessage(message=message, seed=f"{role} {words} {more}")
 
 
-def answer(call_id: str | None, words: str, *parts: Part) -> Result:
-    return Result(id=call_id, parts=(Part(kind="text", words=words), *parts))
+def answer(call_id: str | None, words: str, *parts: MessagePart) -> Result:
+    return Result(id=call_id, parts=(MessagePart(kind="text", words=words), *parts))
 
 
 TRAM, TIDE = Call(id="a", name="tram"), Call(id="b", name="tide", arguments="low?")
-PICTURE = Part(kind="image", words="", medium=Medium(base64=PNG, width=4, height=3))
+PICTURE = MessagePart(
+    kind="image", words="", medium=Medium(base64=PNG, width=4, height=3)
+)
 
 
 def test_calls_and_results_over_several_messages_are_next_to_each_other() -> None:
@@ -412,25 +422,25 @@ def test_calls_and_results_over_several_messages_are_next_to_each_other() -> Non
         said("tool", results=(answer("b", "low"),)),
         said("user", "Hurry.", results=(answer("a", "10:40", PICTURE),)),
     ]
-    asked, low, tram, shown, hurry = requested(talk, "chat")["messages"]
+    asked, low, tram, shown, hurry = build_request(talk, "chat")["messages"]
     assert [call["id"] for call in asked["tool_calls"]] == ["a", "b"]
     assert asked["tool_calls"][1]["function"]["arguments"] == '{"input":"low?"}'
     assert (low["content"], tram["content"]) == ("low", "10:40\n[image 4×3]")
     assert [part["type"] for part in shown["content"]] == ["text", "image_url"]
     assert hurry == {"role": "user", "content": "Hurry."}
-    _, uses, results, _ = requested(talk, "anthropic")["messages"]
+    _, uses, results, _ = build_request(talk, "anthropic")["messages"]
     assert [block["type"] for block in uses["content"]] == ["text", *["tool_use"] * 2]
     assert results["content"][1]["content"][1]["type"] == "image"
 
 
-def test_a_late_result_and_a_second_one_are_pairs_of_their_own() -> None:
+def test_late_result_and_a_second_one_are_pairs_of_their_own() -> None:
     talk = [
         said("assistant", calls=(TRAM,)),
         said("user", "Hurry!"),
         said("tool", results=(answer("a", "10:40"),)),
         said("tool", results=(answer("a", "10:41"),)),
     ]
-    written = writing.write(talk, "responses", ids=Ids())
+    written = writing.write(talk, "responses", ids=RequestIds())
     items = [json.loads(f"[{','.join(each)}]") for each in written]
     assert items[0][1]["output"] == "[no result was recorded]"
     assert [(call["name"], result["output"]) for call, result in items[2:]] == [
@@ -442,16 +452,16 @@ def test_a_late_result_and_a_second_one_are_pairs_of_their_own() -> None:
 def test_results_without_ids_answer_calls_without_ids_in_order() -> None:
     calls = tuple(replace(call, id=None) for call in (TRAM, TIDE))
     results = [said("tool", text) for text in ("10:40", "low")]
-    _, *found = requested([said("assistant", calls=calls), *results], "chat")[
+    _, *found = build_request([said("assistant", calls=calls), *results], "chat")[
         "messages"
     ]
     assert [each["content"] for each in found] == ["10:40", "low"]
 
 
-def test_what_a_server_called_itself_is_a_line_of_the_assistant() -> None:
+def test_server_tool_call_is_written_as_assistant_text() -> None:
     search = Call(id="s", name="web_search", values={"query": "trams"}, kind="server")
     for vendor in FORMATS:
-        request = requested(
+        request = build_request(
             [said("user", "Go."), said("assistant", calls=(search,))], vendor
         )
         assert request[FORMATS[vendor].field][1] == {
@@ -460,54 +470,61 @@ def test_what_a_server_called_itself_is_a_line_of_the_assistant() -> None:
         }
 
 
-def test_a_shortened_result_keeps_its_call_and_the_words_beside_it() -> None:
+def test_shortened_result_keeps_its_call_and_the_words_beside_it() -> None:
     results = (answer("a", "long"), answer("b", "longer"))
     both = replace(said("user", "Hurry.", results=results), text="[shortened] lo")
     talk = [said("assistant", calls=(TRAM, TIDE)), both]
-    assert [each["content"] for each in requested(talk, "chat")["messages"][1:]] == [
-        *("[shortened] lo", "", "Hurry.")
-    ]
+    assert [
+        each["content"] for each in build_request(talk, "chat")["messages"][1:]
+    ] == [*("[shortened] lo", "", "Hurry.")]
 
 
 def test_failed_results_say_so() -> None:
     failed = replace(answer("a", "No."), failed=True)
     talk = [said("assistant", calls=(TRAM,)), said("tool", results=(failed,))]
-    assert requested(talk, "chat")["messages"][1]["content"] == "[failed] No."
-    assert requested(talk, "responses")["input"][1]["output"] == "[failed] No."
-    block = requested(talk, "anthropic")["messages"][2]["content"][0]
+    assert build_request(talk, "chat")["messages"][1]["content"] == "[failed] No."
+    assert build_request(talk, "responses")["input"][1]["output"] == "[failed] No."
+    block = build_request(talk, "anthropic")["messages"][2]["content"][0]
     assert (block["content"], block["is_error"]) == ("No.", True)
 
 
-def test_what_the_same_vendor_knows_is_kept_while_the_exchange_runs() -> None:
+def test_vendor_fields_are_kept_while_the_exchange_runs() -> None:
     thought = {"type": "thinking", "thinking": " I ask.", "signature": "EqQB"}
     point = {"cache_control": {"type": "ephemeral"}}
     signed = {"extra_content": {"google": {"thought_signature": "CiQB"}}}
-    part = Part(kind="text", words="Go.", sent={**point, "x": 1}, vendor="anthropic")
+    part = MessagePart(
+        kind="text", words="Go.", sent={**point, "x": 1}, vendor="anthropic"
+    )
     called = Message(
         role="assistant",
         parts=(part,) * 6,
         calls=(replace(TRAM, sent=signed, vendor="chat", arguments='{"n": 1.10}'),),
         thoughts=(Thought(vendor="anthropic", sent=thought),),
     )
-    runs = Shown(message=replace(called, parts=(part,)), seed="1", thoughts=True)
-    blocks = requested([runs], "anthropic")["messages"][1]["content"]
+    runs = ShownMessage(message=replace(called, parts=(part,)), seed="1", thoughts=True)
+    blocks = build_request([runs], "anthropic")["messages"][1]["content"]
     assert blocks[:2] == [thought, {"type": "text", "text": "Go."} | point]
     assert (
-        requested([runs], "chat")["messages"][0]["tool_calls"][0] | signed
-        == (requested([runs], "chat")["messages"][0]["tool_calls"][0])
+        build_request([runs], "chat")["messages"][0]["tool_calls"][0] | signed
+        == (build_request([runs], "chat")["messages"][0]["tool_calls"][0])
     )
     for over in (replace(runs, thoughts=False), replace(runs, message=called)):
-        text = json.dumps(requested([over], "anthropic"))
+        text = json.dumps(build_request([over], "anthropic"))
         assert "cache_control" not in text
-    assert '"input":{"n": 1.10}' in writing.write([runs], "anthropic", ids=Ids())[0][0]
+    assert (
+        '"input":{"n": 1.10}'
+        in writing.write([runs], "anthropic", ids=RequestIds())[0][0]
+    )
 
 
-def test_a_call_of_ours_has_its_stub_where_definitions_are_needed() -> None:
+def test_call_of_ours_has_its_stub_where_definitions_are_needed() -> None:
     for vendor, form in FORMATS.items():
-        ids = Ids()
-        pair = writing.call("page_list", {}, "None.", seed="3", vendor=vendor, ids=ids)
-        tools = writing.tools(form, "", ids)
-        joined = ",".join([*writing.first(form, pair), *pair])
+        ids = RequestIds()
+        pair = writing.write_call(
+            "page_list", {}, "None.", seed="3", vendor=vendor, ids=ids
+        )
+        tools = writing.write_tools(form, "", ids)
+        joined = ",".join([*writing.build_leading(form, pair), *pair])
         request = json.loads(f'{{"{form.field}":[{joined}],"tools":{tools or "[]"}}}')
         require_request(vendor, request)
         assert bool(tools) == form.apart

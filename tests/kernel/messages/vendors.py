@@ -1,4 +1,4 @@
-"""What the vendors' own types say of a request's messages."""
+"""Checks of a request's messages by the vendors' own types."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ _TYPES: dict[str, TypeAdapter[Any]] = {
 
 
 def require_types(vendor: Vendor, request: dict[str, Any]) -> None:
-    """What the vendor's own types take; those of sequences only as they are read."""
+    """Require messages that the vendor's own types take, sequences as far as read."""
     listed = request[FORMATS[vendor].field]
     _read(_TYPES[vendor].validate_python(listed, strict=True, extra="forbid"))
 

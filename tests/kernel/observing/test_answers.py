@@ -1,4 +1,4 @@
-"""What a model answers of messages: lines in one object, whatever it wraps them in."""
+"""Parsing of a model's answer about messages: lines in one object, in any wrapping."""
 
 from __future__ import annotations
 
@@ -10,10 +10,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from memoryhub.kernel.levels.tokens import estimate
+from memoryhub.kernel.levels.tokens import estimate_tokens
 from memoryhub.kernel.observing import answers
-from memoryhub.kernel.observing.answers import MAX_HINT, MAX_LINE, Answer
-from memoryhub.kernel.observing.lines import Line
+from memoryhub.kernel.observing.answers import MAX_HINT, MAX_LINE, ObserverAnswer
+from memoryhub.kernel.observing.lines import ObservationLine
 
 ITEM: dict[str, Any] = {
     "at": "2026-03-01T15:05:30+01:00",
@@ -21,12 +21,12 @@ ITEM: dict[str, Any] = {
     "text": "User lives in Bergen.",
     "slots": [12, 14],
 }
-LINE = Line(
+LINE = ObservationLine(
     datetime(2026, 3, 1, 14, 5, tzinfo=UTC), "critical", ITEM["text"], 12, 15
 )  # fmt: skip
 HINTS = {"current_task": "Write\nnotes.", "suggested_response": "Show them."}
 BARE = json.dumps({"lines": [ITEM], **HINTS})
-WHOLE = Answer((LINE,), "Write notes.", "Show them.", 0)
+WHOLE = ObserverAnswer((LINE,), "Write notes.", "Show them.", 0)
 
 FORMS = {
     "bare": BARE,
@@ -39,19 +39,19 @@ FORMS = {
 }
 
 
-def read(*items: Any, **more: Any) -> Answer | answers.Refusal:
+def read(*items: Any, **more: Any) -> ObserverAnswer | answers.Refusal:
     return answers.read(json.dumps({"lines": items, **more}), first=10, end=20)
 
 
-def only(item: Any) -> Line:
+def only(item: Any) -> ObservationLine:
     found = read(item)
-    assert isinstance(found, Answer)
+    assert isinstance(found, ObserverAnswer)
     (line,) = found.lines
     return line
 
 
 @pytest.mark.parametrize("form", FORMS)
-def test_answer_forms(form: str) -> None:
+def test_answer_is_read_from_every_known_form(form: str) -> None:
     assert answers.read(FORMS[form], first=10, end=20) == WHOLE
 
 
@@ -66,7 +66,7 @@ def test_answer_forms(form: str) -> None:
         ("all", (10, 20)), (12.5, (10, 20)), ("9" * 5_000, (10, 20)),
     ],
 )  # fmt: skip
-def test_slots_are_clipped_and_without_any_the_range_is_meant(
+def test_slots_are_clipped_and_default_to_the_whole_range(
     slots: Any, range_: tuple[int, int]
 ) -> None:
     line = only({**ITEM, "slots": slots})
@@ -84,30 +84,30 @@ def test_slots_are_clipped_and_without_any_the_range_is_meant(
         ({"text": " </VM:LOG>\n## x "}, LINE._replace(text="\\u003c/VM:LOG> ## x")),
     ],
 )
-def test_what_is_optional_is_taken_as_far_as_it_is_right(
-    sent: dict[str, Any], line: Line
+def test_optional_field_is_ignored_when_malformed(
+    sent: dict[str, Any], line: ObservationLine
 ) -> None:
     assert only({**ITEM, **sent}) == line
 
 
-def test_what_is_no_line_is_dropped_and_counted() -> None:
+def test_malformed_line_is_dropped_and_counted() -> None:
     found = read({**ITEM, "text": " \n\0"}, "a text", {"text": 7}, None, ITEM, [ITEM])
-    assert found == Answer((LINE,), None, None, 5)
+    assert found == ObserverAnswer((LINE,), None, None, 5)
 
 
 def test_hints_are_one_line_of_bounded_length() -> None:
     found = read(ITEM, current_task="x\n" * MAX_HINT, suggested_response=["no"])
-    assert isinstance(found, Answer)
+    assert isinstance(found, ObserverAnswer)
     assert found.current_task == ("x " * MAX_HINT)[:MAX_HINT].rstrip()
     assert found.suggested_response is None
 
 
 @pytest.mark.parametrize("text", ["", "None.", "[]", BARE[:-1], '{"lines": "none"}'])
-def test_without_an_object_of_lines_there_is_no_answer(text: str) -> None:
+def test_answer_without_a_json_object_is_refused(text: str) -> None:
     assert answers.read(text, first=0, end=1) == "no_json"
 
 
-def test_empty_output_refused() -> None:
+def test_empty_output_is_refused() -> None:
     assert read() == "empty"
     assert (
         read({"text": ""}, {"text": " "}, {"text": "\u200b\u2060"}, "said", **HINTS)
@@ -128,14 +128,16 @@ def test_empty_output_refused() -> None:
         (["x" * (MAX_LINE + 1)], True),
     ],
 )
-def test_what_repeats_itself_is_refused(texts: list[str], *, refused: bool) -> None:
+def test_repetitive_answer_is_refused_as_degenerate(
+    texts: list[str], *, refused: bool
+) -> None:
     assert (read(*({"text": text} for text in texts)) == "degenerate") is refused
 
 
-def test_what_is_no_smaller_than_what_it_covers_is_too_large() -> None:
-    size = estimate("## 2026-03-01\n- 🔴 14:05 User lives in Bergen. [12-14]")
-    assert answers.too_large([LINE], size, estimate)
-    assert not answers.too_large([LINE], size + 1, estimate)
+def test_observation_as_large_as_its_source_is_too_large() -> None:
+    size = estimate_tokens("## 2026-03-01\n- 🔴 14:05 User lives in Bergen. [12-14]")
+    assert answers.is_too_large([LINE], size, estimate_tokens)
+    assert not answers.is_too_large([LINE], size + 1, estimate_tokens)
 
 
 JSON = st.recursive(
@@ -149,12 +151,12 @@ SENT = st.fixed_dictionaries({"text": JSON, "slots": JSON, "at": JSON, "mark": J
 
 
 @given(st.text() | st.text(alphabet='[]{}",:`\n 1aé\ud800\0', max_size=80))
-def test_whatever_comes_is_read(text: str) -> None:
+def test_answer_reader_accepts_any_text(text: str) -> None:
     answers.read(text, first=0, end=9)
 
 
 @given(SENT, JSON)
-def test_whatever_object_comes_has_lines_of_the_range(item: Any, hint: Any) -> None:
+def test_answer_lines_stay_within_the_observed_range(item: Any, hint: Any) -> None:
     found = read(item, ITEM, hint, current_task=hint)
-    assert isinstance(found, Answer)
+    assert isinstance(found, ObserverAnswer)
     assert all(10 <= line.first < line.end <= 20 for line in found.lines)

@@ -8,13 +8,13 @@ from typing import Any
 from hypothesis import given
 from hypothesis import strategies as st
 
-from memoryhub.kernel.levels.tokens import estimate
-from memoryhub.kernel.observing.extractive import Spoken, observe, reflect
-from memoryhub.kernel.observing.lines import SIGNS, written
+from memoryhub.kernel.levels.tokens import estimate_tokens
+from memoryhub.kernel.observing.extractive import ObservedSlot, observe, reflect
+from memoryhub.kernel.observing.lines import SIGNS, render_lines
 
 BEGUN = datetime(2026, 3, 1, 14, 5, tzinfo=UTC)
 SLOTS = st.builds(
-    Spoken,
+    ObservedSlot,
     index=st.just(0),
     role=st.sampled_from(["user", "assistant", "tool", "system"]),
     at=st.just(BEGUN),
@@ -28,12 +28,12 @@ THREADS = st.lists(SLOTS, min_size=1, max_size=40).map(
 )
 
 
-def slot(index: int, role: str, text: str | None, **more: Any) -> Spoken:
+def slot(index: int, role: str, text: str | None, **more: Any) -> ObservedSlot:
     at = BEGUN + timedelta(minutes=index)
-    return Spoken(index, role, at, text, tokens=500, **more)
+    return ObservedSlot(index, role, at, text, tokens=500, **more)
 
 
-def test_a_slot_is_a_line_and_a_run_of_tools_is_one() -> None:
+def test_slot_is_a_line_and_a_run_of_tools_is_one() -> None:
     spoken = [
         slot(4, "user", "Where is order A-17?"),
         slot(5, "assistant", "I'll look.", tools=("find", "find")),
@@ -47,8 +47,8 @@ def test_a_slot_is_a_line_and_a_run_of_tools_is_one() -> None:
         slot(13, "tool", "by post"),
         slot(14, "assistant", "It was sent."),
     ]
-    lines = observe(spoken, count=estimate)
-    rows = written(lines).splitlines()
+    lines = observe(spoken, count=estimate_tokens)
+    rows = render_lines(lines).splitlines()
     assert rows == [
         "## 2026-03-01",
         "- 🔴 14:09 user: Where is order A-17? [4]",
@@ -68,7 +68,7 @@ def test_each_code_stands_where_it_was_said_first() -> None:
         slot(2, "tool", "{}", codes=("A-17", "B-18", "C-19")),
         slot(3, "assistant", "Here is a list:", codes=("A-17", "C-19")),
     ]
-    assert [line.text for line in observe(spoken, count=estimate)] == [
+    assert [line.text for line in observe(spoken, count=estimate_tokens)] == [
         "user: Where is A-17?",
         "tool find ×1 → {} (B-18)",
         "assistant: Here is a list: (C-19)",
@@ -81,11 +81,11 @@ def test_codes_outlast_what_was_said_around_them() -> None:
         for n in range(10, 40)
     ]
     spoken = [each._replace(tokens=60) for each in spoken]
-    lines = observe(spoken, count=estimate)
-    assert estimate(written(lines)) <= 30 * 60 // 5
+    lines = observe(spoken, count=estimate_tokens)
+    assert estimate_tokens(render_lines(lines)) <= 30 * 60 // 5
     shown = " ".join(line.text for line in lines)
     assert sum(f"A-{n}" in shown for n in range(10, 40)) >= 24
-    shorter = reflect(lines, tokens=180, count=estimate)
+    shorter = reflect(lines, tokens=180, count=estimate_tokens)
     assert "A-39" in " ".join(line.text for line in shorter)
 
 
@@ -98,12 +98,14 @@ def test_rules_wishes_and_files_outlast_what_is_said_around_them() -> None:
         slot(4, "user", "Thanks!"),
         *(slot(n, "user", f"{'It rained on the hills. ' * 6}") for n in range(5, 60)),
     ]
-    lines = reflect(observe(spoken, count=estimate), tokens=90, count=estimate)
-    text = written(lines)
+    lines = reflect(
+        observe(spoken, count=estimate_tokens), tokens=90, count=estimate_tokens
+    )
+    text = render_lines(lines)
     for kept in ("Never deploy on a Friday.", "I prefer the cottage.", "src/main.py"):
         assert kept in text
     assert "Good day" not in text
-    assert estimate(text) <= 90
+    assert estimate_tokens(text) <= 90
 
 
 def test_wish_outlasts_a_rule_that_is_said_again() -> None:
@@ -112,7 +114,9 @@ def test_wish_outlasts_a_rule_that_is_said_again() -> None:
         slot(1, "user", "Never call Anna on a Friday, ever."),
         *(slot(n, "user", "Never call Odile on a Friday, ever.") for n in range(2, 40)),
     ]
-    lines = reflect(observe(spoken, count=estimate), tokens=100, count=estimate)
+    lines = reflect(
+        observe(spoken, count=estimate_tokens), tokens=100, count=estimate_tokens
+    )
     told = [each.text for each in lines]
     assert told[:2] == [f"user: {each.text}" for each in spoken[:2]]
     assert told[-1] == f"user: {spoken[-1].text}"
@@ -126,31 +130,35 @@ def test_wish_outlasts_codes_of_what_is_folded() -> None:
             for n in range(1, 40)
         ),
     ]
-    lines = observe(spoken, count=estimate)
-    text = written(reflect(lines, tokens=100, count=estimate))
+    lines = observe(spoken, count=estimate_tokens)
+    text = render_lines(reflect(lines, tokens=100, count=estimate_tokens))
     assert "I prefer the cottage by the lake." in text
     assert "A-39" in text
 
 
 def test_tools_that_nobody_called_are_counted() -> None:
-    (line,) = observe([slot(0, "tool", "a"), slot(1, "tool", "b")], count=estimate)
+    (line,) = observe(
+        [slot(0, "tool", "a"), slot(1, "tool", "b")], count=estimate_tokens
+    )
     assert line.text == "tool ×2 → b"
 
 
 @given(THREADS)
-def test_extractive_is_deterministic_and_small(spoken: list[Spoken]) -> None:
-    lines = observe(spoken, count=estimate)
-    assert observe(tuple(spoken), count=estimate) == lines
+def test_extractive_is_deterministic_and_small(spoken: list[ObservedSlot]) -> None:
+    lines = observe(spoken, count=estimate_tokens)
+    assert observe(tuple(spoken), count=estimate_tokens) == lines
     raw = sum(each.tokens for each in spoken)
-    assert estimate(written(lines)) <= max(200, raw // 5)
+    assert estimate_tokens(render_lines(lines)) <= max(200, raw // 5)
     covered = {n for line in lines for n in range(line.first, line.end)}
     assert covered == {each.index for each in spoken}
 
 
 @given(THREADS, st.integers(30, 300))
-def test_a_log_is_reflected_by_folding_it(spoken: list[Spoken], tokens: int) -> None:
-    lines = observe(spoken, count=estimate)
-    shorter = reflect(lines, tokens=tokens, count=estimate)
-    assert len(shorter) == 1 or estimate(written(shorter)) <= tokens
+def test_log_is_reflected_by_folding_it(
+    spoken: list[ObservedSlot], tokens: int
+) -> None:
+    lines = observe(spoken, count=estimate_tokens)
+    shorter = reflect(lines, tokens=tokens, count=estimate_tokens)
+    assert len(shorter) == 1 or estimate_tokens(render_lines(shorter)) <= tokens
     end = max(line.end for line in shorter)
     assert (shorter[0].first, end) == (7, 7 + len(spoken))

@@ -40,7 +40,7 @@ FORKS = 3
 
 
 class Run(NamedTuple):
-    """What a worker was asked, and has not brought back yet."""
+    """Observation that a worker was asked for and has not returned yet."""
 
     made: NewObservation
     epoch: int
@@ -88,7 +88,7 @@ class World:
         self.standing.check(self.bench.state, before.observing, live)
         bounded(self.bench.state)
 
-    # What happens
+    # Acts
 
     def append(self) -> None:
         for _ in range(self.chance.randint(1, 4)):
@@ -102,8 +102,8 @@ class World:
     def begin_run(self) -> None:
         state = self.bench.state
         seen, settings = state.observing, state.paging.settings
-        begin, end = (seen.gaps() or [(seen.watermark, state.slot_count)])[0]
-        most = formulas.cap(settings, self.chance.choice([None, 3_000]))
+        begin, end = (seen.list_gaps() or [(seen.watermark, state.slot_count)])[0]
+        most = formulas.compute_cap(settings, self.chance.choice([None, 3_000]))
         found = self.observed(begin, end, most)
         if begin < end and self.chance.random() < 0.2:
             # An agent observes whatever it likes.
@@ -126,7 +126,7 @@ class World:
 
     def reflect(self) -> None:
         seen = self.bench.state.observing
-        gap = next((a for a, _ in seen.gaps()), seen.watermark)
+        gap = next((a for a, _ in seen.list_gaps()), seen.watermark)
         whole = [each for each in seen.log if each.end <= gap]
         if whole:
             read = whole[: self.chance.randint(1, len(whole))]
@@ -135,8 +135,8 @@ class World:
     def turn(self) -> None:
         pieces, state = list[NewObservation](), self.bench.state
         ahead = (state.observing.watermark, state.slot_count)
-        most = formulas.cap(state.paging.settings, None)
-        for at, end in (*state.observing.gaps(), ahead):
+        most = formulas.compute_cap(state.paging.settings, None)
+        for at, end in (*state.observing.list_gaps(), ahead):
             begin: int | None = at
             while begin is not None and begin < end and len(pieces) < 40:
                 found = self.observed(begin, end, most)
@@ -185,7 +185,7 @@ class World:
             settings = self.bench.state.config
             config = {"budget_tokens": settings.budget_tokens, "reserved_tokens": 1_000}
             child = self.bench.fork(thread=number, observe=True, **config)
-            # What was begun in the parent is of its thread.
+            # Runs begun in the parent belong to the parent.
             self.threads.append((child, self.standing.copy(), [*self.runs]))
 
     def amend(self) -> None:
@@ -197,7 +197,7 @@ class World:
         self.do(AmendThread(config=config))
 
     def erase(self) -> None:
-        """Some slots, and with them all that was made of them."""
+        """Erase some slots, and with them all observations of them."""
         standing, state = self.standing, self.bench.state
         if not standing.by or self.chance.random() < 0.5:
             return
@@ -218,12 +218,12 @@ class World:
         }
         if not clocks:
             return
-        places = [state.place(clock) for clock in sorted(clocks)]
+        places = [state.locate_event(clock) for clock in sorted(clocks)]
         ranges = tuple((thread, seq, seq) for thread, seq in places)
         self.do(EraseRecords(erasure=UUID(int=9), reason="mistake", ranges=ranges))
         standing.lose(gone)
 
-    # What is made of what
+    # Sources and derivations
 
     def observed(self, begin: int, end: int, most: int) -> NewObservation | None:
         rows, spoken = self.bench.rows.live, list[tuple[int, str | None]]()
@@ -322,7 +322,7 @@ def lost(self: Observing) -> Observing:
 
 def back(self: Observing, gone: Callable[[int], bool]) -> Observing:
     after = WITHOUT(self, gone)
-    begins = [begin for begin, _ in after.gaps()]
+    begins = [begin for begin, _ in after.list_gaps()]
     return after._replace(cursor=min([after.cursor, *begins]))
 
 
@@ -334,19 +334,19 @@ def skipped(self: Observing, slots: int) -> list[tuple[int, int]]:
     return [(self.cursor, slots)]
 
 
-REPLACED, WITHOUT = Observing.replaced, Observing.without
-#: What each bug is, and by what it is planted.
+REPLACED, WITHOUT = Observing.replace_reflected, Observing.remove_erased
+#: Each bug by name, with the function that plants it.
 BUGS: dict[str, tuple[Any, str, Any]] = {
-    "a range observed twice": (Observing, "range_from", twice),
-    "a chunk lost at reflection": (Observing, "replaced", lost),
-    "a cursor moved back": (Observing, "without", back),
+    "a range observed twice": (Observing, "find_range_end", twice),
+    "a chunk lost at reflection": (Observing, "replace_reflected", lost),
+    "a cursor moved back": (Observing, "remove_erased", back),
     "an open group covered": (observing, "is_closed", opened),
-    "a gap skipped": (Observing, "uncovered", skipped),
+    "a gap skipped": (Observing, "list_uncovered", skipped),
 }
 
 
 @pytest.mark.parametrize("bug", BUGS)
-def test_the_fuzz_finds(bug: str, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_fuzz_finds(bug: str, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(*BUGS[bug])
     with pytest.raises(AssertionError):
         fuzz_each(500)

@@ -1,4 +1,4 @@
-"""What stands for which messages: the rules of observing, one by one."""
+"""Rules of observing: the observation that replaces each message."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from memoryhub.errors import (
 )
 from memoryhub.kernel.commands import AppendSlots, EraseRecords
 from memoryhub.kernel.levels import log_lines
-from memoryhub.kernel.levels.opened import Opened
+from memoryhub.kernel.levels.opened import OpenedPage
 from memoryhub.kernel.observing import formulas
 from memoryhub.kernel.observing.observing import (
     ActivateObservations,
@@ -27,13 +27,13 @@ from memoryhub.kernel.observing.observing import (
     PauseObserver,
 )
 from memoryhub.kernel.paging.page_commands import BeginTurn, EvictPage
-from memoryhub.kernel.state.paging_config import Settings
+from memoryhub.kernel.state.paging_config import PagingSettings
 from tests.kernel.observing.test_fuzz import new
 from tests.oracles.paging import Bench, make, page, slot
 
 
-def observed(budget: int = 9_000, **config: Any) -> Bench:
-    """A thread with 8,000 usable tokens, unless said otherwise."""
+def build_observed_thread(budget: int = 9_000, **config: Any) -> Bench:
+    """Build a thread with 8,000 usable tokens, unless told otherwise."""
     return Bench(budget_tokens=budget, reserved_tokens=1_000, observe=True, **config)
 
 
@@ -60,35 +60,37 @@ def reflection(bench: Bench, *covers: str) -> CreateReflection:
     return CreateReflection(made=made, epoch=seen.epoch)
 
 
-def settings(usable: int, **more: Any) -> Settings:
-    return Settings(budget_tokens=usable, reserved_tokens=0, observe=True, **more)
+def settings(usable: int, **more: Any) -> PagingSettings:
+    return PagingSettings(budget_tokens=usable, reserved_tokens=0, observe=True, **more)
 
 
 @pytest.mark.parametrize(
     ("remaining", "cycles", "every"),
     [(40_000, 4, 10_000), (200_000, 2, 30_000), (10_000, 4, 5_000)],
 )
-def test_intervals_by_what_remains(remaining: int, cycles: int, every: int) -> None:
+def test_observing_interval_follows_the_remaining_tokens(
+    remaining: int, cycles: int, every: int
+) -> None:
     chosen = settings(1_000_000, observe_at=1.0, observe_cycles=cycles)
-    assert formulas.interval(chosen, 1_000_000 - remaining, None) == every
+    assert formulas.compute_interval(chosen, 1_000_000 - remaining, None) == every
 
 
-def test_cap_beats_floor() -> None:
-    assert formulas.cap(settings(1_000_000), 30_000) == 18_000
-    assert formulas.interval(settings(8_000), 0, None) == 2_000
-    assert formulas.interval(settings(1_000_000), 0, 5_000) == 3_000
+def test_observing_cap_takes_precedence_over_the_floor() -> None:
+    assert formulas.compute_cap(settings(1_000_000), 30_000) == 18_000
+    assert formulas.compute_interval(settings(8_000), 0, None) == 2_000
+    assert formulas.compute_interval(settings(1_000_000), 0, 5_000) == 3_000
 
 
 @pytest.mark.parametrize("usable", [1, 3, 2_000])
-def test_no_zero_threshold(usable: int) -> None:
+def test_observing_thresholds_are_never_zero(usable: int) -> None:
     chosen = settings(usable, reflect_at=0.02)
-    assert formulas.interval(chosen, usable, 1) >= 1
-    assert formulas.keep(chosen) >= 1
-    assert formulas.reflect_at(chosen, 1) >= 1
+    assert formulas.compute_interval(chosen, usable, 1) >= 1
+    assert formulas.compute_keep(chosen) >= 1
+    assert formulas.compute_reflect_at(chosen, 1) >= 1
 
 
 def test_late_observation_survives_reflection() -> None:
-    bench = observed(observe_keep_tokens=100)
+    bench = build_observed_thread(observe_keep_tokens=100)
     say(bench, *["user"] * 9)
     first, second = observe(bench, 0, 3), observe(bench, 3, 5)
     bench.do(ActivateObservations())
@@ -101,7 +103,7 @@ def test_late_observation_survives_reflection() -> None:
 
 
 def test_concurrent_chunk_survives_reflection() -> None:
-    bench = observed()
+    bench = build_observed_thread()
     say(bench, *["user"] * 9)
     first = observe(bench, 0, 3)
     bench.do(ActivateObservations())
@@ -115,8 +117,8 @@ def test_concurrent_chunk_survives_reflection() -> None:
     assert bench.state.observing.generation == 1
 
 
-def test_one_reflection_waits() -> None:
-    bench = observed()
+def test_reflection_waits_for_its_activation() -> None:
+    bench = build_observed_thread()
     say(bench, *["user"] * 9)
     first = observe(bench, 0, 3)
     bench.do(ActivateObservations())
@@ -130,26 +132,26 @@ def test_one_reflection_waits() -> None:
     assert bench.state.observing.ahead is None
 
 
-def test_cursor_never_back() -> None:
-    bench = observed()
+def test_observing_cursor_never_moves_back() -> None:
+    bench = build_observed_thread()
     say(bench, *["user"] * 9)
     observe(bench, 0, 3)
     bench.do(ActivateObservations())
     (made,) = bench.state.observing.log
-    place = bench.state.place(made.clock)
+    place = bench.state.locate_event(made.clock)
     ranges = ((place[0], place[1], place[1]),)
     bench.do(EraseRecords(erasure=UUID(int=9), reason="mistake", ranges=ranges))
     seen = bench.state.observing
-    assert (seen.cursor, seen.watermark, seen.gaps()) == (3, 3, [(0, 3)])
-    assert seen.uncovered(9) == [(0, 3), (3, 9)]
+    assert (seen.cursor, seen.watermark, seen.list_gaps()) == (3, 3, [(0, 3)])
+    assert seen.list_uncovered(9) == [(0, 3), (3, 9)]
     observe(bench, 0, 3)
-    assert bench.state.observing.gaps() == []
+    assert bench.state.observing.list_gaps() == []
     assert bench.state.observing.log[0].end == 3
 
 
-def test_a_gap_is_filled_though_an_erasure_made_the_log_too_long() -> None:
-    """What a reflection covered is back: without its gap it can be condensed again."""
-    bench = observed(3_000, observe_keep_tokens=100)
+def test_gap_is_filled_though_an_erasure_made_the_log_too_long() -> None:
+    """The reflected range is raw again; without a gap it can be condensed again."""
+    bench = build_observed_thread(3_000, observe_keep_tokens=100)
     say(bench, *["user"] * 80)
     parts = [observe(bench, n, n + 10) for n in range(0, 50, 10)]
     while bench.state.observing.chunks:
@@ -159,30 +161,34 @@ def test_a_gap_is_filled_though_an_erasure_made_the_log_too_long() -> None:
         observe(bench, n, n + 10)
         bench.do(ActivateObservations())
     log = bench.state.observing.log
-    places = [bench.state.place(each.clock) for each in (log[0], log[0].covers[1])]
+    places = [
+        bench.state.locate_event(each.clock) for each in (log[0], log[0].covers[1])
+    ]
     ranges = tuple((thread, seq, seq) for thread, seq in places)
     bench.do(EraseRecords(erasure=UUID(int=9), reason="mistake", ranges=ranges))
-    assert bench.state.observing.gaps() == [(10, 20)]
-    assert formulas.log_room(bench.state) < 0
+    assert bench.state.observing.list_gaps() == [(10, 20)]
+    assert formulas.compute_log_room(bench.state) < 0
     observe(bench, 10, 20)
-    assert bench.state.observing.gaps() == []
+    assert bench.state.observing.list_gaps() == []
     bench.do(reflection(bench, *(each.page_id for each in bench.state.observing.log)))
-    assert formulas.log_room(bench.state) > 0
+    assert formulas.compute_log_room(bench.state) > 0
 
 
-def test_a_gap_ends_at_the_cursor() -> None:
-    """What stood there before and behind it can be observed again, each for itself."""
-    bench = observed()
+def test_gap_ends_at_the_cursor() -> None:
+    """Messages before and behind the cursor can be observed again, each range alone."""
+    bench = build_observed_thread()
     say(bench, *["user"] * 9)
     observe(bench, 0, 3)
     bench.do(ActivateObservations())
     observe(bench, 3, 6)
     seen = bench.state.observing
-    places = [bench.state.place(each.clock) for each in (*seen.log, *seen.chunks)]
+    places = [
+        bench.state.locate_event(each.clock) for each in (*seen.log, *seen.chunks)
+    ]
     ranges = tuple((home, seq, seq) for home, seq in places)
     bench.do(EraseRecords(erasure=UUID(int=9), reason="mistake", ranges=ranges))
-    assert bench.state.observing.gaps() == [(0, 3), (3, 6)]
-    for begin, end in bench.state.observing.gaps():
+    assert bench.state.observing.list_gaps() == [(0, 3), (3, 6)]
+    for begin, end in bench.state.observing.list_gaps():
         observe(bench, begin, end)
     seen = bench.state.observing
     assert [(each.begin, each.end) for each in (*seen.log, *seen.chunks)] == [
@@ -191,8 +197,8 @@ def test_a_gap_ends_at_the_cursor() -> None:
     ]
 
 
-def test_what_a_hand_activates_is_condensed_once_it_is_long() -> None:
-    bench = observed(3_000, reflect_at=0.02)
+def test_activation_by_hand_condenses_a_long_log() -> None:
+    bench = build_observed_thread(3_000, reflect_at=0.02)
     say(bench, *["user"] * 9)
     first = observe(bench, 0, 3)
     bench.do(ActivateObservations())
@@ -212,8 +218,8 @@ def test_what_a_hand_activates_is_condensed_once_it_is_long() -> None:
         bench.do(replace(same, made=replace(same.made, observed=body)))
 
 
-def test_what_was_begun_before_is_refused() -> None:
-    bench = observed()
+def test_observation_with_a_stale_epoch_or_range_is_refused() -> None:
+    bench = build_observed_thread()
     say(bench, *["user"] * 4)
     bench.do(PauseObserver())
     with pytest.raises(StaleEpochError):
@@ -226,7 +232,7 @@ def test_what_was_begun_before_is_refused() -> None:
 
 
 def test_activation_keeps_running_call() -> None:
-    bench = observed()
+    bench = build_observed_thread()
     say(bench, "user", "assistant", "tool", "tool", "user", "assistant")
     for end in (2, 3, 6):
         with pytest.raises(RangeOpenError):
@@ -236,7 +242,7 @@ def test_activation_keeps_running_call() -> None:
 
 
 def test_full_window_keeps_user_message() -> None:
-    bench = observed()
+    bench = build_observed_thread()
     say(bench, "user", *["assistant"] * 60, tokens=120)
     observe(bench, 0, 60)
     bench.do(BeginTurn())
@@ -248,12 +254,12 @@ def test_full_window_keeps_user_message() -> None:
 
 
 def test_eviction_never_skips_unobserved() -> None:
-    bench = observed()
+    bench = build_observed_thread()
     spoken = {f"slot-{n}" for n in range(40)}
     make(bench, *(page(f"old-{n}", 150) for n in range(20)))
     say(bench, *["user", "assistant"] * 20, tokens=150)
     assert spoken <= {*bench.paging.frames}
-    # What is pinned for being new stays until the turn, which shows all messages.
+    # A page pinned as new stays until the turn, which shows all messages.
     make(bench, *(page(f"new-{n}", 150) for n in range(20)))
     assert not spoken <= {*bench.paging.frames}
     bench.do(BeginTurn())
@@ -261,7 +267,7 @@ def test_eviction_never_skips_unobserved() -> None:
 
 
 def test_uncovered_slots_leave_last_and_return_at_turn() -> None:
-    bench = observed()
+    bench = build_observed_thread()
     say(bench, *["user", "assistant"] * 25, tokens=150)
     # More than there is room for, while nobody observes.
     assert len(bench.paging.frames) == 50
@@ -280,8 +286,8 @@ def test_uncovered_slots_leave_last_and_return_at_turn() -> None:
     assert not began.over_budget
 
 
-def test_a_request_without_room_says_so() -> None:
-    bench = observed()
+def test_request_without_room_says_so() -> None:
+    bench = build_observed_thread()
     say(bench, *["user", "assistant"] * 40, tokens=150)
     (began,) = [
         event for event in bench.do(BeginTurn()) if event.event_type == "turn.began"
@@ -292,7 +298,7 @@ def test_a_request_without_room_says_so() -> None:
 def test_log_prefix_is_stable() -> None:
     def logged(*texts: str) -> str:
         opened = [
-            Opened(
+            OpenedPage(
                 page_id=f"obs-{n}",
                 type="summary",
                 modality="text",
@@ -300,7 +306,7 @@ def test_log_prefix_is_stable() -> None:
             )
             for n, text in enumerate(texts)
         ]
-        return log_lines.without_hints("\n".join(log_lines.list_texts(opened)))
+        return log_lines.remove_hints("\n".join(log_lines.list_texts(opened)))
 
     assert logged("one", "two", "three").startswith(logged("one", "two"))
     assert log_lines.HINT not in logged("one", "two")

@@ -1,4 +1,4 @@
-"""What observers and reflectors are asked, and messages as they read them."""
+"""Prompts of observers and reflectors, and messages as the prompts quote them."""
 
 from __future__ import annotations
 
@@ -10,13 +10,13 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from memoryhub.kernel.observing import answers, prompts
-from memoryhub.kernel.observing.answers import Answer, Refusal
-from memoryhub.kernel.observing.extractive import Spoken
+from memoryhub.kernel.observing.answers import ObserverAnswer, Refusal
+from memoryhub.kernel.observing.extractive import ObservedSlot
 
 DIGESTS = {"observer/1": "825fd2383404f231", "reflector/1": "978877ba0a094030"}
 
 
-def test_a_wording_never_changes() -> None:
+def test_prompt_wording_never_changes() -> None:
     made = {
         name: hashlib.sha256(text.encode()).hexdigest()[:16]
         for name, text in prompts.PROMPTS.items()
@@ -25,18 +25,20 @@ def test_a_wording_never_changes() -> None:
 
 
 def test_instructions_are_appended_and_told_apart_by_name() -> None:
-    plain = prompts.prompt(prompts.OBSERVER, "")
+    plain = prompts.build_prompt(prompts.OBSERVER, "")
     assert plain == (prompts.OBSERVER, prompts.PROMPTS[prompts.OBSERVER])
-    one, two = (prompts.prompt(prompts.OBSERVER, each) for each in ("Keep A.", "B."))
+    one, two = (
+        prompts.build_prompt(prompts.OBSERVER, each) for each in ("Keep A.", "B.")
+    )
     assert one.text.startswith(plain.text)
     assert one.text.endswith("Keep A.")
     assert len({plain.name, one.name, two.name}) == 3
 
 
-def test_the_example_of_each_prompt_is_an_answer() -> None:
+def test_example_of_each_prompt_is_an_answer() -> None:
     for text in prompts.PROMPTS.values():
         found = answers.read(text, first=0, end=20)
-        assert isinstance(found, Answer)
+        assert isinstance(found, ObserverAnswer)
         assert (found.lines[0].mark, found.lines[0].end) == ("critical", 15)
         assert found.current_task
         assert found.suggested_response
@@ -46,10 +48,13 @@ def test_each_refusal_says_why_it_is_asked_again() -> None:
     assert set(prompts.AGAIN) == set(get_args(Refusal))
 
 
-def test_a_slot_is_its_number_role_and_time_and_its_text_behind_bars() -> None:
+def test_slot_is_its_number_role_and_time_and_its_text_behind_bars() -> None:
     at = datetime(2026, 3, 1, 14, 5, tzinfo=UTC)
-    slots = [Spoken(3, "user", at, "a\n\nb", 1), Spoken(4, "tool", None, None, 1)]
-    text = prompts.transcript([*slots, Spoken(5, "assistant", at, "", 1)])
+    slots = [
+        ObservedSlot(3, "user", at, "a\n\nb", 1),
+        ObservedSlot(4, "tool", None, None, 1),
+    ]
+    text = prompts.render_transcript([*slots, ObservedSlot(5, "assistant", at, "", 1)])
     assert text.split("\n") == [
         *("[3] user 2026-03-01 14:05", "| a", "| ", "| b"),
         *("[4] tool", "(erased)", "[5] assistant 2026-03-01 14:05", "| "),
@@ -57,8 +62,10 @@ def test_a_slot_is_its_number_role_and_time_and_its_text_behind_bars() -> None:
 
 
 @given(st.text() | st.text(alphabet="\n\r\x85\u2028[3]| user"))
-def test_no_text_ends_what_it_stands_in(text: str) -> None:
-    rows = prompts.transcript([Spoken(3, "user", None, text, 1)]).splitlines()
+def test_quoted_text_cannot_close_its_surrounding_frame(text: str) -> None:
+    rows = prompts.render_transcript(
+        [ObservedSlot(3, "user", None, text, 1)]
+    ).splitlines()
     assert rows[0] == "[3] user"
     assert len(rows) > 1
     assert all(row.startswith("| ") for row in rows[1:])

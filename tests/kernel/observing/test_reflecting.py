@@ -1,15 +1,23 @@
-"""Which reflections may stand for what they were made of."""
+"""Conditions under which a reflection may replace its sources."""
 
 from __future__ import annotations
 
 import pytest
 
-from memoryhub.kernel.levels.tokens import estimate
-from memoryhub.kernel.observing.lines import Line, Mark, make_line, written
-from memoryhub.kernel.observing.reflecting import smallest_valid, valid
+from memoryhub.kernel.levels.tokens import estimate_tokens
+from memoryhub.kernel.observing.lines import (
+    Mark,
+    ObservationLine,
+    make_line,
+    render_lines,
+)
+from memoryhub.kernel.observing.reflecting import (
+    find_smallest_valid,
+    is_valid_reflection,
+)
 
 
-def line(text: str, mark: Mark = "critical") -> Line:
+def line(text: str, mark: Mark = "critical") -> ObservationLine:
     return make_line(text, first=0, end=9, mark=mark)
 
 
@@ -21,17 +29,19 @@ BEFORE = [
     line("user: to be or not to be"),
     line("?!"),
 ]
-SIZE = estimate(written(BEFORE))
+SIZE = estimate_tokens(render_lines(BEFORE))
 KEPT = "Peanuts: allergic. A-17 is late. 喜欢 it."
 
 
 def is_valid(*texts: str, before_tokens: int = SIZE) -> bool:
     after = [line(text) for text in texts]
-    return valid(BEFORE, after, before_tokens=before_tokens, count=estimate)
+    return is_valid_reflection(
+        BEFORE, after, before_tokens=before_tokens, count=estimate_tokens
+    )
 
 
-def test_a_reflection_has_a_line_and_is_smaller() -> None:
-    size = estimate(written([line(KEPT)]))
+def test_reflection_has_a_line_and_is_smaller() -> None:
+    size = estimate_tokens(render_lines([line(KEPT)]))
     assert is_valid(KEPT)
     assert not is_valid()
     assert is_valid(KEPT, before_tokens=size + 1)
@@ -47,14 +57,17 @@ def test_subjects_may_stand_in_any_line_and_case() -> None:
     assert is_valid("PEANUTS", "披萨", "a-17")
 
 
-def test_a_subject_of_what_is_not_critical_may_go() -> None:
+def test_subject_of_a_line_that_is_not_critical_may_be_dropped() -> None:
     before = [line("assistant: Paris", "medium"), line("user: Bergen")]
     after = [line("Bergen")]
-    assert valid(before, after, before_tokens=99, count=estimate)
+    assert is_valid_reflection(before, after, before_tokens=99, count=estimate_tokens)
 
 
-def test_smallest_valid_kept() -> None:
+def test_smallest_valid_reflection_is_kept() -> None:
     made = [[line(KEPT * 2)], [line(KEPT)], [line(KEPT, "low")], [line("x")], []]
-    found = smallest_valid(BEFORE, made, before_tokens=SIZE, count=estimate)
+    found = find_smallest_valid(BEFORE, made, before_tokens=SIZE, count=estimate_tokens)
     assert found == tuple(made[1])
-    assert smallest_valid(BEFORE, made[3:], before_tokens=SIZE, count=estimate) is None
+    assert (
+        find_smallest_valid(BEFORE, made[3:], before_tokens=SIZE, count=estimate_tokens)
+        is None
+    )

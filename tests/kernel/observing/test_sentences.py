@@ -1,4 +1,4 @@
-"""Sentences: what a message says, weighed by how long it will matter."""
+"""Sentences of a message, weighed by how long they will matter."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from memoryhub.kernel.levels.tokens import estimate
+from memoryhub.kernel.levels.tokens import estimate_tokens
 from memoryhub.kernel.observing import sentences
 from memoryhub.kernel.observing.sentences import (
     DETAIL,
@@ -71,17 +71,17 @@ def test_agent_line_sets_no_rule() -> None:
     ],
 )
 def test_message_is_told_without_what_is_not_its_own(text: str, told: str) -> None:
-    assert tell_message(text, 50, 160, count=estimate).startswith(told)
+    assert tell_message(text, 50, 160, count=estimate_tokens).startswith(told)
 
 
 def test_rules_are_told_where_there_is_no_room_for_all() -> None:
     text = f"{'It rained on the hills. ' * 40}Never deploy on a Friday. It is late."
-    told = tell_message(text, 12, 160, count=estimate)
+    told = tell_message(text, 12, 160, count=estimate_tokens)
     assert "Never deploy on a Friday." in told
-    assert estimate(told) < 20
+    assert estimate_tokens(told) < 20
 
 
 @given(st.text(max_size=400), st.integers(1, 60))
 def test_message_with_sentences_is_told(text: str, room: int) -> None:
-    told = tell_message(text, room, 0, count=estimate)
+    told = tell_message(text, room, 0, count=estimate_tokens)
     assert not sentences.list_sentences(text) or told

@@ -18,7 +18,7 @@ from hypothesis.stateful import (
 
 from memoryhub.errors import NoRoomError, Refusal
 from memoryhub.kernel.commands import AmendThread
-from memoryhub.kernel.levels.contexts import Record, Ref
+from memoryhub.kernel.levels.contexts import ContextRecord, Ref
 from memoryhub.kernel.messages.writing import FORMATS
 from memoryhub.kernel.packing import requests
 from memoryhub.kernel.packing.packing import TooSmallError
@@ -44,7 +44,7 @@ Refs = tuple[Ref, ...]
 
 
 class Threads(RuleBasedStateMachine):
-    """One thread, whose messages come again, get lost and are asked for anew."""
+    """One thread whose messages repeat, get lost and are asked for again."""
 
     @initialize(config=CONFIGS)
     def begin(self, config: dict[str, Any]) -> None:
@@ -76,7 +76,7 @@ class Threads(RuleBasedStateMachine):
             self.taken(role, self.sent[-1])
 
     def taken(self, role: str | None, content: Any) -> None:
-        # What is pinned may leave none.
+        # Pins may leave no room.
         with suppress(NoRoomError):
             self.loop.say(role, content)
 
@@ -117,29 +117,29 @@ class Threads(RuleBasedStateMachine):
         before, begun = self.shown
         stays = history == before and exchange[: len(begun)] == begun
         for shape in FORMATS:
-            ids = self.judged(requests.otherwise(packed.record, shape))
+            ids = self.require_valid(requests.convert_record(packed.record, shape))
             earlier = self.ids[shape]
             assert not stays or ids[: len(earlier)] == earlier
             self.ids[shape] = ids
         self.shown = history, exchange
 
-    def judged(self, record: Record) -> list[str]:
-        """Hold a request against what takes it; the ids of calls but for our list."""
+    def require_valid(self, record: ContextRecord) -> list[str]:
+        """Require a valid request; return the ids of its calls, not the manifest's."""
         shape, _ = requests.PACKERS[record.packer]
         request = self.made(record)
         require_request(shape, request)
         require_types(shape, request)
         return call_ids(self.made(replace(record, manifest=None)))
 
-    def made(self, record: Record) -> Any:
+    def made(self, record: ContextRecord) -> Any:
         loop = self.loop
         return json.loads(requests.assemble(record, loop.texts, thread=loop.state.id))
 
 
-def talked(record: Record, name: str) -> Refs:
+def talked(record: ContextRecord, name: str) -> Refs:
     return next((each.refs for each in record.sections if each.name == name), ())
 
 
-def test_valid_by_vendors_types() -> None:
+def test_packed_request_is_valid_by_vendors_types() -> None:
     some = settings(max_examples=20, stateful_step_count=20)
     run_state_machine_as_test(Threads, settings=some)

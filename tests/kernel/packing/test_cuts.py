@@ -1,4 +1,4 @@
-"""Nothing is cut in silence, nor while the budget has room."""
+"""Cuts: none is silent, and none is made while the budget has room."""
 
 from __future__ import annotations
 
@@ -12,13 +12,13 @@ from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 from memoryhub.kernel.levels import making
-from memoryhub.kernel.levels.contexts import Record, Ref
-from memoryhub.kernel.levels.lines import shown_text
-from memoryhub.kernel.levels.tokens import estimate
+from memoryhub.kernel.levels.contexts import ContextRecord, Ref
+from memoryhub.kernel.levels.lines import render_shown_text
+from memoryhub.kernel.levels.tokens import estimate_tokens
 from memoryhub.kernel.packing import packers, requests, shortening
 from memoryhub.kernel.packing.packing import TooSmallError
 from memoryhub.kernel.paging.page_commands import BeginTurn, WriteLevels
-from memoryhub.kernel.state.pages import slot_page_id
+from memoryhub.kernel.state.pages import build_slot_page_id
 from memoryhub.kernel.state.paging_config import FORMATS
 from tests.kernel.messages.shapes import PNG, heard
 from tests.kernel.packing.test_talk import CONFIGS, STEPS, Talk
@@ -47,7 +47,7 @@ def test_free_budget_is_used_first(
     share: float,
     mode: str,
 ) -> None:
-    """What is cut or left out would not have fitted whole into what is left."""
+    """A text cut or left out would not have fitted whole into the tokens left."""
     talk = talked(steps, config)
     limit = int(config[0] * share)
     try:
@@ -57,21 +57,21 @@ def test_free_budget_is_used_first(
     left = limit - packed.tokens
     if "context" not in {section.name for section in packed.record.sections}:
         # The first page of it would come with the frame around it.
-        left -= estimate(requests.fenced("VM:CONTEXT", ""))
+        left -= estimate_tokens(requests.render_fence("VM:CONTEXT", ""))
     for page_id in packed.omitted:
         assert whole_cost(talk, page_id) > left, page_id
     for record in uncut(packed.record):
         packer = packers.PACKERS[record.packer]
         whole = packer.assemble(record, talk.texts, thread=talk.state.id)
-        assert estimate(whole.decode()) > limit
+        assert estimate_tokens(whole.decode()) > limit
 
 
 @settings(deadline=None, max_examples=40)
 @given(steps=STEPS, config=CONFIGS, share=st.floats(0.1, 1.0))
-def test_cut_is_told(
+def test_cut_text_is_recorded_with_its_tokens(
     steps: list[tuple[str, Any]], config: tuple[int, int], share: float
 ) -> None:
-    """With as many tokens as the text has, and as the messages really show of it."""
+    """The record has the tokens of the text, and those the messages really show."""
     talk = talked(steps, config)
     try:
         packed = talk.request(token_budget=int(config[0] * share))
@@ -92,21 +92,28 @@ def test_cut_is_told(
     assert len(cuts) == len(cut)
     messages = shown(packed.request)
     for ref, lowered in cut:
-        opened = talk.texts[ref.location(talk.state.id)]
-        text = shown_text(opened, level=ref.level)
+        opened = talk.texts[ref.get_location(talk.state.id)]
+        text = render_shown_text(opened, level=ref.level)
         kept = shortening.read_left(opened, ref)
         assert all(part.rstrip() in messages for part in kept.split("\n"))
-        whole = shown_text(talk.texts[ref.message(talk.state.id)]) if lowered else text
+        whole = (
+            render_shown_text(talk.texts[ref.get_message_location(talk.state.id)])
+            if lowered
+            else text
+        )
         if not lowered:
             assert text not in messages
         each = cuts.pop(opened.page_id)
-        assert each.tokens == estimate(whole)
-        assert each.shown_tokens == estimate(kept) < each.tokens
+        assert each.tokens == estimate_tokens(whole)
+        assert each.shown_tokens == estimate_tokens(kept) < each.tokens
 
 
 def said_since(talk: Talk, ref: Ref) -> bool:
-    """Whether it is a message that came after the user's newest."""
-    user, message = talk.state.paging.last_user, talk.texts[ref.message(talk.state.id)]
+    """Tell whether a page is a message from after the user's newest."""
+    user, message = (
+        talk.state.paging.last_user,
+        talk.texts[ref.get_message_location(talk.state.id)],
+    )
     return user is not None and (message.slot or 0) >= user.slot
 
 
@@ -120,29 +127,29 @@ def talked(steps: list[tuple[str, Any]], config: tuple[int, int]) -> Talk:
 
 
 def whole_cost(talk: Talk, page_id: str) -> int:
-    """Of a mapped page with all that it can't be shown without."""
+    """Return the cost of a mapped page with messages it cannot be shown without."""
     frames = talk.state.paging.frames
     frame = frames[page_id]
     if frame.recalled or frame.entry.slot is None:
         return frame.tokens
     first = frame.entry.slot
-    while first and talk.rows.live[slot_page_id(first)].role == "tool":
+    while first and talk.rows.live[build_slot_page_id(first)].role == "tool":
         first -= 1
     total, slot = 0, first
     while slot == first or role(talk, slot) == "tool":
-        member = frames.get(slot_page_id(slot))
+        member = frames.get(build_slot_page_id(slot))
         total += STUB if member is None or member.recalled else member.tokens
         slot += 1
     return total
 
 
 def role(talk: Talk, slot: int) -> str | None:
-    entry = talk.rows.live.get(slot_page_id(slot))
+    entry = talk.rows.live.get(build_slot_page_id(slot))
     return entry.role if entry else None
 
 
-def uncut(record: Record) -> Iterator[Record]:
-    """The record with each text whole that is cut, one at a time."""
+def uncut(record: ContextRecord) -> Iterator[ContextRecord]:
+    """Yield the record with one of its cut texts whole, one at a time."""
     for n, section in enumerate(record.sections):
         for ref in section.refs:
             if ref.cut:
@@ -158,13 +165,13 @@ def whole(ref: Ref) -> Ref:
     return ref._replace(cut=None, kept=())
 
 
-def test_a_newest_message_that_is_lowered_is_told() -> None:
+def test_newest_message_that_is_lowered_is_told() -> None:
     talk = Talk(budget_tokens=2_000, reserved_tokens=800)
     talk.do(BeginTurn(slots=(slot_of("user", "A very long message. " * 900),)))
     packed = talk.request()
     (cut,) = packed.cut
     assert cut.page_id == "slot-0"
-    assert cut.tokens == estimate("A very long message. " * 900)
+    assert cut.tokens == estimate_tokens("A very long message. " * 900)
     assert cut.shown_tokens < packed.tokens
 
 
@@ -191,14 +198,14 @@ GIVEN = {"role": "tool", "tool_call_id": "c", "content": SAID}
     ],
 )
 def test_media_leave_before_words(shape: str, said: list[Any]) -> None:
-    """With less and less room a picture is its line before a word of it is cut."""
+    """With less and less room a picture becomes its line before any word is cut."""
     talk = Loop(budget_tokens=3_000, reserved_tokens=800, format=shape)
     events = [
         *talk.say("user", "Go."),
         *(e for each in said for e in talk.say(None, each)),
     ]
     for entry in [*talk.rows.live.values()]:
-        made = making.made_of(talk.texts[entry.full.location], version=1)
+        made = making.make_levels(talk.texts[entry.full.location], version=1)
         events += talk.do(WriteLevels(made=made))
     events += talk.do(BeginTurn())
     assert not {"page.evicted", "page.lowered"} & {each.event_type for each in events}

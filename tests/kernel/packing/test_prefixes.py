@@ -1,4 +1,4 @@
-"""The prefix lens: what it tells by refs is what the bytes of two requests say."""
+"""Prefix lens: its answer from refs equals a comparison of two requests' bytes."""
 
 from __future__ import annotations
 
@@ -12,11 +12,11 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from memoryhub.kernel.levels.contexts import Record
-from memoryhub.kernel.levels.tokens import estimate
+from memoryhub.kernel.levels.contexts import ContextRecord
+from memoryhub.kernel.levels.tokens import estimate_tokens
 from memoryhub.kernel.packing import prefixes
 from memoryhub.kernel.packing.packing import Packed
-from memoryhub.kernel.packing.prefixes import Common, Request
+from memoryhub.kernel.packing.prefixes import CommonPrefix, RecordedRequest
 from memoryhub.kernel.state.pages import Location
 from tests.kernel.packs import PARENT, THREAD, Thread, call, hostile, result
 
@@ -57,15 +57,17 @@ def packed_of(thread: Thread, side: tuple[list[bool], str], turn: int) -> Packed
     return packed
 
 
-def request_of(thread: Thread, record: Record, home: UUID = THREAD) -> Request:
-    return Request(record=record, texts=thread.texts, thread=home)
+def request_of(
+    thread: Thread, record: ContextRecord, home: UUID = THREAD
+) -> RecordedRequest:
+    return RecordedRequest(record=record, texts=thread.texts, thread=home)
 
 
-def brute(one: bytes, other: bytes) -> Common:
-    """Byte by byte."""
+def brute(one: bytes, other: bytes) -> CommonPrefix:
+    """Count the equal tokens byte by byte."""
     pairs = zip(one, other, strict=False)
     same = sum(1 for _ in takewhile(lambda pair: pair[0] == pair[1], pairs))
-    return Common(same, estimate(one[:same].decode(errors="ignore")))
+    return CommonPrefix(same, estimate_tokens(one[:same].decode(errors="ignore")))
 
 
 @settings(max_examples=150)
@@ -76,15 +78,17 @@ def test_prefix_equals_brute_force(
     thread = thread_of(parts)
     before, after = packed_of(thread, one, 1), packed_of(thread, other, turn)
     previous, request = (request_of(thread, each.record) for each in (before, after))
-    assert prefixes.common(previous, request) == brute(before.request, after.request)
-    assert (prefixes.parting(previous, request) is None) == (
+    assert prefixes.measure_common_prefix(previous, request) == brute(
+        before.request, after.request
+    )
+    assert (prefixes.find_break(previous, request) is None) == (
         before.record.sections == after.record.sections
         and before.record.manifest == after.record.manifest
         and before.record.rules == after.record.rules
     )
 
 
-def test_the_ref_that_broke_it_is_named() -> None:
+def test_prefix_break_names_the_ref() -> None:
     thread = Thread()
     for n in range(4):
         thread.page(f"note {n}")
@@ -93,18 +97,18 @@ def test_the_ref_that_broke_it_is_named() -> None:
     gone = thread.pages.pop(1)
     lower = thread.pages[1]
     after = thread.pack(mode="passive")
-    found = prefixes.parting(
+    found = prefixes.find_break(
         request_of(thread, before.record), request_of(thread, after.record)
     )
     assert found is not None
     assert (found.section, found.place) == ("context", 1)
     assert found.before is not None
-    assert found.before.location(THREAD) == gone.location
+    assert found.before.get_location(THREAD) == gone.location
     assert found.after is not None
-    assert found.after.location(THREAD) == lower.location
+    assert found.after.get_location(THREAD) == lower.location
 
 
-def test_a_forks_first_turn_is_compared_with_its_parents_last() -> None:
+def test_forks_first_turn_is_compared_with_its_parents_last() -> None:
     thread = Thread()
     note = thread.page("a note")
     thread.say("hello")
@@ -113,24 +117,24 @@ def test_a_forks_first_turn_is_compared_with_its_parents_last() -> None:
         Location(PARENT, place.seq, place.level): text
         for place, text in thread.texts.items()
     }
-    parent = Request(record=child.record, texts=texts, thread=PARENT)
+    parent = RecordedRequest(record=child.record, texts=texts, thread=PARENT)
     sections = tuple(
         replace(each, refs=tuple(ref._replace(thread=PARENT) for ref in each.refs))
         for each in child.record.sections
     )
-    inherited = Request(
+    inherited = RecordedRequest(
         record=replace(child.record, sections=sections), texts=texts, thread=THREAD
     )
     assert note.page_id in child.included
-    assert prefixes.parting(parent, inherited) is None
-    assert prefixes.common(parent, inherited).bytes == len(child.request)
+    assert prefixes.find_break(parent, inherited) is None
+    assert prefixes.measure_common_prefix(parent, inherited).bytes == len(child.request)
 
 
 @pytest.mark.parametrize(("block", "kept"), [(1, 1_300), (128, 1_280), (1024, 1_024)])
-def test_a_prefix_counts_in_whole_blocks(block: int, kept: int) -> None:
-    assert prefixes.in_blocks(1_300, block) == kept
+def test_prefix_counts_in_whole_blocks(block: int, kept: int) -> None:
+    assert prefixes.round_to_blocks(1_300, block) == kept
 
 
-def test_what_is_cached_costs_its_own_price() -> None:
-    cost = prefixes.cost(3_000_000, 1_000_000, price=2.0, cached_price=0.5)
+def test_cached_tokens_cost_the_cached_price() -> None:
+    cost = prefixes.compute_cost(3_000_000, 1_000_000, price=2.0, cached_price=0.5)
     assert cost == pytest.approx(4.5)

@@ -1,4 +1,4 @@
-"""Recorded contexts from before: what packed them still makes the same bytes."""
+"""Recorded contexts from before: their packers still make the same bytes."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from uuid import UUID
 
 import pytest
 
-from memoryhub.kernel.levels.opened import Opened
+from memoryhub.kernel.levels.opened import OpenedPage
 from memoryhub.kernel.packing import context_records, packers, requests
 from memoryhub.kernel.state.page_events import TurnPacked
 from memoryhub.kernel.state.pages import Location
@@ -23,20 +23,20 @@ RECORDED: dict[str, Any] = json.loads(GOLDEN.read_text(encoding="utf-8"))
 THREAD = UUID(RECORDED["thread"])
 
 
-def _opened(row: dict[str, Any]) -> tuple[Location, Opened]:
+def _opened(row: dict[str, Any]) -> tuple[Location, OpenedPage]:
     fields = {name: row[name] for name in row if name not in ("seq", "level", "at")}
     at = datetime.fromisoformat(row["at"]) if "at" in row else None
-    return Location(THREAD, row["seq"], row["level"]), Opened(**fields, at=at)
+    return Location(THREAD, row["seq"], row["level"]), OpenedPage(**fields, at=at)
 
 
 @pytest.mark.parametrize("context", RECORDED["contexts"])
 def test_old_packers_still_hash(context: dict[str, Any]) -> None:
-    """Written once, never again: other bytes need another packer beside this one."""
+    """The recordings are fixed: other bytes need another packer beside this one."""
     event = TurnPacked.model_validate_json(json.dumps(context["event"]))
-    record = context_records.record_of(
+    record = context_records.build_record(
         event, context["shown"], thread_name=RECORDED["name"], own=THREAD
     )
-    record = requests.otherwise(record, context["format"])
+    record = requests.convert_record(record, context["format"])
     texts = dict(map(_opened, RECORDED["texts"]))
     made = packers.PACKERS[record.packer].assemble(record, texts, thread=THREAD)
     assert hashlib.sha256(made).hexdigest() == context["sha256"]

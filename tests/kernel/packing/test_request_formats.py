@@ -1,4 +1,4 @@
-"""Requests of three APIs, from slots of three: what each server takes, and says."""
+"""Requests in three formats from slots of three: each valid for its server."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from memoryhub.kernel.levels.tokens import estimate
+from memoryhub.kernel.levels.tokens import estimate_tokens
 from memoryhub.kernel.messages import writing
 from memoryhub.kernel.packing import requests
 from memoryhub.kernel.paging.page_commands import BeginTurn
@@ -102,7 +102,7 @@ CAME = {"chat": CHAT, "responses": RESPONSES, "anthropic": ANTHROPIC}
     shape=st.sampled_from([*FORMATS]),
     words=st.sampled_from([0, 10, 150]),
 )
-def test_valid_in_every_format(
+def test_request_is_valid_in_every_format(
     steps: list[tuple[str, Any]], config: tuple[int, int], shape: str, words: int
 ) -> None:
     """Each request of a talk, within its budget, as its API reads it."""
@@ -116,21 +116,23 @@ def test_valid_in_every_format(
         talk.step(what, how)
         talk.do(BeginTurn())
         packed = talk.request()
-        assert estimate(packed.request.decode()) == packed.tokens <= budget
+        assert estimate_tokens(packed.request.decode()) == packed.tokens <= budget
         paging = talk.state.paging
         assert paging.used <= paging.settings.usable < budget - reserved + (not words)
         for other in writing.FORMATS:
-            record = requests.otherwise(packed.record, other)
+            record = requests.convert_record(packed.record, other)
             again = requests.assemble(record, talk.texts, thread=talk.state.id)
             require_request(other, json.loads(again))
             assert other != shape or again == packed.request
-        places = requests.ranges(packed.record, talk.texts, thread=talk.state.id)
+        places = requests.list_ref_ranges(
+            packed.record, talk.texts, thread=talk.state.id
+        )
         assert all(0 < start <= end for start, end in places)
         assert places == sorted(places)
 
 
-def spoken(came: list[Any], **config: Any) -> tuple[Loop, dict[str, Any]]:
-    """The request that follows what was said, and one more word of the user."""
+def build_request(came: list[Any], **config: Any) -> tuple[Loop, dict[str, Any]]:
+    """Return the request after what was said and one more word of the user."""
     loop = Loop(mode="passive", **config)
     for content in came:
         loop.say(None, content)
@@ -140,13 +142,13 @@ def spoken(came: list[Any], **config: Any) -> tuple[Loop, dict[str, Any]]:
 
 @pytest.mark.parametrize("came", CAME)
 def test_slots_of_any_shape_are_the_same_conversation(came: str) -> None:
-    _, request = spoken(CAME[came])
+    _, request = build_request(CAME[came])
     assert request["messages"] == [*CHAT, {"role": "user", "content": "Thanks."}]
 
 
 @pytest.mark.parametrize("came", CAME)
-def test_a_conversation_as_responses_take_it(came: str) -> None:
-    _, request = spoken(CAME[came], format="responses")
+def test_conversation_as_responses_take_it(came: str) -> None:
+    _, request = build_request(CAME[came], format="responses")
     assert request["input"] == [
         {"role": "user", "content": "Is it late?"},
         {"role": "assistant", "content": "Looking."},
@@ -158,8 +160,8 @@ def test_a_conversation_as_responses_take_it(came: str) -> None:
 
 
 @pytest.mark.parametrize("came", CAME)
-def test_a_conversation_as_anthropic_takes_it(came: str) -> None:
-    _, request = spoken(CAME[came], format="anthropic")
+def test_conversation_as_anthropic_takes_it(came: str) -> None:
+    _, request = build_request(CAME[came], format="anthropic")
     text, *used = ANTHROPIC[1]["content"][1:]
     first, second = ANTHROPIC[2]["content"]
     assert request["messages"] == [
@@ -176,7 +178,7 @@ def test_a_conversation_as_anthropic_takes_it(came: str) -> None:
 @pytest.mark.parametrize("came", CAME)
 def test_ids_that_a_server_refuses_are_others_on_both_sides(came: str) -> None:
     odd = json.loads(json.dumps(CAME[came]).replace("c-1", "call: ü/1"))
-    _, request = spoken(odd, format="anthropic")
+    _, request = build_request(odd, format="anthropic")
     assert "call: ü/1" not in json.dumps(request, ensure_ascii=False)
     used, answered = request["messages"][1:3]
     assert [block["id"] for block in used["content"][1:]] == [
@@ -195,13 +197,13 @@ def test_pictures_are_said_as_each_api_says_them(shape: str) -> None:
     }
     for part in parts.values():
         came = {"role": "user", "content": [part]}
-        _, request = spoken([came], format=shape)
+        _, request = build_request([came], format=shape)
         messages = request.get("input") or request["messages"]
         assert messages[0]["content"] == [parts[shape]]
 
 
-def test_what_a_model_wrote_is_an_object_for_who_wants_one() -> None:
+def test_malformed_arguments_are_wrapped_in_an_object_for_anthropic() -> None:
     wrong = json.loads(json.dumps(CHAT).replace(json.dumps(ARGUMENTS), '"{oops"'))
-    _, request = spoken(wrong, format="anthropic")
+    _, request = build_request(wrong, format="anthropic")
     used = request["messages"][1]["content"][1]
     assert used["input"] == {"input": "{oops"}

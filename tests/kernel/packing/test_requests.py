@@ -1,4 +1,4 @@
-"""Requests: from a record and texts to a request, and where each text stands in it."""
+"""Requests: assembled from a record and texts, with the place of each text."""
 
 from __future__ import annotations
 
@@ -11,15 +11,15 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from memoryhub.kernel.levels.contexts import (
+    ContextRecord,
+    FaultPolicies,
     Manifest,
-    Policies,
-    Record,
+    ManifestRow,
     Ref,
-    Row,
     Section,
 )
-from memoryhub.kernel.levels.opened import Opened, slot_modality
-from memoryhub.kernel.levels.tokens import estimate
+from memoryhub.kernel.levels.opened import OpenedPage, get_slot_modality
+from memoryhub.kernel.levels.tokens import estimate_tokens
 from memoryhub.kernel.packing import prefixes, requests
 from memoryhub.kernel.state.pages import Location
 from tests.kernel.packing.test_conversation import CALL, MESSAGES, RESULT
@@ -31,11 +31,11 @@ THREAD = UUID(int=1)
 RULES = "strict/3"
 
 
-def opened(seq: int, role: str | None, content: object) -> Opened:
-    return Opened(
+def opened(seq: int, role: str | None, content: object) -> OpenedPage:
+    return OpenedPage(
         page_id=f"slot-{seq}",
         type="transcript",
-        modality=slot_modality(content),
+        modality=get_slot_modality(content),
         content=content,
         role=role,
         slot=seq,
@@ -43,10 +43,10 @@ def opened(seq: int, role: str | None, content: object) -> Opened:
 
 
 class Talk:
-    """Texts by where they lie, and the record that refers to them."""
+    """Texts by location, and the record that refers to them."""
 
     def __init__(self) -> None:
-        self.texts: dict[Location, Opened] = {}
+        self.texts: dict[Location, OpenedPage] = {}
 
     def add(self, role: str | None, content: object) -> Ref:
         seq = len(self.texts) + 1
@@ -55,7 +55,7 @@ class Talk:
 
     def page(self, text: str, *, part: tuple[int, int] | None = None) -> Ref:
         seq = len(self.texts) + 1
-        self.texts[Location(THREAD, seq, 0)] = Opened(
+        self.texts[Location(THREAD, seq, 0)] = OpenedPage(
             page_id=f"page-{seq}",
             type="artifact",
             modality="text",
@@ -64,9 +64,9 @@ class Talk:
         return Ref(seq, 0, part=part, placed=seq + 100, recalled=True)
 
     def lowered(self, ref: Ref, text: str) -> Ref:
-        seq, whole = len(self.texts) + 1, self.texts[ref.location(THREAD)]
+        seq, whole = len(self.texts) + 1, self.texts[ref.get_location(THREAD)]
         place = Location(THREAD, seq, 2)
-        self.texts[place] = Opened(
+        self.texts[place] = OpenedPage(
             page_id=whole.page_id,
             type=whole.type,
             modality="text",
@@ -82,14 +82,18 @@ class Talk:
         exchange: list[Ref],
         system: tuple[Ref, ...] = (),
         packer: str = "pack/2",
-    ) -> Record:
-        rows = (Row("page-9", "L2", "0", 1),) if self.texts else ()
+    ) -> ContextRecord:
+        rows = (ManifestRow("page-9", "L2", "0", 1),) if self.texts else ()
         listed = Manifest(
-            thread="talk", turn=3, mapped=2, policies=Policies(True, 3, 3, 9), rows=rows
+            thread="talk",
+            turn=3,
+            mapped=2,
+            policies=FaultPolicies(True, 3, 3, 9),
+            rows=rows,
         )
         names = ("system", "rules", "history", "manifest", "exchange", "tools")
         refs = {"system": system, "history": history, "exchange": exchange}
-        return Record(
+        return ContextRecord(
             packer=packer,
             mode="strict",
             budget=9_000,
@@ -102,14 +106,14 @@ class Talk:
         )
 
 
-def request(talk: Talk, record: Record) -> dict[str, Any]:
+def request(talk: Talk, record: ContextRecord) -> dict[str, Any]:
     assert as_journaled(as_journaled(record)) == as_journaled(record)
     made = requests.assemble(record, talk.texts, thread=THREAD)
     found: dict[str, Any] = json.loads(made)
     return found
 
 
-def test_a_request_says_the_head_then_the_talk_then_what_there_is() -> None:
+def test_request_says_the_head_then_the_talk_then_what_there_is() -> None:
     talk = Talk()
     system = talk.add("system", "Be brief.")
     history = [talk.add("user", "Look it up."), talk.add("assistant", CALL)]
@@ -134,7 +138,7 @@ def test_a_request_says_the_head_then_the_talk_then_what_there_is() -> None:
     assert messages[-1] == {"role": "user", "content": "And now?"}
 
 
-def test_the_head_is_spoken_by_the_role_that_the_packer_names() -> None:
+def test_head_is_spoken_by_the_role_that_the_packer_names() -> None:
     talk = Talk()
     record = talk.record([], [talk.add("user", "Hi.")], packer="pack/2-developer")
     messages = request(talk, record)["messages"]
@@ -143,7 +147,7 @@ def test_the_head_is_spoken_by_the_role_that_the_packer_names() -> None:
 
 @settings(deadline=None)
 @given(st.lists(MESSAGES, max_size=6), st.integers(0, 6), st.text(max_size=9))
-def test_each_ref_stands_where_it_is_told_to(
+def test_ref_stands_in_the_request_at_its_recorded_place(
     messages: list[tuple[str | None, object]], begins: int, prompt: str
 ) -> None:
     talk = Talk()
@@ -154,7 +158,7 @@ def test_each_ref_stands_where_it_is_told_to(
     made = requests.assemble(record, talk.texts, thread=THREAD)
     whole = json.loads(made)
     require_chat(whole["messages"])
-    places = requests.ranges(record, talk.texts, thread=THREAD)
+    places = requests.list_ref_ranges(record, talk.texts, thread=THREAD)
     assert len(places) == len(refs) + 1
     head, *rest = (made[start:end].decode() for start, end in places)
     assert json.loads(f'"{head}"') == f"Prompt {prompt}"
@@ -168,7 +172,7 @@ def test_each_ref_stands_where_it_is_told_to(
 
 
 def _lists(message: dict[str, object], messages: list[dict[str, object]]) -> bool:
-    """Whether it is of the manifest's call."""
+    """Tell whether a message is of the manifest's call."""
     for call, result in pairwise(messages):
         calls = call.get("tool_calls")
         if isinstance(calls, list) and calls[0]["function"]["name"] == "page_list":
@@ -176,7 +180,7 @@ def _lists(message: dict[str, object], messages: list[dict[str, object]]) -> boo
     return False
 
 
-def test_within_an_exchange_all_earlier_is_shared() -> None:
+def test_request_prefix_is_shared_within_an_exchange() -> None:
     talk = Talk()
     history = [talk.add("user", "One."), talk.add("assistant", "Two.")]
     question = talk.add("user", "Three?")
@@ -189,15 +193,17 @@ def test_within_an_exchange_all_earlier_is_shared() -> None:
     after = talk.record(history, more)
     made = requests.assemble(before, talk.texts, thread=THREAD)
     upto = made.index(b"Three?") + len(b'Three?"}')
-    assert shared(talk, before, after) == estimate(made[:upto].decode())
+    assert count_shared_tokens(talk, before, after) == estimate_tokens(
+        made[:upto].decode()
+    )
     whole = requests.assemble(after, talk.texts, thread=THREAD)
-    assert shared(talk, after, after) == estimate(whole.decode())
+    assert count_shared_tokens(talk, after, after) == estimate_tokens(whole.decode())
 
 
-def shared(talk: Talk, *records: Record) -> int:
-    """Tokens that two requests begin with."""
+def count_shared_tokens(talk: Talk, *records: ContextRecord) -> int:
+    """Return the number of tokens at which two requests part."""
     previous, request = (
-        prefixes.Request(record=each, texts=talk.texts, thread=THREAD)
+        prefixes.RecordedRequest(record=each, texts=talk.texts, thread=THREAD)
         for each in records
     )
-    return prefixes.common(previous, request).tokens
+    return prefixes.measure_common_prefix(previous, request).tokens

@@ -9,8 +9,8 @@ from typing import Any
 import pytest
 
 from memoryhub.kernel.levels import making
-from memoryhub.kernel.levels.lines import shown_text
-from memoryhub.kernel.levels.tokens import estimate, fitting
+from memoryhub.kernel.levels.lines import render_shown_text
+from memoryhub.kernel.levels.tokens import count_fitting, estimate_tokens
 from memoryhub.kernel.packing import ranges
 from memoryhub.kernel.packing.packing import Packed
 from memoryhub.kernel.paging.page_commands import BeginTurn, WriteLevels
@@ -22,13 +22,13 @@ FAILED = "No seat is left."
 
 
 def numbers(tokens: int, seed: int = 1) -> str:
-    """A text in which no stretch is like another."""
+    """Build a text in which no stretch is like another."""
     found = " ".join(str(seed * 10**7 + n * 7) for n in range(tokens // 4))
-    return found[: fitting(found, tokens)]
+    return found[: count_fitting(found, tokens)]
 
 
-def given(shape: str, texts: list[str]) -> Sequence[tuple[str | None, Any]]:
-    """Parallel calls, and what they gave back: as one message, or one each."""
+def append_calls(shape: str, texts: list[str]) -> Sequence[tuple[str | None, Any]]:
+    """Append parallel calls and their results, as one message or one each."""
     ids = [f"call_{n}" for n in range(len(texts))]
     if shape == "anthropic":
         uses = [
@@ -67,7 +67,7 @@ def asked(shape: str, texts: list[str], **config: int) -> tuple[Loop, Packed]:
     talk.say("user", "Read them.")
     talk.do(BeginTurn())
     talk.request()
-    for role, content in given(shape, texts):
+    for role, content in append_calls(shape, texts):
         talk.say(role, content)
         shorten(talk)
     talk.do(BeginTurn())
@@ -75,9 +75,9 @@ def asked(shape: str, texts: list[str], **config: int) -> tuple[Loop, Packed]:
 
 
 def shorten(talk: Loop) -> None:
-    """Make the levels of the newest page, which is mapped as faithfully as fits."""
+    """Write levels of the newest page, which is mapped as faithfully as fits."""
     entry = [*talk.rows.live.values()][-1]
-    made = making.made_of(talk.texts[entry.full.location], version=1)
+    made = making.make_levels(talk.texts[entry.full.location], version=1)
     talk.do(WriteLevels(made=made))
 
 
@@ -109,7 +109,7 @@ def answers(shape: str, packed: Packed) -> dict[str, str]:
 @pytest.mark.parametrize(
     "sizes", [[50_000], [30_000, 30_000], [9_000, 300], [3_000] * 9]
 )
-def test_each_is_cut_by_itself_and_fills_the_room(
+def test_each_result_is_cut_by_itself_and_fills_the_room(
     shape: str, budget: int, sizes: list[int]
 ) -> None:
     long = [numbers(size, seed=n + 1) for n, size in enumerate(sizes)]
@@ -121,10 +121,10 @@ def test_each_is_cut_by_itself_and_fills_the_room(
     cut = [text for text, whole in zip(shown, long, strict=True) if text != whole]
     if cut:
         assert packed.tokens >= 0.95 * budget
-        lengths = [estimate(text) for text in cut]
+        lengths = [estimate_tokens(text) for text in cut]
         # The longest lose first: all that are cut are left alike.
         assert max(lengths) - min(lengths) <= 16
-        assert all(estimate(text) <= max(lengths) for text in shown)
+        assert all(estimate_tokens(text) <= max(lengths) for text in shown)
     for text, whole in zip(shown, long, strict=True):
         if text != whole:
             head, line, tail = text.split("\n")
@@ -144,14 +144,14 @@ def test_results_fill_the_room_whatever_is_left_over_between_them(shape: str) ->
 
 
 @pytest.mark.parametrize("shape", FORMATS)
-def test_the_offset_reads_on_without_a_gap(shape: str) -> None:
+def test_offset_reads_on_without_a_gap(shape: str) -> None:
     long = numbers(30_000)
     talk, packed = asked(shape, [CODE, long], budget_tokens=6_000, reserved_tokens=800)
     head, line, tail = answers(shape, packed)["call_1"].split("\n")
     page_id, offset = line[1:].split(":")[0], int(line.split("offset ")[1].split()[0])
     opened = talk.texts[talk.rows.live[page_id].full.location]
-    words = shown_text(opened)
-    start, _ = ranges.characters(opened, offset, None)
+    words = render_shown_text(opened)
+    start, _ = ranges.find_characters(opened, offset, None)
     # It reads on where the beginning ends, or some words before that.
     end = words.index(head) + len(head)
     assert end - ranges.WORD <= start <= end
@@ -159,8 +159,8 @@ def test_the_offset_reads_on_without_a_gap(shape: str) -> None:
 
 
 @pytest.mark.parametrize("shape", FORMATS)
-def test_what_was_cut_stays_in_its_exchange(shape: str) -> None:
-    """The next turn shows the same of it, so the beginning of its request stays."""
+def test_cut_result_stays_the_same_in_the_next_turn(shape: str) -> None:
+    """The next turn shows the same cut, so the beginning of its request stays."""
     talk, before = asked(
         shape, [numbers(900), CODE], budget_tokens=2_000, reserved_tokens=800
     )

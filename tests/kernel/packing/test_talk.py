@@ -11,16 +11,16 @@ from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 from memoryhub.errors import NoRoomError, PinnedError
-from memoryhub.kernel.commands import Draft
+from memoryhub.kernel.commands import EventDraft
 from memoryhub.kernel.packing import packers
 from memoryhub.kernel.packing.packing import Packed
 from memoryhub.kernel.paging import groups
 from memoryhub.kernel.paging.page_commands import BeginTurn, MapPage
 from memoryhub.kernel.state.page_events import PageFaulted
-from memoryhub.kernel.state.paging import values
+from memoryhub.kernel.state.paging import list_values
 from tests.oracles.loops import Loop, asks, brings, slot_of
 
-#: What happens between two requests.
+#: Steps between two requests.
 STEPS = st.lists(
     st.one_of(
         st.tuples(st.just("user"), st.integers(1, 400)),
@@ -46,7 +46,7 @@ _BREAKS = (
 
 
 class Talk(Loop):
-    """Each message has a mark of its own; `roles` says who spoke it."""
+    """Talk whose messages each have a mark; `roles` names the speaker by mark."""
 
     def __init__(self, **config: Any) -> None:
         self.roles: dict[int, str] = {}
@@ -54,7 +54,7 @@ class Talk(Loop):
         given = {"max_faults_per_turn": 50, **config}
         super().__init__(**given)
 
-    def _record(self, draft: Draft) -> Any:
+    def _record(self, draft: EventDraft) -> Any:
         event, mapped = draft.event, self.state.paging.frames
         self.kinds.append(event.event_type)
         if isinstance(event, PageFaulted) and event.page_id in mapped:
@@ -134,12 +134,12 @@ class TurnTaken(NamedTuple):
 
 
 def regular(steps: list[tuple[str, Any]]) -> list[tuple[str, Any]]:
-    """Without results of no call: nobody knows that they are, when they are weighed."""
+    """Drop results that answer no call: nothing marks them when they are weighed."""
     return [step for step in steps if step[0] != "stray"]
 
 
 def turns(talk: Talk, steps: list[tuple[str, Any]]) -> list[TurnTaken]:
-    """The request after each step that tells one, and what happened before it."""
+    """Return the request after each step that makes one, and the events before it."""
     talk.say("user", talk.text("user", 20))
     found = list[TurnTaken]()
     for what, how in steps:
@@ -153,8 +153,10 @@ def turns(talk: Talk, steps: list[tuple[str, Any]]) -> list[TurnTaken]:
                 kinds={*talk.kinds},
                 exchange=paging.last_user and paging.last_user.slot,
                 used=paging.used,
-                groups=groups.heads(paging),
-                lowered={each.page_id for each in values(paging.frames) if each.level},
+                groups=groups.list_heads(paging),
+                lowered={
+                    each.page_id for each in list_values(paging.frames) if each.level
+                },
             )
         )
     return found
@@ -169,7 +171,7 @@ def talks(config: tuple[int, int]) -> Talk:
 def test_roles_never_change(
     steps: list[tuple[str, Any]], config: tuple[int, int]
 ) -> None:
-    """Who spoke speaks, or a tool does, which hands it out of memory."""
+    """A text keeps the role of its speaker, or a tool delivers it out of memory."""
     talk = talks(config)
     for turn in turns(talk, steps):
         for message in messages(turn.packed):
@@ -182,14 +184,14 @@ def test_roles_never_change(
 def test_memory_never_gains_authority(
     steps: list[tuple[str, Any]], config: tuple[int, int]
 ) -> None:
-    """Nothing that anybody said or wrote stands in the head."""
+    """No text that anybody said or wrote stands in the head."""
     for turn in turns(talks(config), steps):
         head = [each for each in messages(turn.packed) if each["role"] == "system"]
         assert len(head) == 1
         assert not marks(head[0])
 
 
-def test_a_developer_speaks_the_head_where_servers_want_one() -> None:
+def test_developer_speaks_the_head_where_servers_want_one() -> None:
     talk = Talk(instructions_role="developer")
     talk.do(BeginTurn(slots=(slot_of("user", "Hello."),)))
     packed = talk.request()
@@ -201,10 +203,10 @@ def test_a_developer_speaks_the_head_where_servers_want_one() -> None:
 
 @settings(deadline=None, max_examples=60)
 @given(steps=STEPS, config=CONFIGS)
-def test_groups_are_whole(
+def test_call_groups_are_whole(
     steps: list[tuple[str, Any]], config: tuple[int, int]
 ) -> None:
-    """Of calls that stand in a request each has its result, shown or named."""
+    """Each call in a request has its result, shown or named."""
     for turn in turns(talks(config), steps):
         sent = messages(turn.packed)
         answered = {each.get("tool_call_id") for each in sent}
@@ -236,19 +238,19 @@ def test_groups_are_whole(
     steps=[("user", 399), ("tools", [1, 483, 36]), ("fetch", 4), ("tools", [1, 1])],
     config=(2_000, 800),
 )
-def test_used_equals_what_shows(
+def test_used_tokens_equal_those_of_the_shown_pages(
     steps: list[tuple[str, Any]], config: tuple[int, int]
 ) -> None:
-    """Every mapped page is in the request, and takes no more than it is said to.
+    """Every mapped page is in the request and takes no more tokens than charged.
 
-    A message that fits beside what was fetched at a lower level only is named as cut.
+    A message that fits only beside a page fetched at a lower level is named as cut.
     """
     for turn in turns(talks(config), regular(steps)):
         packed = turn.packed
         assert not packed.omitted, (packed.omitted, packed.tokens)
         refs = [ref for section in packed.record.sections for ref in section.refs]
         if any(ref.due for ref in refs):
-            # What the model waits for takes room that no mapped page has.
+            # Results that the model waits for take room beside mapped pages.
             continue
         assert {each.page_id for each in packed.cut} <= turn.lowered
         assert packed.tokens <= config[0]
@@ -258,13 +260,13 @@ def test_used_equals_what_shows(
             if section.name in ("history", "exchange")
         )
         stubs = [ref for ref in refs if ref.cut == 0]
-        # What was never answered says so, as the pickiest server wants it.
+        # Unanswered calls say so, as the strictest server requires.
         unanswered = packed.request.count(b"[no result was recorded]")
         assert shown <= turn.used + 90 * len(stubs) + 60 * unanswered
 
 
 def test_results_stand_though_their_calls_are_too_large() -> None:
-    """Memory brings both, each at the level that fits, and weighs them so."""
+    """Memory delivers both at the level that fits, and weighs them so."""
     talk = talks((3_000, 1_500))
     *_, turn = turns(talk, [("asks", 1_400)])
     results = [each for each in messages(turn.packed) if each["role"] == "tool"]
@@ -277,12 +279,12 @@ def test_results_stand_though_their_calls_are_too_large() -> None:
 
 @settings(deadline=None, max_examples=60)
 @given(steps=STEPS, config=CONFIGS)
-def test_within_an_exchange_all_earlier_is_shared(
+def test_request_prefix_is_shared_within_an_exchange(
     steps: list[tuple[str, Any]], config: tuple[int, int]
 ) -> None:
-    """Unless a page left, or is shown differently.
+    """A page that left or changed its level breaks the prefix.
 
-    What there was no room for is cut again, for what comes after it.
+    A result that was cut for lack of room is cut again, for messages after it.
     """
     for before, now in pairwise(turns(talks(config), regular(steps))):
         refs = [ref for each in before.packed.record.sections for ref in each.refs]
@@ -293,8 +295,8 @@ def test_within_an_exchange_all_earlier_is_shared(
             assert later[: len(earlier)] == earlier
 
 
-def test_an_exchange_is_offered_pages_once() -> None:
-    """What left meanwhile is offered to the next: nothing before its end changes."""
+def test_exchange_is_offered_pages_once() -> None:
+    """Pages evicted meanwhile are offered next time: no earlier line changes."""
     steps = [*[("user", 400)] * 4, *[("tools", [300])] * 3, ("user", 1)]
     found = [each.packed.record.manifest for each in turns(talks((2_200, 900)), steps)]
     *_, first, second, third, fourth, later = found
@@ -305,8 +307,8 @@ def test_an_exchange_is_offered_pages_once() -> None:
     assert later != first
 
 
-def test_a_page_stands_behind_the_message_that_called_for_it() -> None:
-    """It is fetched before its message comes; and no request ends with the model's."""
+def test_page_stands_behind_the_message_that_called_for_it() -> None:
+    """The page is fetched before its message; no request ends with the model's."""
     talk = talks((6_000, 1_000))
     talk.say("user", "Which platform was it?")
     talk.keep("trains", "The train leaves from platform 4.")
@@ -322,7 +324,7 @@ def test_a_page_stands_behind_the_message_that_called_for_it() -> None:
 
 
 def test_thoughts_stand_with_the_page_that_they_led_to() -> None:
-    """A model that says nothing beside has still signed them; then they are gone."""
+    """A model that says nothing beside its calls has still signed its thoughts."""
     talk = Talk(budget_tokens=6_000, reserved_tokens=1_000, format="anthropic")
     talk.say("user", "Which platform was it?")
     talk.keep("trains", "The train leaves from platform 4.")
@@ -344,7 +346,7 @@ def test_thoughts_stand_with_the_page_that_they_led_to() -> None:
 
 @settings(deadline=None, max_examples=60)
 @given(steps=STEPS, config=CONFIGS)
-def test_across_exchanges_all_up_to_the_manifest_is_shared(
+def test_request_prefix_up_to_the_manifest_is_shared_across_exchanges(
     steps: list[tuple[str, Any]], config: tuple[int, int]
 ) -> None:
     for before, now in pairwise(turns(talks(config), regular(steps))):

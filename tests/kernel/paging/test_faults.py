@@ -26,7 +26,7 @@ from memoryhub.kernel.state.page_events import (
     PageFaulted,
     PageReferenced,
 )
-from memoryhub.kernel.state.paging import Spent
+from memoryhub.kernel.state.paging import FaultSpend
 from tests.oracles.paging import (
     BARE,
     SMALL,
@@ -40,8 +40,10 @@ from tests.oracles.paging import (
 )
 
 
-def away(bench: Bench, *sizes: int, map_first: bool = False) -> list[str]:
-    """Pages p0, p1, … of these sizes that are not mapped."""
+def make_unmapped_pages(
+    bench: Bench, *sizes: int, map_first: bool = False
+) -> list[str]:
+    """Make pages p0, p1, … of these sizes that are not mapped."""
     ids = [f"p{n}" for n in range(len(sizes))]
     pages = zip(ids, sizes, strict=True)
     make(bench, *(page(each, size, map=map_first) for each, size in pages))
@@ -49,7 +51,7 @@ def away(bench: Bench, *sizes: int, map_first: bool = False) -> list[str]:
 
 
 def fault(bench: Bench, page_id: str, level: int = 0, **fields: Any) -> Any:
-    """The last event that it led to."""
+    """Fetch a page and return the command's last event."""
     return bench.do(FaultPage(page_id=page_id, level=level, **fields))[-1]
 
 
@@ -57,33 +59,33 @@ def append(bench: Bench, *sizes: int) -> None:
     bench.do(AppendSlots(slots=tuple(slot(size, "tool") for size in sizes)))
 
 
-def test_fault_of_mapped_is_free() -> None:
+def test_fault_of_a_mapped_page_is_free() -> None:
     bench = Bench(**BARE)
     make(bench, page("a", 100))
     for level in (0, 2, 3):
         event = fault(bench, "a", level)
         assert isinstance(event, PageReferenced)
         assert event.how == "fault"
-    assert bench.paging.spent == Spent()
+    assert bench.paging.spent == FaultSpend()
     assert bench.frame("a").references == 4
     assert bench.frame("a").level == 0
 
 
-def test_a_more_faithful_level_than_the_mapped_one_is_a_fault() -> None:
+def test_more_faithful_level_than_the_mapped_one_is_a_fault() -> None:
     bench = Bench(**BARE)
-    away(bench, 100)
+    make_unmapped_pages(bench, 100)
     fault(bench, "p0", 1, made=made("p0", 40, 20))
     event = fault(bench, "p0", 0)
     assert isinstance(event, PageFaulted)
     assert (event.level_before, event.level, event.cause) == (1, 0, "upgrade")
     # The tokens served are charged, however little the working set grew.
-    assert bench.paging.spent == Spent(faults=2, tokens=140)
+    assert bench.paging.spent == FaultSpend(faults=2, tokens=140)
     assert bench.paging.used == 100
 
 
-def test_the_level_served_is_the_greatest_there_is() -> None:
+def test_level_served_is_the_greatest_there_is() -> None:
     bench = Bench(**BARE)
-    away(bench, 100)
+    make_unmapped_pages(bench, 100)
     events = bench.do(FaultPage(page_id="p0", level=3, made=made("p0", 40, None)))
     assert [*map(type, events)] == [PageCompressed, PageFaulted]
     assert bench.frame("p0").level == 1
@@ -92,41 +94,41 @@ def test_the_level_served_is_the_greatest_there_is() -> None:
 
 def test_levels_of_another_version_are_left_out() -> None:
     bench = Bench(**BARE)
-    away(bench, 100)
+    make_unmapped_pages(bench, 100)
     stale = made("p0", 40)
     bench.do(rewrite("p0", 90))
     event = fault(bench, "p0", 2, made=stale)
     assert (event.level, event.tokens) == (0, 90)
 
 
-def test_true_tokens_against_cap() -> None:
-    """A page of 100,000 tokens, which no estimate of its level can make affordable."""
+def test_fault_cap_is_held_against_true_tokens() -> None:
+    """No estimate of a level makes a page of 100,000 tokens affordable."""
     bench = Bench(**SMALL)
-    away(bench, 100_000)
+    make_unmapped_pages(bench, 100_000)
     levels = made("p0", 50_000, 200, 50)
     event = fault(bench, "p0", 0)
     assert event.refusal == "fault_tokens"
     event = fault(bench, "p0", 1, made=levels)
     assert event.refusal == "fault_tokens"
-    # What is made for a fault that is refused is not kept either.
+    # Levels made for a refused fault are not kept.
     assert bench.rows.live["p0"].levels[2] is None
     event = fault(bench, "p0", 2, made=levels)
     assert (event.level, event.tokens) == (2, 200)
-    assert bench.paging.spent == Spent(faults=1, tokens=200, refusals=2)
+    assert bench.paging.spent == FaultSpend(faults=1, tokens=200, refusals=2)
     entry = bench.rows.live["p0"]
-    assert faults.cheaper_levels(entry, tokens_left=199) == [3]
-    assert faults.cheaper_levels(entry, tokens_left=8_192) == [3, 2]
+    assert faults.list_cheaper_levels(entry, tokens_left=199) == [3]
+    assert faults.list_cheaper_levels(entry, tokens_left=8_192) == [3, 2]
 
 
 def test_faults_are_charged_until_none_is_left() -> None:
     bench = Bench(**BARE)
-    for page_id in away(bench, *[100] * 4)[:3]:
+    for page_id in make_unmapped_pages(bench, *[100] * 4)[:3]:
         assert isinstance(fault(bench, page_id), PageFaulted)
     assert fault(bench, "p3").refusal == "fault_budget"
-    assert bench.paging.spent == Spent(faults=3, tokens=300, refusals=1)
+    assert bench.paging.spent == FaultSpend(faults=3, tokens=300, refusals=1)
 
 
-def test_refusals_counted_and_bounded() -> None:
+def test_fault_refusals_are_counted_and_bounded() -> None:
     bench = Bench(**BARE)
     for number in range(10):
         event = fault(bench, f"guess-{number}")
@@ -140,15 +142,15 @@ def test_refusals_counted_and_bounded() -> None:
         "refused.page_unknown": 10,
     }
     # Whatever else can be had still can.
-    away(bench, 100)
+    make_unmapped_pages(bench, 100)
     assert isinstance(fault(bench, "p0"), PageFaulted)
     bench.do(BeginTurn(continues=False))
     assert isinstance(fault(bench, "guess-11"), FaultRefused)
 
 
-def test_a_refusal_past_the_bound_is_raised_by_its_own_word() -> None:
+def test_refusal_past_the_bound_is_raised_by_its_own_word() -> None:
     bench = Bench(**BARE, max_faults_per_turn=0)
-    away(bench, 100)
+    make_unmapped_pages(bench, 100)
     for _ in range(10):
         fault(bench, "p0")
     with pytest.raises(FaultBudgetError):
@@ -169,9 +171,9 @@ def test_any_id_is_answered_and_sealed(page_id: str) -> None:
     assert page_id == "" or page_id not in draft.event.model_dump_json()
 
 
-def test_an_erased_page_is_told_by_its_name() -> None:
+def test_erased_page_is_told_by_its_name() -> None:
     bench = Bench(**BARE)
-    away(bench, 100)
+    make_unmapped_pages(bench, 100)
     bench.do(DeletePage(page_id="p0"))
     event = fault(bench, "p0")
     assert (event.refusal, event.page_id) == ("page_erased", "p0")
@@ -183,7 +185,7 @@ def test_an_erased_page_is_told_by_its_name() -> None:
 )
 def test_reasons_below_the_threshold_are_refused(threshold: Any, passing: int) -> None:
     bench = Bench(**BARE, fault_confidence_threshold=threshold, max_faults_per_turn=10)
-    away(bench, *[10] * 4)
+    make_unmapped_pages(bench, *[10] * 4)
     reasons = [
         "user_requested_recall",
         "resolve_reference",
@@ -197,11 +199,11 @@ def test_reasons_below_the_threshold_are_refused(threshold: Any, passing: int) -
     assert bench.paging.spent.faults == passing
 
 
-def test_tool_loop_does_not_renew_budget() -> None:
+def test_tool_loop_does_not_renew_the_fault_budget() -> None:
     bench = Bench(**BARE)
     bench.do(AppendSlots(slots=(slot(10, "user"),)))
     bench.do(BeginTurn())
-    for page_id in away(bench, *[10] * 4)[:3]:
+    for page_id in make_unmapped_pages(bench, *[10] * 4)[:3]:
         fault(bench, page_id)
     for _ in range(5):
         bench.do(BeginTurn(slots=(slot(10, "assistant"), slot(10, "tool"))))
@@ -212,7 +214,7 @@ def test_tool_loop_does_not_renew_budget() -> None:
 
 def test_promotion_is_told_truthfully() -> None:
     bench = Bench(**BARE, l1_pages=2)
-    away(bench, 641, 100)
+    make_unmapped_pages(bench, 641, 100)
     bench.do(EvictPage(page_id="p0"))
     for page_id, tier in (("p0", "L2"), ("p1", "L1")):
         event = fault(bench, page_id)
@@ -225,30 +227,30 @@ def test_promotion_is_told_truthfully() -> None:
 
 
 def user_asks(bench: Bench, size: int = 100) -> None:
-    """A question of the user's, and the model call that it leads to."""
+    """Append a question of the user's and begin the model call that follows."""
     bench.do(BeginTurn(slots=(slot(size, "user"),)))
 
 
 @pytest.mark.parametrize("tokens", [1_500, 1_501])
-def test_what_can_not_be_delivered_is_refused_uncharged(tokens: int) -> None:
+def test_fault_without_room_is_refused_uncharged(tokens: int) -> None:
     """Beside the question there is room for 1,500 tokens, whatever else is mapped."""
     bench = Bench(**BARE)
     append(bench, 300, 300)
-    away(bench, tokens)
+    make_unmapped_pages(bench, tokens)
     user_asks(bench)
     event = fault(bench, "p0")
     if tokens > 1_500:
         assert (event.refusal, bench.paging.spent.faults) == ("no_room", 0)
-        assert faults.deliverable(bench.state, "p0") == 1_500
+        assert faults.compute_deliverable(bench.state, "p0") == 1_500
         assert bench.mapped == ["slot-0", "slot-1", "slot-2"]
     else:
         assert bench.mapped == ["slot-2", "p0"]
 
 
-def test_what_was_fetched_stays_until_the_next_request_has_it() -> None:
+def test_fetched_page_stays_until_the_next_request_shows_it() -> None:
     """Neither a later fault nor messages of the exchange take its room."""
     bench = Bench(**BARE)
-    away(bench, 700, 700, 700)
+    make_unmapped_pages(bench, 700, 700, 700)
     user_asks(bench)
     fault(bench, "p0")
     fault(bench, "p1")
@@ -262,18 +264,18 @@ def test_what_was_fetched_stays_until_the_next_request_has_it() -> None:
     assert "p0" not in bench.mapped
 
 
-def test_a_message_of_the_user_goes_before_what_was_fetched() -> None:
+def test_message_of_the_user_goes_before_what_was_fetched() -> None:
     bench = Bench(**BARE)
-    away(bench, 1_400)
+    make_unmapped_pages(bench, 1_400)
     user_asks(bench)
     fault(bench, "p0")
     user_asks(bench, 900)
     assert bench.mapped == ["slot-0", "slot-1"]
 
 
-def test_once_its_exchange_is_over_nothing_exceeds_its_share() -> None:
+def test_page_keeps_to_its_share_once_its_exchange_is_over() -> None:
     bench = Bench(**BARE)
-    away(bench, 700, 700)
+    make_unmapped_pages(bench, 700, 700)
     user_asks(bench)
     fault(bench, "p0", level=0, made=made("p0", 300))
     bench.do(WriteLevels(made=made("p0", 300)))
@@ -282,7 +284,7 @@ def test_once_its_exchange_is_over_nothing_exceeds_its_share() -> None:
     assert (bench.frame("p0").level, bench.mapped) == (1, ["p0", "slot-0", "slot-1"])
 
 
-def test_a_fault_makes_room_and_stands_at_the_end() -> None:
+def test_fault_makes_room_and_stands_at_the_end() -> None:
     bench = Bench(**BARE)
     bench.do(AppendSlots(slots=tuple(slot(300, "tool") for _ in range(4))))
     bench.do(EvictPage(page_id="slot-0"))
@@ -298,9 +300,9 @@ def test_a_fault_makes_room_and_stands_at_the_end() -> None:
 
 @pytest.mark.parametrize("by", ["user", "model", "tool", "system"])
 @pytest.mark.parametrize("reason", [*faults.CONFIDENCE])
-def test_reason_and_by_recorded(reason: Any, by: Any) -> None:
+def test_fault_records_reason_and_requester(reason: Any, by: Any) -> None:
     bench = Bench(**BARE, fault_confidence_threshold="speculative")
-    away(bench, 100)
+    make_unmapped_pages(bench, 100)
     event = fault(bench, "p0", reason=reason, by=by)
     assert (event.reason, event.by, event.cause) == (reason, by, "fault")
     counts = dict(bench.paging.counts.items())
@@ -313,41 +315,41 @@ def test_reason_and_by_recorded(reason: Any, by: Any) -> None:
     assert (refused.reason, refused.by) == (reason, by)
 
 
-def test_a_refault_is_counted_and_thrashes_if_little_left_meanwhile() -> None:
+def test_refault_is_counted_and_thrashes_when_few_pages_left_meanwhile() -> None:
     bench = Bench(**BARE)
     make(bench, page("a", 100), page("b", 100))
     bench.do(EvictPage(page_id="a"))
     fault(bench, "a")
-    assert bench.paging.refault_count(0) == 1
+    assert bench.paging.count_refaults(0) == 1
     assert {*bench.paging.thrashing} == {"a"}
     for _ in range(5):
         bench.do(BeginTurn())
-    assert bench.paging.refault_count(5) == 0
+    assert bench.paging.count_refaults(5) == 0
     assert not bench.paging.thrashing
 
 
-def test_what_came_back_late_is_no_refault() -> None:
+def test_late_fetch_of_an_evicted_page_is_no_refault() -> None:
     bench = Bench(**BARE)
     make(bench, page("a", 100))
     bench.do(EvictPage(page_id="a"))
     for _ in range(6):
         bench.do(BeginTurn())
     fault(bench, "a")
-    assert bench.paging.refault_count(6) == 0
+    assert bench.paging.count_refaults(6) == 0
 
 
-def test_a_working_set_that_was_turned_over_does_not_thrash() -> None:
+def test_working_set_that_was_turned_over_does_not_thrash() -> None:
     bench = Bench(**BARE)
     make(bench, page("a", 100))
     bench.do(EvictPage(page_id="a"))
     bench.do(AppendSlots(slots=tuple(slot(400, "tool") for _ in range(8))))
     assert bench.paging.evicted_tokens >= bench.paging.settings.usable
     fault(bench, "a")
-    assert bench.paging.refault_count(0) == 1
+    assert bench.paging.count_refaults(0) == 1
     assert not bench.paging.thrashing
 
 
-def test_an_upgrade_is_a_refault_that_does_not_thrash() -> None:
+def test_upgrade_is_a_refault_that_does_not_thrash() -> None:
     bench = Bench(**BARE)
     make(bench, page("a", 100))
     bench.do(EvictPage(page_id="a"))
@@ -355,12 +357,12 @@ def test_an_upgrade_is_a_refault_that_does_not_thrash() -> None:
         bench.do(BeginTurn())
     fault(bench, "a", 1, made=made("a", 40))
     fault(bench, "a", 0)
-    assert bench.paging.refault_count(6) == 1
+    assert bench.paging.count_refaults(6) == 1
     assert not bench.paging.thrashing
 
 
-def test_all_histories_bounded() -> None:
-    """Those of the state; 1,100 pages come and go within one turn."""
+def test_paging_histories_are_bounded() -> None:
+    """The state's histories are bounded though 1,100 pages come and go in a turn."""
     most = {"max_faults_per_turn": 1_000, "max_fault_tokens_per_turn": 2_000_000}
     bench = Bench(**BARE, **most)
     for number in range(1_100):
@@ -369,7 +371,7 @@ def test_all_histories_bounded() -> None:
             fault(bench, f"slot-{number // 2}")
         assert len(bench.paging.history) <= 1_024
         assert len(bench.paging.hot) <= 100
-    assert bench.paging.refault_count(0) > 0
+    assert bench.paging.count_refaults(0) > 0
     assert len(bench.paging.refaults) == 1
     for _ in range(21):
         bench.do(BeginTurn())
@@ -377,9 +379,9 @@ def test_all_histories_bounded() -> None:
     assert not any([left.history, left.refaults, left.thrashing])
 
 
-def test_a_fault_needs_no_tlb() -> None:
+def test_fault_needs_no_tlb() -> None:
     bench = Bench(**BARE, tlb_entries=0)
-    away(bench, 100)
+    make_unmapped_pages(bench, 100)
     bench.do(EvictPage(page_id="p0"))
     bench.do(FlushTlb())
     event = fault(bench, "p0", 1, made=made("p0", 40))

@@ -42,7 +42,7 @@ def put(bench: Bench, page_id: str, tokens: int, **fields: Any) -> list[Any]:
 
 
 @pytest.mark.parametrize("tlb_entries", [0, 1, 512])
-def test_an_id_is_given_once(tlb_entries: int) -> None:
+def test_page_id_is_given_once(tlb_entries: int) -> None:
     bench = Bench(**BARE, tlb_entries=tlb_entries)
     make(bench, page("a"))
     for replace in (False, True):
@@ -58,7 +58,7 @@ def test_an_id_is_given_once(tlb_entries: int) -> None:
 
 @pytest.mark.parametrize("tlb_entries", [0, 1, 512])
 def test_provenance_names_pages_that_are_there(tlb_entries: int) -> None:
-    """Those of the same batch among them, which no row tells of yet."""
+    """Pages of the same batch, which have no row yet, are accepted too."""
     bench = Bench(**BARE, tlb_entries=tlb_entries, l1_pages=1)
     make(bench, page("a", map=False), page("b", map=False))
     made_of = page("d", provenance=("a", "c"))
@@ -97,7 +97,7 @@ def test_importance_has_a_default_by_type(
         ("other", "transcript", 0.5),
     ],
 )
-def test_a_slot_is_a_page(role: str, kind: str, importance: float) -> None:
+def test_slot_is_a_page(role: str, kind: str, importance: float) -> None:
     bench = Bench(**BARE)
     bench.do(AppendSlots(slots=(slot(10, role),)))
     entry = bench.frame("slot-0").entry
@@ -116,7 +116,7 @@ def test_pages_of_slots_are_rated_but_not_rewritten() -> None:
             bench.do(command)
 
 
-def test_a_new_version_is_at_full_and_has_no_other_level() -> None:
+def test_new_version_is_at_full_and_has_no_other_level() -> None:
     bench = Bench(**BARE)
     make(bench, page("a", 100))
     bench.do(MapPage(page_id="a", level=1, made=made("a", 40)))
@@ -129,7 +129,7 @@ def test_a_new_version_is_at_full_and_has_no_other_level() -> None:
     assert bench.do(WriteLevels(made=made("a", 40))) == []
 
 
-def test_another_importance_or_hint_keeps_version_and_levels() -> None:
+def test_changed_importance_or_hint_keeps_version_and_levels() -> None:
     bench = Bench(**BARE)
     make(bench, page("a", 100))
     bench.do(MapPage(page_id="a", level=1, made=made("a", 40)))
@@ -152,7 +152,7 @@ def test_levels_are_written_once() -> None:
     assert bench.frame("a").entry.levels[1:3] == bench.rows.live["a"].levels[1:3]
 
 
-def test_a_page_that_is_put_again_is_mapped_again() -> None:
+def test_page_that_is_put_again_is_mapped_again() -> None:
     bench = Bench(**BARE)
     make(bench, page("a", 100))
     bench.do(EvictPage(page_id="a"))
@@ -164,7 +164,7 @@ def test_a_page_that_is_put_again_is_mapped_again() -> None:
     assert [*map(type, put(bench, "b", 10))] == [PageCreated]
 
 
-def test_a_page_that_outgrows_the_working_set_leaves_it_first() -> None:
+def test_page_that_outgrows_the_working_set_leaves_it_first() -> None:
     bench = Bench(**BARE)
     make(bench, page("a", 100), page("b", 100))
     bench.watch = lambda state: fits(bench)
@@ -179,7 +179,7 @@ def fits(bench: Bench) -> None:
     assert bench.paging.used <= bench.paging.settings.usable
 
 
-def test_a_deleted_page_is_nowhere_and_never_comes_back() -> None:
+def test_deleted_page_is_nowhere_and_never_comes_back() -> None:
     bench = Bench(**BARE)
     make(bench, page("a", 100))
     bench.do(PinPage(page_id="a"))
@@ -218,18 +218,18 @@ AGENTS: list[Any] = [
 
 
 @pytest.mark.parametrize("command", AGENTS, ids=lambda each: type(each).__name__)
-def test_a_closed_thread_takes_nothing_from_agents(command: Any) -> None:
+def test_closed_thread_takes_nothing_from_agents(command: Any) -> None:
     bench = Bench(**BARE)
     make(bench, page("a"), page("b", map=False))
     bench.do(CloseThread())
     with pytest.raises(ThreadClosedError):
         bench.do(command)
-    # What a worker has made for it is kept all the same.
+    # Levels that a worker made for the page are kept all the same.
     assert bench.do(WriteLevels(made=made("a", 40)))
 
 
 @pytest.mark.parametrize("command", AGENTS, ids=lambda each: type(each).__name__)
-def test_deciding_changes_nothing(command: Any) -> None:
+def test_deciding_leaves_the_state_unchanged(command: Any) -> None:
     bench = Bench(**BARE)
     make(bench, page("a"), page("b", map=False))
     before = bench.state
@@ -238,7 +238,7 @@ def test_deciding_changes_nothing(command: Any) -> None:
     assert bench.state is before
 
 
-def test_a_refused_batch_makes_no_page() -> None:
+def test_refused_batch_makes_no_page() -> None:
     bench = Bench(**BARE)
     before = bench.state
     with pytest.raises(Refusal):

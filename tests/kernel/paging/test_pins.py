@@ -40,7 +40,7 @@ def append(bench: Bench, *sizes: int, role: str = "assistant") -> list[Any]:
 
 
 def rules(bench: Bench) -> dict[str, str]:
-    return pins.pinned(bench.state)
+    return pins.list_pinned(bench.state)
 
 
 def prompt(tokens: int) -> NewPage:
@@ -101,7 +101,7 @@ def test_pinning_maps_first_and_a_repeat_tells_nothing() -> None:
     assert bench.do(UnpinPage(page_id="a")) == []
 
 
-def test_a_pinned_page_grows_within_the_share_only() -> None:
+def test_pinned_page_grows_within_the_share_only() -> None:
     bench = Bench(**BARE)
     make(bench, page("a", 100), page("b", 400))
     bench.do(PinPage(page_id="a"))
@@ -114,10 +114,10 @@ def test_a_pinned_page_grows_within_the_share_only() -> None:
     with pytest.raises(PinBudgetError):
         bench.do(rewrite("a", 261))
     bench.do(rewrite("a", 260))
-    assert pins.pinned_tokens(bench.paging) == 960
+    assert pins.count_pinned_tokens(bench.paging) == 960
 
 
-def test_what_grows_under_a_pin_takes_the_place_of_computed_pins() -> None:
+def test_pinned_page_that_grows_displaces_computed_pins() -> None:
     bench = Bench(**SMALL)
     make(bench, page("a", 100), page("b", 300), page("c", 500))
     bench.do(PinPage(page_id="a"))
@@ -127,7 +127,7 @@ def test_what_grows_under_a_pin_takes_the_place_of_computed_pins() -> None:
     assert bench.mapped == ["a"]
 
 
-def test_a_page_that_outgrows_a_computed_pin_is_let_go() -> None:
+def test_page_that_outgrows_a_computed_pin_is_let_go() -> None:
     bench = Bench(**SMALL)
     make(bench, page("a", 100))
     assert rules(bench) == {"a": "recent"}
@@ -136,7 +136,7 @@ def test_a_page_that_outgrows_a_computed_pin_is_let_go() -> None:
     assert bench.hot("a").entry.version == 2
 
 
-def test_a_pinned_level_grows_within_the_share_only() -> None:
+def test_pinned_level_grows_within_the_share_only() -> None:
     bench = Bench(**BARE)
     make(bench, page("a", 600, map=False), page("b", 500))
     bench.do(PinPage(page_id="b"))
@@ -149,7 +149,7 @@ def test_a_pinned_level_grows_within_the_share_only() -> None:
     assert bench.frame("a").level == 1
 
 
-def test_the_system_prompt_has_the_share_of_pins() -> None:
+def test_system_prompt_has_the_share_of_pins() -> None:
     bench = Bench(**SMALL)
     append(bench, 300, 300, 300, role="system")
     assert {*rules(bench).values()} == {"system"}
@@ -166,12 +166,12 @@ def test_the_system_prompt_has_the_share_of_pins() -> None:
     assert "system-prompt" in bench.mapped
 
 
-def test_the_system_prompt_is_a_page_like_others_when_it_is_not_pinned() -> None:
+def test_system_prompt_is_a_page_like_others_when_it_is_not_pinned() -> None:
     bench = Bench(**BARE, auto_pin_system=False)
     put_prompt(bench, 100)
     assert rules(bench) == {}
     bench.do(EvictPage(page_id="system-prompt"))
-    # Whoever writes it again wants it to be seen.
+    # A page that is written again is meant to be seen.
     put_prompt(bench, 200)
     assert bench.mapped == ["system-prompt"]
 
@@ -200,7 +200,7 @@ def test_computed_pins_take_what_is_left_in_their_order() -> None:
     assert rules(bench)["slot-1"] == "recent"
 
 
-def test_the_users_message_comes_first_in_its_exchange() -> None:
+def test_users_message_comes_first_in_its_exchange() -> None:
     bench = Bench(**BARE)
     append(bench, 300, role="user")
     append(bench, 400, 400, role="tool")

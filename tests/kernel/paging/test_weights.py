@@ -1,4 +1,4 @@
-"""What pages weigh in a conversation: at least what they take in a request."""
+"""Weights of pages in a conversation: at least their tokens in a request."""
 
 from __future__ import annotations
 
@@ -9,16 +9,16 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from memoryhub.kernel.levels import costs
-from memoryhub.kernel.levels.opened import Opened
+from memoryhub.kernel.levels.opened import OpenedPage
 from memoryhub.kernel.levels.tokens import Count
-from memoryhub.kernel.messages.ids import Ids
+from memoryhub.kernel.messages.ids import RequestIds
 from memoryhub.kernel.packing import conversation
 from memoryhub.kernel.packing.conversation import ShownPage
 from memoryhub.kernel.paging import weights
-from memoryhub.kernel.state.pages import Entry, LevelEntry, Location
+from memoryhub.kernel.state.pages import LevelEntry, Location, PageEntry
 from memoryhub.queries.replay import tokenizers
 
-COUNTS = [tokenizers.nearest(name).count for name in ("est/1", "o200k_base")]
+COUNTS = [tokenizers.get_nearest(name).count for name in ("est/1", "o200k_base")]
 NAMES = st.text("abcXYZ0123456789-_.", min_size=1, max_size=64)
 TEXTS = st.lists(
     st.sampled_from(["word ", '"quoted"\n', "座席", "1234", "<VM:RULES>", "😀"]),
@@ -26,9 +26,9 @@ TEXTS = st.lists(
 ).map("".join)
 
 
-def entry(opened: Opened, cost: int) -> Entry:
+def entry(opened: OpenedPage, cost: int) -> PageEntry:
     place = LevelEntry(Location(UUID(int=1), 1, 0), 1, cost)
-    return Entry(
+    return PageEntry(
         page_id=opened.page_id,
         version=1,
         type=opened.type,
@@ -43,34 +43,34 @@ def entry(opened: Opened, cost: int) -> Entry:
 
 
 def taken(page: ShownPage, count: Count) -> int:
-    (written,) = conversation.messages([page], "chat", ids=Ids())
+    (written,) = conversation.render([page], "chat", ids=RequestIds())
     return sum(count(text + ",") for text in written)
 
 
 @pytest.mark.parametrize("count", COUNTS)
 @given(page_id=NAMES, text=TEXTS)
-def test_what_memory_brings_takes_no_more_than_it_weighs(
+def test_fetched_page_takes_no_more_than_its_weight(
     count: Count, page_id: str, text: str
 ) -> None:
-    opened = Opened(
+    opened = OpenedPage(
         page_id=page_id, type="artifact", modality="text", content={"text": text}
     )
-    cost = costs.cost(opened, count=count)
-    weight = weights.weight(entry(opened, cost), 0, recalled=False)
+    cost = costs.compute_cost(opened, count=count)
+    weight = weights.weigh_page(entry(opened, cost), 0, recalled=False)
     assert taken(ShownPage(opened, seq=7), count) <= weight
     part = (0, len(text) // 2)
-    line = count(costs.in_line(opened, level=0, part=part))
-    most = line + weights.fetching(page_id)
+    line = count(costs.render_line_json(opened, level=0, part=part))
+    most = line + weights.weigh_call(page_id)
     assert taken(ShownPage(opened, seq=7, part=part), count) <= most
 
 
 @pytest.mark.parametrize("count", COUNTS)
 @given(text=TEXTS.filter(bool), role=st.sampled_from(["user", "assistant"]))
-def test_a_message_takes_no_more_than_it_weighs(
+def test_message_takes_no_more_than_it_weighs(
     count: Count, text: str, role: str
 ) -> None:
     content = {"role": role, "content": text}
-    opened = Opened(
+    opened = OpenedPage(
         page_id="slot-12",
         type="transcript",
         modality="text",
@@ -78,11 +78,11 @@ def test_a_message_takes_no_more_than_it_weighs(
         role=role,
         slot=12,
     )
-    whole = weights.weight(
-        entry(opened, costs.cost(opened, count=count)), 0, recalled=False
+    whole = weights.weigh_page(
+        entry(opened, costs.compute_cost(opened, count=count)), 0, recalled=False
     )
     assert taken(ShownPage(opened, seq=7), count) <= whole
-    lower = Opened(
+    lower = OpenedPage(
         page_id="slot-12",
         type="transcript",
         modality="text",
@@ -90,6 +90,6 @@ def test_a_message_takes_no_more_than_it_weighs(
         role=role,
         slot=12,
     )
-    cost = costs.cost(lower, level=1, count=count)
-    less = weights.weight(entry(opened, cost), 1, recalled=False)
+    cost = costs.compute_cost(lower, level=1, count=count)
+    less = weights.weigh_page(entry(opened, cost), 1, recalled=False)
     assert taken(ShownPage(opened, seq=7, level=1, lower=lower), count) <= less

@@ -51,7 +51,7 @@ def test_map_twice_charges_once() -> None:
     assert bench.paging.tlb.hits == 2
 
 
-def test_a_page_that_is_mapped_again_stands_at_the_end() -> None:
+def test_page_that_is_mapped_again_stands_at_the_end() -> None:
     bench = Bench(**BARE)
     make(bench, page("a"), page("b"))
     bench.do(MapPage(page_id="a", level=1, made=made("a", 40)))
@@ -61,14 +61,14 @@ def test_a_page_that_is_mapped_again_stands_at_the_end() -> None:
     assert bench.mapped == ["b", "a"]
 
 
-def test_the_level_asked_for_is_the_greatest_there_is() -> None:
+def test_level_asked_for_is_the_greatest_there_is() -> None:
     bench = Bench(**BARE)
     make(bench, page("a", 100))
     bench.do(MapPage(page_id="a", level=2, made=made("a", 40, None, 10)))
     assert bench.frame("a").level == 1
 
 
-def test_a_run_begins_above_evict_at_and_ends_at_evict_to() -> None:
+def test_run_begins_above_evict_at_and_ends_at_evict_to() -> None:
     bench = Bench(**BARE)
     assert only(append(bench, *[68] * 20), PageEvicted) == []
     assert bench.paging.used == 1_360 == bench.paging.settings.high
@@ -86,7 +86,7 @@ def test_a_run_begins_above_evict_at_and_ends_at_evict_to() -> None:
     to=st.integers(10, 45).map(lambda n: n / 100),
     sizes=st.lists(st.integers(1, 400), min_size=1, max_size=40),
 )
-def test_settings_reach_the_budget(
+def test_budget_follows_the_settings(
     budget: int, reserved: int, at: float, to: float, sizes: list[int]
 ) -> None:
     bench = Bench(
@@ -106,7 +106,7 @@ def test_settings_reach_the_budget(
             assert bench.paging.used <= int(to * usable)
 
 
-def test_unmapped_is_told() -> None:
+def test_page_creation_tells_whether_it_was_mapped() -> None:
     bench = Bench(**BARE)
     events = make(
         bench, page("big", 641), page("kept", 100, map=False), page("ok", 640)
@@ -118,7 +118,7 @@ def test_unmapped_is_told() -> None:
         bench.do(MapPage(page_id="big"))
 
 
-def test_a_slot_too_large_is_mapped_at_the_level_that_fits() -> None:
+def test_slot_too_large_is_mapped_at_the_level_that_fits() -> None:
     bench = Bench(**BARE)
     events = append(bench, 1_700)
     assert [*map(type, events)] == [SlotAppended, PageCompressed, PageMapped]
@@ -127,7 +127,7 @@ def test_a_slot_too_large_is_mapped_at_the_level_that_fits() -> None:
     assert not bench.paging.hot
 
 
-def test_a_slot_is_whole_for_as_long_as_its_exchange_lasts() -> None:
+def test_slot_is_whole_for_as_long_as_its_exchange_lasts() -> None:
     bench = Bench(**BARE)
     append(bench, 100, role="user")
     events = append(bench, 900)
@@ -139,14 +139,14 @@ def test_a_slot_is_whole_for_as_long_as_its_exchange_lasts() -> None:
     assert bench.frame("slot-1").level == 1
 
 
-def test_the_newest_messages_of_an_exchange_stay() -> None:
+def test_newest_messages_of_an_exchange_stay() -> None:
     bench = Bench(**BARE)
     append(bench, 100, role="user")
     append(bench, 600, 600, 600)
     assert bench.mapped == ["slot-0", "slot-2", "slot-3"]
 
 
-def test_a_user_slot_that_fits_at_no_level_is_refused() -> None:
+def test_user_slot_that_fits_at_no_level_is_refused() -> None:
     bench = Bench(**{**SMALL, "pin_share": 0.9, "map_slots": False})
     short = slot(3, "user", cost=1_700)
     with pytest.raises(NoRoomError):
@@ -155,19 +155,19 @@ def test_a_user_slot_that_fits_at_no_level_is_refused() -> None:
     assert {*bench.paging.hot} == {"slot-0"}
 
 
-def test_an_upgrade_that_does_not_fit_leaves_the_frame_alone() -> None:
+def test_upgrade_that_does_not_fit_leaves_the_frame_alone() -> None:
     bench = Bench(**BARE)
     make(bench, page("a", 900, map=False))
     bench.do(MapPage(page_id="a", level=1, made=made("a", 300, 100)))
     assert bench.do(MapPage(page_id="a", level=0)) == []
     assert bench.frame("a").level == 1
-    # Nor is it lowered to the level that a new page would get.
+    # The page is not lowered either to the level that a new page would get.
     bench.do(AmendThread(config={"pin_share": 0.9}))
     assert bench.do(MapPage(page_id="a", level=0)) == []
     assert bench.frame("a").level == 1
 
 
-def test_what_was_fetched_back_says_so_while_it_is_mapped() -> None:
+def test_fetched_page_is_marked_as_recalled_while_mapped() -> None:
     bench = Bench(**BARE)
     make(bench, page("a", 100), page("b", 100, map=False))
     bench.do(FaultPage(page_id="b", level=1, made=made("b", 40)))
@@ -179,7 +179,7 @@ def test_what_was_fetched_back_says_so_while_it_is_mapped() -> None:
     assert [bench.frame(name).recalled for name in ("a", "b")] == [False, False]
 
 
-def test_a_pinned_page_is_neither_evicted_nor_lowered_by_request() -> None:
+def test_pinned_page_is_neither_evicted_nor_lowered_by_request() -> None:
     bench = Bench(**BARE)
     make(bench, page("a", 100))
     bench.do(WriteLevels(made=made("a", 140)))
@@ -203,7 +203,7 @@ def test_pages_are_lowered_before_they_leave_if_that_saves_half() -> None:
     assert bench.paging.used == 200 + 400 + 300
 
 
-def test_what_was_lowered_leaves_when_more_is_needed() -> None:
+def test_lowered_page_is_evicted_when_more_room_is_needed() -> None:
     bench = Bench(**BARE)
     append(bench, 600, 600, role="tool")
     bench.do(WriteLevels(made=made("slot-0", 300)))
@@ -213,10 +213,10 @@ def test_what_was_lowered_leaves_when_more_is_needed() -> None:
     assert [event.page_id for event in only(events, PageEvicted)] == ["slot-0"]
 
 
-def test_what_lowering_has_made_small_enough_to_pin_stays() -> None:
+def test_lowered_page_that_fits_among_the_pins_stays() -> None:
     bench = Bench(**SMALL)
     append(bench, 600, 300, 300)
-    assert {*pins.pinned(bench.state)} == {"slot-1", "slot-2"}
+    assert {*pins.list_pinned(bench.state)} == {"slot-1", "slot-2"}
     bench.do(WriteLevels(made=made("slot-0", 300)))
     events = append(bench, 250)
     assert [event.page_id for event in only(events, PageLowered)] == ["slot-0"]
@@ -235,7 +235,7 @@ def test_claims_indexes_and_summaries_are_never_lowered(kind: str) -> None:
     assert [event.page_id for event in only(events, PageEvicted)] == ["a"]
 
 
-def test_never_freezes_without_turns() -> None:
+def test_working_set_never_freezes_without_turns() -> None:
     bench = Bench(**SMALL, max_faults_per_turn=1_000, max_fault_tokens_per_turn=90_000)
     for number in range(60):
         events = append(bench, 90, role="user" if number % 7 == 0 else "tool")
@@ -248,7 +248,7 @@ def test_never_freezes_without_turns() -> None:
     assert append(bench, 600)[-1].page.mapped
 
 
-def test_the_window_of_a_fault_protects_for_two_turns() -> None:
+def test_faulted_page_is_protected_for_two_turns() -> None:
     bench = Bench(**BARE)
     make(bench, page("a", map=False), page("b"))
     bench.do(FaultPage(page_id="a"))
@@ -257,7 +257,7 @@ def test_the_window_of_a_fault_protects_for_two_turns() -> None:
         bench.do(BeginTurn())
 
 
-def test_the_window_of_a_return_protects_for_three_turns() -> None:
+def test_returned_page_is_protected_for_three_turns() -> None:
     bench = Bench(**BARE)
     append(bench, 100, 100)
     bench.do(EvictPage(page_id="slot-0"))
@@ -284,5 +284,5 @@ def test_protected_pages_leave_last() -> None:
 
 
 def protected(bench: Bench) -> list[str]:
-    _, inside, _ = eviction.victims(Decision(bench.state, EVOLVE, at=bench.at))
+    _, inside, _ = eviction.list_victims(Decision(bench.state, EVOLVE, at=bench.at))
     return [frame.page_id for _, frame in inside]

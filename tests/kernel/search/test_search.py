@@ -13,10 +13,10 @@ from hypothesis import strategies as st
 
 from memoryhub.errors import InvalidError
 from memoryhub.kernel.search import parsing, ranking, segments, terms
-from memoryhub.kernel.search.excerpts import LONGEST, excerpt
-from memoryhub.kernel.search.index import Index, missing, united
-from memoryhub.kernel.search.ranking import Scope
-from memoryhub.kernel.search.segments import Record, Segment
+from memoryhub.kernel.search.excerpts import LONGEST, build_excerpt
+from memoryhub.kernel.search.index import Index, list_missing_spans, unite_spans
+from memoryhub.kernel.search.ranking import SearchScope
+from memoryhub.kernel.search.segments import IndexSegment, SearchRecord
 
 ONE, TWO = UUID(int=1), UUID(int=2)
 TEXTS = st.lists(st.text("ab -.中文é", max_size=30), max_size=12)
@@ -28,26 +28,28 @@ def built(
     *,
     times: Sequence[int] = (),
     senders: Sequence[str] = (),
-) -> Segment:
+) -> IndexSegment:
     rows = zip_longest(texts, times, senders)
     return segments.build(
-        Record(seq, at or seq * 10, 1, "message", "user", "", "", text, sender or "")
+        SearchRecord(
+            seq, at or seq * 10, 1, "message", "user", "", "", text, sender or ""
+        )
         for seq, (text, at, sender) in enumerate(rows, first)
     )
 
 
 def index_of(*texts: str) -> Index:
-    return Index().plus([(ONE, built(texts))], {ONE: ((1, len(texts)),)})
+    return Index().add_segments([(ONE, built(texts))], {ONE: ((1, len(texts)),)})
 
 
 def ranked(index: Index, query: str, order: ranking.Order = "best") -> list[int]:
-    scope = Scope(up_to=dict.fromkeys(index.threads, 1_000))
+    scope = SearchScope(up_to=dict.fromkeys(index.threads, 1_000))
     found = ranking.rank(index, parsing.parse(query, kinds=()), scope, order)
     return [int(seq) for seq in index.records["seq"][found.places]]
 
 
 def _scored(index: Index, query: str) -> dict[int, float]:
-    scope = Scope(up_to={ONE: 1_000})
+    scope = SearchScope(up_to={ONE: 1_000})
     found = ranking.rank(index, parsing.parse(query, kinds=()), scope, "best")
     seqs = index.records["seq"][found.places]
     return dict(zip(seqs.tolist(), found.scores.tolist(), strict=True))
@@ -70,24 +72,24 @@ def _scored(index: Index, query: str) -> dict[int, float]:
         ("… -- !", []),
     ],
 )
-def test_terms_of_a_text(text: str, found: list[str]) -> None:
-    assert terms.terms_of(text) == found
+def test_text_is_split_into_its_terms(text: str, found: list[str]) -> None:
+    assert terms.list_terms(text) == found
 
 
 @given(st.text(max_size=60))
-def test_a_run_stands_where_it_says(text: str) -> None:
-    for run in terms.runs(text):
-        assert tuple(terms.terms_of(text[run.start : run.end])) == run.word.terms
+def test_term_spans_match_the_text(text: str) -> None:
+    for run in terms.iter_runs(text):
+        assert tuple(terms.list_terms(text[run.start : run.end])) == run.word.terms
 
 
 @given(st.text(st.characters(max_codepoint=127)))
 def test_plain_ascii_is_read_as_other_text_is(text: str) -> None:
-    *runs, accented = terms.runs(f"{text} é")
-    assert [*terms.runs(text)] == runs
+    *runs, accented = terms.iter_runs(f"{text} é")
+    assert [*terms.iter_runs(text)] == runs
     assert accented.word.whole == "e"
 
 
-def test_what_is_no_filter_is_ordinary_text() -> None:
+def test_unknown_filter_is_searched_as_ordinary_text() -> None:
     query = parsing.parse('role:bard kind:dream from:soon "open -', kinds=["note"])
     assert query.filters == parsing.Filters()
     assert [word.whole for word in query.words] == [
@@ -100,14 +102,14 @@ def test_what_is_no_filter_is_ordinary_text() -> None:
 )
 def test_plain_text_is_no_filter(text: str) -> None:
     query = parsing.parse(text, kinds=())
-    assert query == parsing.SearchQuery(words=parsing.words_of(text))
+    assert query == parsing.SearchQuery(words=parsing.list_words(text))
 
 
-def test_a_run_without_spaces_is_one_term_of_a_query() -> None:
+def test_run_without_spaces_is_one_term_of_a_query() -> None:
     query = parsing.parse("แมวดำตัวนี้นอนอยู่บนเก้าอี้" * 5, kinds=())
     assert query.term_count == 1
     index = index_of("หมาวิ่ง", "เมื่อวานแมวดำตัวนี้นอนอยู่บนเก้าอี้", *FAR)
-    found = ranking.rank(index, query, Scope(up_to={ONE: 1_000}), "best")
+    found = ranking.rank(index, query, SearchScope(up_to={ONE: 1_000}), "best")
     assert index.records["seq"][found.places][0] == 2
     # A text with all letters of a word leaves out those with some of them.
     index = index_of("แม่", "ไปตลาดกับแม่และพี่สาวเมื่อวานนี้แล้วเจอแมว", *FAR)
@@ -123,7 +125,7 @@ def test_a_run_without_spaces_is_one_term_of_a_query() -> None:
         "to:2025-01-01 from:2026-01-01",
     ],
 )
-def test_a_query_too_long_or_backwards_is_refused(text: str) -> None:
+def test_query_too_long_or_backwards_is_refused(text: str) -> None:
     with pytest.raises(InvalidError):
         parsing.parse(text, kinds=())
 
@@ -134,7 +136,7 @@ def test_segments_joined_are_as_if_made_at_once(
 ) -> None:
     whole = built([*first, *second])
     parts = [built(first), built(second, len(first) + 1)]
-    again = segments.from_bytes(segments.to_bytes(segments.joined(parts)))
+    again = segments.from_bytes(segments.to_bytes(segments.join_segments(parts)))
     assert again is not None
     for kept, made in (
         (again.records["seq"], whole.records["seq"]),
@@ -149,18 +151,18 @@ def test_segments_joined_are_as_if_made_at_once(
 
 
 def test_scores_are_bm25() -> None:
-    """By hand: N 3, df 1, lengths as the mean, k1 1.2, b 0.75."""
+    """The score is computed by hand: N 3, df 1, mean lengths, k1 1.2, b 0.75."""
     index = index_of("lamp on", "a b", "c d")
     query = parsing.parse("lamp", kinds=())
-    found = ranking.rank(index, query, Scope(up_to={ONE: 3}), "best")
+    found = ranking.rank(index, query, SearchScope(up_to={ONE: 3}), "best")
     assert found.scores.tolist() == pytest.approx([np.log(1 + 2.5 / 1.5)])
 
 
 FAR = ["w", "v", "u", "t"]
 
 
-def test_a_word_counts_once_per_neighbourhood() -> None:
-    """By the most of what it scores there, not by what it scores in all of them."""
+def test_word_counts_once_per_neighbourhood() -> None:
+    """A word adds its highest score in a neighbourhood, not the sum of its scores."""
     index = index_of("blue", "lamp", *FAR, "blue", *FAR, "lamp", "blue", "lamp")
     assert ranked(index, "blue lamp")[-1] == 7
     scores = _scored(index, "blue lamp")
@@ -169,22 +171,22 @@ def test_a_word_counts_once_per_neighbourhood() -> None:
     assert sorted(scores) == [1, 2, 7, 12, 13, 14]
 
 
-def test_what_was_said_an_hour_later_is_not_near() -> None:
+def test_records_an_hour_apart_are_not_neighbours() -> None:
     hour = ranking.SITTING + 1
     times = [0, 1, 2, 2 + hour, 3 + hour]
     texts = ["blue", "lamp", "x", "x", "blue"]
-    index = Index().plus([(ONE, built(texts, times=times))], {ONE: ((1, 5),)})
+    index = Index().add_segments([(ONE, built(texts, times=times))], {ONE: ((1, 5),)})
     assert ranked(index, "blue lamp")[-1] == 5
 
 
-def test_a_record_is_found_by_its_sender_and_its_day() -> None:
-    index = Index().plus([(ONE, built(["a", "b"], senders=["Ann", ""]))], {})
+def test_record_is_found_by_its_sender_and_its_day() -> None:
+    index = Index().add_segments([(ONE, built(["a", "b"], senders=["Ann", ""]))], {})
     assert ranked(index, "ann") == [1]
     assert ranked(index, "january 1970") == [1, 2][::-1]
 
 
-def test_a_day_makes_no_word_of_a_text_common() -> None:
-    """All are of the 1st of January, and one record speaks of a 1."""
+def test_dates_of_records_make_no_word_common() -> None:
+    """All records are of the 1st of January, and one speaks of a 1."""
     index = index_of("lamp", *FAR, "lamp 1", *FAR, "lamp")
     assert ranked(index, "lamp 1")[0] == 6
     scores = _scored(index, "1")
@@ -194,52 +196,54 @@ def test_a_day_makes_no_word_of_a_text_common() -> None:
     assert ranked(index, "lamp 1", "first") == [1, 6, 11]
 
 
-def test_words_that_say_nothing_find_only_by_themselves() -> None:
+def test_stop_words_find_records_only_when_searched_alone() -> None:
     index = index_of(*["the sea is wide"] * 9, "the blue lamp")
     assert ranked(index, "the lamp") == [10]
     assert len(ranked(index, "the of")) == 10
 
 
-def test_of_equal_ones_the_newer_comes_first() -> None:
+def test_equal_scores_are_ordered_newest_first() -> None:
     index = index_of("a lamp", "x", "y", "z", "w", "v", "u", "t", "s", "a lamp")
     assert ranked(index, "lamp") == [10, 1]
     assert ranked(index, "lamp", "first") == [1, 10]
 
 
-def test_what_a_search_does_not_range_over_moves_no_score() -> None:
+def test_score_ignores_threads_outside_the_search_scope() -> None:
     one = index_of("lamp on", "a b", "c d")
-    both = one.plus([(TWO, built(["lamp"] * 9))], {TWO: ((1, 9),)})
+    both = one.add_segments([(TWO, built(["lamp"] * 9))], {TWO: ((1, 9),)})
     query = parsing.parse("lamp", kinds=())
-    scope = Scope(up_to={ONE: 3})
+    scope = SearchScope(up_to={ONE: 3})
     before, after = (ranking.rank(each, query, scope, "best") for each in (one, both))
     assert before.scores.tolist() == after.scores.tolist()
 
 
-def test_an_excerpt_has_what_stands_beside_the_words() -> None:
+def test_excerpt_shows_the_text_beside_the_words() -> None:
     lines = [f"Line {n} of record 12 has the value {n}." for n in range(60)]
     lines[40] = "The code of record 12 is 1753163006."
     assert (
         "1753163006"
-        in excerpt("\n".join(lines), ["code", "record", "12"], terms.stemmer()).text
+        in build_excerpt(
+            "\n".join(lines), ["code", "record", "12"], terms.build_stemmer()
+        ).text
     )
 
 
-def test_an_excerpt_marks_words_inside_a_run() -> None:
+def test_excerpt_marks_words_inside_a_run() -> None:
     text = "เมื่อวานเราทำงานที่ร้าน" * 20 + "แล้วแมวดำนอนอยู่บนเก้าอี้"
-    found = excerpt(text, terms.terms_of("แมวดำ"), terms.stemmer())
+    found = build_excerpt(text, terms.list_terms("แมวดำ"), terms.build_stemmer())
     assert "แมวดำ" in [found.text[start:end] for start, end in found.matches]
 
 
 @given(st.text("ab lamp.", max_size=900))
-def test_an_excerpt_is_short_and_its_matches_are_words(text: str) -> None:
-    found = excerpt(text, ["lamp"], terms.stemmer())
+def test_excerpt_is_short_and_its_matches_are_words(text: str) -> None:
+    found = build_excerpt(text, ["lamp"], terms.build_stemmer())
     assert len(found.text) <= LONGEST
     assert found.text in text
     for start, end in found.matches:
-        assert "lamp" in terms.terms_of(found.text[start:end])
+        assert "lamp" in terms.list_terms(found.text[start:end])
 
 
 def test_spans_are_joined_and_gaps_are_found() -> None:
-    assert united([(5, 6), (1, 2), (3, 4), (9, 9)]) == ((1, 6), (9, 9))
-    assert missing([(1, 6), (9, 9)], 12) == [(7, 8), (10, 12)]
-    assert missing([(1, 12)], 12) == []
+    assert unite_spans([(5, 6), (1, 2), (3, 4), (9, 9)]) == ((1, 6), (9, 9))
+    assert list_missing_spans([(1, 6), (9, 9)], 12) == [(7, 8), (10, 12)]
+    assert list_missing_spans([(1, 12)], 12) == []

@@ -1,4 +1,4 @@
-"""Event bodies: what stands in the clear is what its type says."""
+"""Event bodies: fields in the clear hold only what their types declare."""
 
 from __future__ import annotations
 
@@ -12,41 +12,44 @@ from pydantic import BaseModel, TypeAdapter, ValidationError
 
 from memoryhub.kernel.registry import TYPES
 from memoryhub.kernel.state import bodies
-from memoryhub.kernel.state.bodies import Body, Chosen, Ours
+from memoryhub.kernel.state.bodies import Body, ClientChosen, ServerMade
 from memoryhub.kernel.state.context_bodies import SectionBody
 from memoryhub.kernel.state.events import (
-    Limits,
+    ThreadConfig,
 )
 from memoryhub.kernel.text.names import NameMark
 
-_MARKS = (Ours, Chosen, NameMark)
+_MARKS = (ServerMade, ClientChosen, NameMark)
 _BARE = (bool, int, float, str, datetime, Any)
 
 
-def unmarked(kind: Any, metadata: Any = ()) -> Iterator[Any]:
-    """Types of the field that anybody could fill, and nothing says who does."""
+def iter_undeclared_types(kind: Any, metadata: Any = ()) -> Iterator[Any]:
+    """Yield types of the field that take any text and do not declare its contents."""
     parts = get_args(kind)
     if any(isinstance(each, _MARKS) for each in (*metadata, *parts)):
         return
     if isinstance(kind, type) and issubclass(kind, BaseModel):
         for info in kind.model_fields.values():
-            yield from unmarked(info.annotation, info.metadata)
+            yield from iter_undeclared_types(info.annotation, info.metadata)
     elif kind in _BARE:
         yield kind
     elif get_origin(kind) is not Literal:
         assert parts or kind in (UUID, type(None)), kind
         for part in parts:
-            yield from unmarked(part)
+            yield from iter_undeclared_types(part)
 
 
 @pytest.mark.parametrize("name", TYPES)
-def test_each_field_says_what_may_stand_there(name: str) -> None:
+def test_event_field_declares_its_contents(name: str) -> None:
     fields = TYPES[name].model_fields.items()
-    wrong = {f: [*unmarked(info.annotation, info.metadata)] for f, info in fields}
+    wrong = {
+        f: [*iter_undeclared_types(info.annotation, info.metadata)]
+        for f, info in fields
+    }
     assert not any(wrong.values()), wrong
 
 
-def test_a_field_that_says_nothing_is_found() -> None:
+def test_event_field_without_a_declaration_is_reported() -> None:
     class Inner(Body):
         phone: int | None = None
 
@@ -55,27 +58,27 @@ def test_a_field_that_says_nothing_is_found() -> None:
         words: list[str]
 
     fields = Outer.model_fields
-    assert [*unmarked(fields["inner"].annotation)] == [int]
-    assert [*unmarked(fields["words"].annotation)] == [str]
+    assert [*iter_undeclared_types(fields["inner"].annotation)] == [int]
+    assert [*iter_undeclared_types(fields["words"].annotation)] == [str]
 
 
 @pytest.mark.parametrize(
     "field", ["max_slots", "max_keys", "budget_tokens", "default_ttl_seconds"]
 )
-def test_a_chosen_number_is_too_short_for_a_telephone(field: str) -> None:
+def test_chosen_number_is_too_short_for_a_telephone(field: str) -> None:
     with pytest.raises(ValidationError):
-        Limits.model_validate({field: 491_577_123_456})
+        ThreadConfig.model_validate({field: 491_577_123_456})
 
 
-def test_many_bytes_are_whole_mib() -> None:
-    assert bodies.whole_mib(9_999_999) == 9_999_999
-    assert bodies.whole_mib(64 * 2**20) == 64 * 2**20
+def test_many_bytes_must_be_whole_mib() -> None:
+    assert bodies.check_whole_mib(9_999_999) == 9_999_999
+    assert bodies.check_whole_mib(64 * 2**20) == 64 * 2**20
     with pytest.raises(ValueError, match="whole MiB"):
-        bodies.whole_mib(64 * 2**20 + 1)
+        bodies.check_whole_mib(64 * 2**20 + 1)
 
 
 @pytest.mark.parametrize("kind", [*TYPES.values(), SectionBody])
-def test_sizes_are_those_of_steps(kind: type[Body]) -> None:
+def test_sizes_are_rounded_to_steps(kind: type[Body]) -> None:
     for name, field in kind.model_fields.items():
         if name == "bytes":
             size: Any = Annotated[field.annotation, None, *field.metadata]

@@ -39,9 +39,9 @@ from memoryhub.kernel.paging.page_commands import (
     UpdatePage,
     WriteLevels,
 )
-from memoryhub.kernel.state.bodies import Event
-from memoryhub.kernel.state.paging import listed
-from memoryhub.kernel.state.paging_config import settings_of
+from memoryhub.kernel.state.bodies import EventBody
+from memoryhub.kernel.state.paging import list_items
+from memoryhub.kernel.state.paging_config import build_settings
 from memoryhub.kernel.state.state import MAX_FORK_DEPTH
 from tests.kernel.paged import (
     appended,
@@ -58,7 +58,7 @@ from tests.kernel.paged import (
 from tests.oracles.paging import Bench, page, rewrite, slot, split_events
 from tests.oracles.paging_model import Model, No
 
-#: What calls and results have to do with each other is held against talks.
+#: Pairing of calls and results is tested with talks.
 ROLES = st.sampled_from(["user", "user", "user", "system"])
 SIZES = st.sampled_from([5, 30, 80, 200, 500, 900])
 TYPES = st.sampled_from(["claim", "summary", "artifact", "procedure"])
@@ -96,7 +96,7 @@ class Threads(RuleBasedStateMachine):
             **chosen,
         }
         self.bench = Bench(**config)
-        self.model = Model(asdict(settings_of(self.bench.state.config)))
+        self.model = Model(asdict(build_settings(self.bench.state.config)))
         self.forks = 0
         self.made = 0
         self.watched()
@@ -104,11 +104,11 @@ class Threads(RuleBasedStateMachine):
     def watched(self) -> None:
         self.bench.watch = bounded
 
-    def both(self, command: Any, expect: Callable[[Model], None]) -> list[Event]:
-        """The command to the thread, what it says to the model: they must agree."""
+    def both(self, command: Any, expect: Callable[[Model], None]) -> list[EventBody]:
+        """Give a command to the thread and its events to the model; compare both."""
         before, state = self.model.copy(), self.bench.state
         refusal, expected = "", ""
-        events: list[Event] = []
+        events: list[EventBody] = []
         floor = self.model.clock
         try:
             events = self.bench.do(command)
@@ -130,7 +130,7 @@ class Threads(RuleBasedStateMachine):
         return events
 
     def pick(self, pick: int) -> str:
-        """A page that is there, or was, or never was."""
+        """Draw the id of a page that exists, is deleted, or never was."""
         ids = [*self.model.pages, *sorted(self.model.gone), "nothing-of-the-kind"]
         return ids[pick % len(ids)]
 
@@ -205,7 +205,7 @@ class Threads(RuleBasedStateMachine):
 
     @rule()
     def write_levels(self) -> None:
-        """As the worker does when the working set is nearly full."""
+        """Write levels, as the worker does when the working set is nearly full."""
         for page_id in [*self.model.frames]:
             levels = self.levels(page_id, wanted=True)
             assert levels is not None
@@ -316,17 +316,17 @@ class Threads(RuleBasedStateMachine):
         assert frames_of(paging) == model.frames
         assert hot_of(paging) == model.hot
         assert {*paging.pins} == model.pins
-        entries = [entry.page_id for entry in paging.tlb.oldest_first()]
+        entries = [entry.page_id for entry in paging.tlb.list_oldest_first()]
         assert entries == [*model.lru]
         assert (paging.tlb.hits, paging.tlb.misses) == (model.hits, model.misses)
         assert [*paging.spent] == [model.faults, model.charged, model.refused]
         assert paging.used == model.used
-        assert pins.pinned(self.bench.state) == model.pinned()
+        assert pins.list_pinned(self.bench.state) == model.pinned()
         assert paging.pages == len(model.pages)
         assert self.bench.state.turn_count == model.turn
         assert paging.evicted_tokens == model.evicted_tokens
         late = Counter(at > model.turn - 5 for at, _ in model.refaults)
-        assert paging.refault_count(model.turn) == late[True]
+        assert paging.count_refaults(model.turn) == late[True]
         thrashing = {p for p, at in model.thrashed.items() if model.turn - at < 5}
         assert {*paging.thrashing} == thrashing
 
@@ -342,7 +342,7 @@ class Threads(RuleBasedStateMachine):
         assert folded == state_json.to_json(self.bench.state)
 
 
-def test_model() -> None:
+def test_paging_equals_its_model() -> None:
     """Section 16's `model`, as long as the quick suite can afford."""
     run_state_machine_as_test(
         Threads, settings=settings(max_examples=25, stateful_step_count=30)
@@ -351,15 +351,15 @@ def test_model() -> None:
 
 @pytest.mark.nightly
 @pytest.mark.timeout(1_800)
-def test_model_at_length() -> None:
+def test_paging_equals_its_model_at_length() -> None:
     run_state_machine_as_test(
         Threads, settings=settings(max_examples=300, stateful_step_count=50)
     )
 
 
 @given(items=st.dictionaries(st.text(max_size=3), st.integers()))
-def test_a_map_lists_all_that_it_holds(items: dict[str, int]) -> None:
-    """`listed` goes by how maps are pickled, which another rpds may do otherwise."""
-    found = listed(HashTrieMap(items))
+def test_page_map_lists_all_entries(items: dict[str, int]) -> None:
+    """`listed` depends on how maps are pickled, which another rpds may do otherwise."""
+    found = list_items(HashTrieMap(items))
     assert len(found) == len(items)
     assert dict(found) == items

@@ -11,7 +11,7 @@ import pytest
 from tests.kernel.state.test_paging import Threads
 from tests.oracles.paging import prose
 
-#: What happens in a thread, and how often: mostly messages, turns and faults.
+#: Acts in a thread with their weights: mostly messages, turns and faults.
 LIFE: list[tuple[int, Callable[[Threads, random.Random], Any]]] = [
     (30, lambda it, dice: it.append(messages=_messages(dice))),
     (12, lambda it, dice: it.begin_turn(messages=_messages(dice), wanted=True)),
@@ -64,7 +64,7 @@ def _messages(dice: random.Random) -> list[tuple[int, str]]:
 
 
 def live(seed: int, *, steps: int) -> Threads:
-    """A long life, as no search for a short one would come by."""
+    """Play a long life, which a search for a short one would not find."""
     dice, thread = random.Random(seed), Threads()
     thread.create(
         flags=(seed % 3 > 0, True, True),
@@ -88,17 +88,17 @@ def live(seed: int, *, steps: int) -> Threads:
 
 
 @pytest.mark.parametrize("seed", range(3))
-def test_long_lives(seed: int) -> None:
+def test_long_paging_lives_equal_the_model(seed: int) -> None:
     live(seed, steps=150)
 
 
 @pytest.mark.nightly
 @pytest.mark.timeout(1_800)
 @pytest.mark.parametrize("seed", range(100, 140))
-def test_longer_lives(seed: int) -> None:
+def test_longer_paging_lives_equal_the_model(seed: int) -> None:
     live(seed, steps=600)
 
 
 def test_prose_is_as_long_as_asked() -> None:
-    """Else the sizes of this file would mean nothing."""
+    """Otherwise the sizes of this file would mean nothing."""
     assert [len(prose(size)) for size in (5, 900)] == [16, 2_880]

@@ -40,33 +40,35 @@ every_policy = pytest.mark.parametrize("policy", sorted(POLICIES))
 
 
 def bare(policy: str = "importance_lru", **config: Any) -> Bench:
-    """A thread in which nothing is pinned."""
+    """Build a thread in which nothing is pinned."""
     return Bench(**BARE, policy=policy, **config)
 
 
 def fill(bench: Bench, number: int = 11, **first: Any) -> None:
-    """Pages p0, p1, …, alike but for what is said of the first."""
+    """Make pages p0, p1, …, alike but for the options of the first."""
     pages = [page("p0", 20, **first)]
     pages += [page(f"p{n}", 20) for n in range(1, number)]
     bench.do(CreatePages(pages=tuple(pages)))
 
 
 def order(bench: Bench) -> list[str]:
-    """Who would leave, first to last."""
+    """Return the ids of the pages that would be evicted, first to last."""
     decision = Decision(bench.state, EVOLVE, at=bench.at)
-    return [frame.page_id for ring in eviction.victims(decision) for _, frame in ring]
+    return [
+        frame.page_id for ring in eviction.list_victims(decision) for _, frame in ring
+    ]
 
 
 # The contract
 
 
-def test_the_table_is_what_settings_can_name() -> None:
+def test_policy_table_matches_the_settings() -> None:
     assert {*POLICIES} == {*POLICY_NAMES}
 
 
 @every_policy
 @given(one=TERMS, other=TERMS)
-def test_what_speaks_for_a_page_never_lowers_its_score(
+def test_score_never_falls_when_a_score_part_rises(
     policy: str, one: ScoreParts, other: ScoreParts
 ) -> None:
     low, high = least(one, other), most(one, other)
@@ -96,10 +98,10 @@ def most(one: ScoreParts, other: ScoreParts) -> ScoreParts:
 
 
 @every_policy
-def test_the_lowest_score_goes_first_and_ties_by_age(policy: str) -> None:
+def test_lowest_score_goes_first_and_ties_by_age(policy: str) -> None:
     bench = bare(policy)
     fill(bench)
-    scores = policies.frame_scores(bench.paging, turn=0)
+    scores = policies.score_frames(bench.paging, turn=0)
     assert order(bench) == sorted(
         scores, key=lambda each: (scores[each], int(each[1:]))
     )
@@ -114,8 +116,8 @@ def order_of(events: list[PageEvicted]) -> list[str]:
 
 
 @every_policy
-def test_a_run_is_the_same_in_every_order_of_the_maps(policy: str) -> None:
-    """Persistent maps iterate otherwise in every process."""
+def test_eviction_run_is_independent_of_map_order(policy: str) -> None:
+    """Persistent maps iterate in another order in every process."""
     one, other = bare(policy), bare(policy)
     fill(one)
     fill(other)
@@ -127,7 +129,7 @@ def test_a_run_is_the_same_in_every_order_of_the_maps(policy: str) -> None:
 
 
 @every_policy
-def test_a_referenced_page_outlives_its_like(policy: str) -> None:
+def test_referenced_page_outlives_its_like(policy: str) -> None:
     bench = bare(policy)
     fill(bench)
     assert order(bench)[0] == "p0"
@@ -175,7 +177,7 @@ def test_each_score_term_changes_the_order(change: Callable[[Bench], None]) -> N
     fill(alike)
     change(other)
     for bench, lowest in ((alike, "p0"), (other, "p1")):
-        scores = policies.frame_scores(bench.paging, turn=0)
+        scores = policies.score_frames(bench.paging, turn=0)
         assert min(scores, key=lambda each: scores[each]) == lowest
 
 
@@ -196,7 +198,7 @@ def test_each_score_term_changes_the_order_of_the_hot_list(
     assert score(parts._replace(**{change: value})) > score(parts)  # type: ignore[arg-type]  # a part
 
 
-def test_the_scores_are_those_of_the_paging_document() -> None:
+def test_scores_are_those_of_the_paging_document() -> None:
     policy = POLICIES["importance_lru"]
     parts = ScoreParts(
         recency=0.5, value=0.25, penalty=0.75, idle_turns=2, references=0
@@ -208,7 +210,7 @@ def test_the_scores_are_those_of_the_paging_document() -> None:
     assert POLICIES["lru"].frame(parts) == 0.5
 
 
-def test_a_penalty_fades_with_its_window() -> None:
+def test_refault_penalty_fades_with_its_window() -> None:
     bench = bare()
     fill(bench)
     bench.do(EvictPage(page_id="p0"))
@@ -216,9 +218,9 @@ def test_a_penalty_fades_with_its_window() -> None:
     faded = [1.0, 0.5 + 0.5 * 2 / 3, 0.5 * 1 / 3, 0.0]
     for turn, expected in enumerate(faded):
         past = bench.paging.history.get("p0")
-        found = policies.penalty(past, bench.paging, turn=turn)
+        found = policies.compute_penalty(past, bench.paging, turn=turn)
         assert found == pytest.approx(expected)
-        inside = policies.protected(past, bench.paging, turn=turn)
+        inside = policies.is_protected(past, bench.paging, turn=turn)
         assert inside == (expected > 0)
         bench.do(BeginTurn())
 
@@ -235,7 +237,7 @@ def test_lru_knows_nothing_but_recency() -> None:
 # The hot list
 
 
-def test_a_full_hot_list_pushes_out_its_lowest() -> None:
+def test_full_hot_list_pushes_out_its_lowest() -> None:
     bench = bare(l1_pages=2)
     fill(bench, importance=0.9)
     for page_id in ("p0", "p1"):
@@ -244,8 +246,8 @@ def test_a_full_hot_list_pushes_out_its_lowest() -> None:
     assert {*bench.paging.hot} == {"p0", "p2"}
 
 
-def test_the_hot_list_is_scored_anew_when_a_turn_begins() -> None:
-    """What was referenced since then outlives its equals, whatever their age."""
+def test_hot_list_is_scored_anew_when_a_turn_begins() -> None:
+    """A page referenced since then outlives its equals, whatever their age."""
     bench = bare(l1_pages=2)
     fill(bench)
     displaced_by(bench, "p0")
@@ -256,6 +258,6 @@ def test_the_hot_list_is_scored_anew_when_a_turn_begins() -> None:
 
 
 def displaced_by(bench: Bench, page_id: str) -> str | None:
-    """The page that left the hot list for this one."""
+    """Fetch a page and return the page that left the hot list for it."""
     (event,) = only(bench.do(EvictPage(page_id=page_id)), PageEvicted)
     return event.displaced

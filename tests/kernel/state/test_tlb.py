@@ -27,16 +27,16 @@ from memoryhub.kernel.paging.page_commands import (
     WriteLevels,
 )
 from memoryhub.kernel.state import tlb as tlbs
-from memoryhub.kernel.state.pages import Entry, LevelEntry, Location
+from memoryhub.kernel.state.pages import LevelEntry, Location, PageEntry
 from memoryhub.kernel.state.tlb import Tlb
 from tests.oracles.paging import BARE, Bench, made, make, page, rewrite, slot
 
 NAMES = [f"p{n}" for n in range(12)]
 
 
-def entry(page_id: str, version: int = 1) -> Entry:
+def entry(page_id: str, version: int = 1) -> PageEntry:
     full = LevelEntry(Location(UUID(int=1), version, 0), 10, 12)
-    return Entry(
+    return PageEntry(
         page_id=page_id,
         version=version,
         type="claim",
@@ -58,7 +58,7 @@ def entry(page_id: str, version: int = 1) -> Entry:
         max_size=120,
     ),
 )
-def test_it_hits_and_misses_as_an_lru_does(
+def test_tlb_hits_and_misses_match_a_plain_lru(
     size: int, touched: list[tuple[str, str]]
 ) -> None:
     tlb, plain = Tlb(), OrderedDict[str, int]()
@@ -67,7 +67,11 @@ def test_it_hits_and_misses_as_an_lru_does(
         held = name in plain
         if act == "look":
             hits, misses = hits + held, misses + (not held)
-            tlb = tlb.hit(name) if held else tlb.missed(entry(name), size=size)
+            tlb = (
+                tlb.record_hit(name)
+                if held
+                else tlb.record_miss(entry(name), size=size)
+            )
         elif act == "make":
             tlb = tlb.insert(entry(name), size=size)
         elif act == "write":
@@ -84,10 +88,10 @@ def test_it_hits_and_misses_as_an_lru_does(
             plain[name] = weight if act == "look" else 1
             while len(plain) > size:
                 plain.popitem(last=False)
-        found = [(each.page_id, each.version) for each in tlb.oldest_first()]
+        found = [(each.page_id, each.version) for each in tlb.list_oldest_first()]
         assert found == [*plain.items()]
         assert (tlb.hits, tlb.misses) == (hits, misses)
-        # What hits leave behind is bounded.
+        # The traces of hits are bounded.
         assert len(tlb.noted) <= 32
 
 
@@ -95,7 +99,7 @@ def test_it_hits_and_misses_as_an_lru_does(
     size=st.sampled_from([0, 1, 3, 8]),
     references=st.lists(st.sampled_from(NAMES), max_size=60),
 )
-def test_a_threads_hits_follow_from_its_references(
+def test_threads_hits_follow_from_its_references(
     size: int, references: list[str]
 ) -> None:
     bench = Bench(**BARE, tlb_entries=size)
@@ -110,7 +114,7 @@ def test_a_threads_hits_follow_from_its_references(
     assert bench.paging.tlb.misses == len(references) - hits
 
 
-def test_hit_reads_no_row() -> None:
+def test_tlb_hit_reads_no_row() -> None:
     bench = Bench(**BARE)
     make(bench, page("a", 100), page("b", 100))
     commands: list[Any] = [
@@ -132,7 +136,7 @@ def test_hit_reads_no_row() -> None:
     assert bench.paging.tlb.misses == 0
 
 
-def test_a_miss_reads_one_row_and_says_what_it_read() -> None:
+def test_tlb_miss_reads_and_names_one_row() -> None:
     bench = Bench(**BARE)
     make(bench, page("a", 100, hinted=True, payload=b'{"hint":"h","text":"t"}'))
     bench.do(WriteLevels(made=made("a", 40, 20)))
@@ -159,21 +163,21 @@ def test_replay_gives_equal_counters() -> None:
     assert (again.paging.tlb.hits, again.paging.tlb.misses) == (2, 17)
 
 
-def test_reads_touch_nothing() -> None:
-    """What is done to look at a thread folds into nothing; commands alone look up."""
+def test_reads_leave_the_tlb_unchanged() -> None:
+    """Reading a thread writes no event: only commands look up the TLB."""
     bench = Bench(**BARE, tlb_entries=3)
     make(bench, page("a"), page("b"))
     bench.do(AppendSlots(slots=(slot(10), slot(10))))
-    before = [each.page_id for each in bench.paging.tlb.oldest_first()]
+    before = [each.page_id for each in bench.paging.tlb.list_oldest_first()]
     assert bench.paging.tlb.find("b") is not None
     assert bench.paging.tlb.find("nothing") is None
-    after = [each.page_id for each in bench.paging.tlb.oldest_first()]
+    after = [each.page_id for each in bench.paging.tlb.list_oldest_first()]
     assert before == after == ["b", "slot-0", "slot-1"]
     # Making pages inserts them uncounted.
     assert (bench.paging.tlb.hits, bench.paging.tlb.misses) == (0, 0)
 
 
-def test_update_never_served_stale() -> None:
+def test_updated_page_is_never_served_stale() -> None:
     for size in (0, 1, 512):
         bench = Bench(**BARE, tlb_entries=size)
         make(bench, page("a", 100), page("b", 100, map=False))
@@ -186,11 +190,11 @@ def test_update_never_served_stale() -> None:
             assert bench.frame(name).entry.version == 2
 
 
-def test_what_is_written_through_keeps_its_place() -> None:
+def test_tlb_entry_keeps_its_place_when_written_through() -> None:
     bench = Bench(**BARE)
     make(bench, page("a"), page("b"))
     bench.do(WriteLevels(made=made("a", 40)))
-    found = [each.page_id for each in bench.paging.tlb.oldest_first()]
+    found = [each.page_id for each in bench.paging.tlb.list_oldest_first()]
     assert found == ["a", "b"]
     held = bench.paging.tlb.find("a")
     assert held is not None
@@ -200,19 +204,19 @@ def test_what_is_written_through_keeps_its_place() -> None:
 @pytest.mark.parametrize(
     ("tier", "gone"), [("L0", {"in"}), ("L1", {"hot"}), ("L2", {"home"}), ("L3", set())]
 )
-def test_invalidate_tier(tier: Any, gone: set[str]) -> None:
+def test_tlb_invalidation_drops_a_tier(tier: Any, gone: set[str]) -> None:
     bench = Bench(**BARE)
     make(bench, page("in"), page("hot", map=False), page("home", map=False))
     bench.do(EvictPage(page_id="home"))
     (event,) = bench.do(InvalidateTlb(tier=tier))
     assert event.dropped == len(gone)
-    left = {each.page_id for each in bench.paging.tlb.oldest_first()}
+    left = {each.page_id for each in bench.paging.tlb.list_oldest_first()}
     assert left == {"in", "hot", "home"} - gone
     # Hits and misses are of the thread, not of what it holds.
     assert bench.paging.tlb.hits == 1
 
 
-def test_one_page_or_all_can_be_dropped() -> None:
+def test_tlb_drops_a_named_page_or_all() -> None:
     bench = Bench(**BARE)
     make(bench, page("a"), page("b"))
     for expected in (1, 0):
@@ -222,20 +226,23 @@ def test_one_page_or_all_can_be_dropped() -> None:
     assert event.page_id is None
     (event,) = bench.do(FlushTlb())
     assert event.dropped == 1
-    assert bench.paging.tlb.oldest_first() == []
+    assert bench.paging.tlb.list_oldest_first() == []
 
 
-def test_a_smaller_table_keeps_the_newest() -> None:
+def test_smaller_tlb_keeps_the_newest_entries() -> None:
     bench = Bench(**BARE)
     make(bench, *(page(name, 10) for name in NAMES))
     bench.do(ReferencePages(page_ids=("p0",)))
     bench.do(AmendThread(config={"tlb_entries": 2}))
-    assert [each.page_id for each in bench.paging.tlb.oldest_first()] == ["p11", "p0"]
+    assert [each.page_id for each in bench.paging.tlb.list_oldest_first()] == [
+        "p11",
+        "p0",
+    ]
     bench.do(AmendThread(config={"tlb_entries": 0}))
-    assert bench.paging.tlb.oldest_first() == []
+    assert bench.paging.tlb.list_oldest_first() == []
 
 
-def test_a_deleted_page_leaves_the_table() -> None:
+def test_deleted_page_leaves_the_tlb() -> None:
     bench = Bench(**BARE)
     make(bench, page("a"))
     bench.do(DeletePage(page_id="a"))
@@ -245,7 +252,7 @@ def test_a_deleted_page_leaves_the_table() -> None:
     assert bench.paging.tlb.find("a") is None
 
 
-def test_a_turn_begins_with_counters_of_its_own() -> None:
+def test_turn_begins_with_counters_of_its_own() -> None:
     bench = Bench(**BARE)
     make(bench, page("a"))
     bench.do(ReferencePages(page_ids=("a",)))
@@ -256,9 +263,9 @@ def test_a_turn_begins_with_counters_of_its_own() -> None:
     assert paging.counts["referenced"] - paging.turn_counts["referenced"] == 2
 
 
-def test_a_table_is_taken_up_again_in_its_order() -> None:
-    held = tlbs.holding([entry("b"), entry("a")], hits=3, misses=4)
-    assert [each.page_id for each in held.oldest_first()] == ["b", "a"]
+def test_tlb_is_restored_in_its_order() -> None:
+    held = tlbs.build_tlb([entry("b"), entry("a")], hits=3, misses=4)
+    assert [each.page_id for each in held.list_oldest_first()] == ["b", "a"]
     after = held.insert(entry("c"), size=2)
-    assert [each.page_id for each in after.oldest_first()] == ["a", "c"]
+    assert [each.page_id for each in after.list_oldest_first()] == ["a", "c"]
     assert (after.hits, after.misses) == (3, 4)

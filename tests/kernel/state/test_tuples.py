@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from memoryhub.kernel.state.tuples import with_quick_replace
+from memoryhub.kernel.state.tuples import add_quick_replace
 
 
 class Plain(NamedTuple):
@@ -23,7 +23,7 @@ class _Quick(NamedTuple):
     three: str = ""
 
 
-Quick: Any = with_quick_replace(_Quick)
+Quick: Any = add_quick_replace(_Quick)
 NAMES = st.sampled_from([*Plain._fields, "four"])
 
 

@@ -69,7 +69,7 @@ class Threads(Lives):
         model.at = max(self.bench.at, state.at or self.bench.at)
         assert state.clock == model.clock
         assert_same(state.memory.contents, model.things, model)
-        points = {each.clock: each for each in state.memory.listed()}
+        points = {each.clock: each for each in state.memory.list_live()}
         assert {*points} == {*model.points}
         for clock, point in model.points.items():
             assert (points[clock].name, points[clock].auto) == (point.name, point.auto)
@@ -89,8 +89,8 @@ class Threads(Lives):
 
 
 def assert_same(contents: Contents, things: Things, model: Model) -> None:
-    """Keys that count, task and notes are those of the model."""
-    shown = contents.visible(model.at)
+    """Assert that visible keys, task and notes are those of the model."""
+    shown = contents.list_visible(model.at)
     assert {
         name: (each.value, each.version, each.expires_at, each.bytes)
         for name, each in shown.items()
@@ -106,15 +106,15 @@ def assert_same(contents: Contents, things: Things, model: Model) -> None:
 
 
 def _task(plain: dict[str, Any]) -> Task:
-    """As the kernel keeps it: by the clocks of its fields."""
+    """Build the kernel's task, which refers to texts by the clocks of its fields."""
     fields = {name: plain[name] and plain[name][0] for name in TASK_FIELDS}
     merged: dict[str, Any] = dict(plain) | dict(fields)
     return Task(**merged)
 
 
 def assert_sound(memory: WorkingMemory) -> None:
-    """Counts, sizes and the tree of checkpoints, recounted."""
-    live = memory.listed()
+    """Recount sizes, counts and the tree of checkpoints."""
+    live = memory.list_live()
     for contents in (memory.contents, *(each.contents for each in live)):
         assert contents.key_bytes == sum(each.bytes for each in contents.keys.values())
         assert NOTES.get(contents).bytes == sum(
@@ -128,7 +128,7 @@ def assert_sound(memory: WorkingMemory) -> None:
     joints = [each for each in memory.checkpoints.values() if each.joint]
     assert memory.joints == len(joints) <= len(live)
     assert memory.weight == sum(
-        map(checkpoint_tree.weight, memory.checkpoints.values())
+        map(checkpoint_tree.compute_weight, memory.checkpoints.values())
     )
     parents = [each.parent for each in memory.checkpoints.values()]
     for joint in joints:
@@ -138,31 +138,31 @@ def assert_sound(memory: WorkingMemory) -> None:
 
 
 def assert_paths_tell_all(memory: WorkingMemory) -> None:
-    """Between any two points: what the path names holds all that differs."""
-    points = [None, *(each.clock for each in memory.listed())]
+    """Assert that the path between any two points names all that differs."""
+    points = [None, *(each.clock for each in memory.list_live())]
     for one in points:
         for other in points:
-            here = checkpoint_tree.contents_at(memory, one).keys
-            there = checkpoint_tree.contents_at(memory, other).keys
+            here = checkpoint_tree.get_contents(memory, one).keys
+            there = checkpoint_tree.get_contents(memory, other).keys
             full = {n for n in {*here, *there} if here.get(n) != there.get(n)}
-            assert full <= {*checkpoint_tree.names_between(memory, one, other)}
+            assert full <= {*checkpoint_tree.list_names_between(memory, one, other)}
 
 
 def assert_values_are_there(memory: WorkingMemory, model: Model) -> None:
-    """No entry that counts, of now or of a checkpoint, points at an erased value."""
-    everything = [memory.contents, *(each.contents for each in memory.listed())]
+    """Assert that no visible entry, of now or a checkpoint, has an erased value."""
+    everything = [memory.contents, *(each.contents for each in memory.list_live())]
     for contents in everything:
-        shown = contents.visible(model.at)
+        shown = contents.list_visible(model.at)
         assert not {each.value for each in shown.values()} & model.erased
 
 
-def test_model() -> None:
+def test_working_memory_equals_its_model() -> None:
     run(examples=40, steps=30)
 
 
 @pytest.mark.nightly
 @pytest.mark.timeout(3_600)
-def test_model_at_length() -> None:
+def test_working_memory_equals_its_model_at_length() -> None:
     run(examples=1_500, steps=60)
 
 

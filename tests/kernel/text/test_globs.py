@@ -18,25 +18,25 @@ GLOBS = st.text(st.one_of(SIGNS, st.sampled_from("*?[[]-!")), max_size=8)
 
 
 def matches(glob: str, name: str) -> bool:
-    return globs.compiled(glob)(name)
+    return globs.compile_glob(glob)(name)
 
 
 @cache
 def oracle(glob: str, name: str) -> bool:
-    """Every way to match, tried in turn."""
+    """Tell whether any way to match succeeds, each tried in turn."""
     if not glob:
         return not name
     head, rest = glob[0], glob[1:]
     if head == "*":
         return any(oracle(rest, name[taken:]) for taken in range(len(name) + 1))
-    if head == "[" and (closed := _closed(rest)) is not None:
+    if head == "[" and (closed := _find_end_of_set(rest)) is not None:
         inside, rest = rest[:closed], rest[closed + 1 :]
         return bool(name) and _takes(inside, name[0]) and oracle(rest, name[1:])
     return bool(name) and head in ("?", name[0]) and oracle(rest, name[1:])
 
 
-def _closed(rest: str) -> int | None:
-    """Where the set ends; its first sign may be the bracket itself."""
+def _find_end_of_set(rest: str) -> int | None:
+    """Return the place of the set's end; its first character may be the bracket."""
     for place, sign in enumerate(rest):
         if sign == "]" and rest[:place] not in ("", "!"):
             return place
@@ -91,21 +91,23 @@ def test_every_pattern_matches_what_a_search_finds(glob: str, name: str) -> None
         ("", [""], ["a"]),
     ],
 )
-def test_what_the_signs_mean(glob: str, yes: list[str], no: list[str]) -> None:
+def test_glob_metacharacters_match_as_documented(
+    glob: str, yes: list[str], no: list[str]
+) -> None:
     assert [name for name in yes if not matches(glob, name)] == []
     assert [name for name in no if matches(glob, name)] == []
 
 
 @pytest.mark.parametrize("glob", ["a" * 129, "?" * 9, "*a" * 9, "[a]" * 9, "*" * 9])
-def test_what_is_too_complex_is_refused(glob: str) -> None:
+def test_glob_that_is_too_complex_is_refused(glob: str) -> None:
     with pytest.raises(InvalidError) as refused:
-        globs.compiled(glob)
+        globs.compile_glob(glob)
     assert refused.value.invalid_code == "glob_too_complex"
 
 
 @pytest.mark.parametrize("glob", ["a" * 128, "?" * 8, "*a" * 8, "[" * 100])
-def test_what_is_just_simple_enough_is_taken(glob: str) -> None:
-    globs.compiled(glob)
+def test_glob_at_the_limit_of_complexity_is_accepted(glob: str) -> None:
+    globs.compile_glob(glob)
 
 
 #: Each has been the end of a matcher that backtracks.
@@ -137,7 +139,7 @@ HOSTILE = [
     "count", [1_000, pytest.param(10_000, marks=pytest.mark.nightly)]
 )
 def test_glob_is_quick(count: int) -> None:
-    """20 hostile patterns, each within ten times the cost of `*`, in CPU seconds."""
+    """20 hostile patterns take at most ten times the CPU seconds of `*`."""
     names = [("a" * 20) + str(number) for number in range(count)]
     plain = cost("*", names)
     dear = {glob: cost(glob, names) / plain for glob in HOSTILE}
@@ -146,8 +148,8 @@ def test_glob_is_quick(count: int) -> None:
 
 
 def cost(glob: str, names: list[str]) -> float:
-    """The least of five tries."""
-    match = globs.compiled(glob)
+    """Return the CPU seconds of the quickest of five runs."""
+    match = globs.compile_glob(glob)
     times = []
     for _ in range(5):
         start = process_time()

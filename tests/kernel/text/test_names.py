@@ -15,22 +15,22 @@ SALT = b"0123456789abcdef"
 @pytest.mark.parametrize(
     "text", ["", " a", "a ", "a/b", "-x", ".x", "~x", "é", "а", "a\n", "a" * 129, "_x"]
 )
-def test_other_texts_are_no_names(text: str) -> None:
-    assert not names.valid(text)
+def test_invalid_name_is_refused(text: str) -> None:
+    assert not names.is_valid(text)
 
 
 @pytest.mark.parametrize("text", ["a", "CON", "a:b", "x@y", "t-1", "a" * 128])
-def test_names_are_taken_as_they_are(text: str) -> None:
-    assert names.valid(text)
+def test_valid_name_is_accepted_unchanged(text: str) -> None:
+    assert names.is_valid(text)
 
 
 @pytest.mark.parametrize("text", ["Greeting", ".a", "a.", "a..b", "."])
-def test_a_bare_class_name_is_not_qualified(text: str) -> None:
-    assert not names.qualified(text)
+def test_bare_class_name_is_not_qualified(text: str) -> None:
+    assert not names.is_qualified(text)
 
 
-def test_reserved_names() -> None:
-    assert [*map(names.reserved, ["mh.x", "_x", "mhx", "a_"])] == [
+def test_reserved_name_is_recognised() -> None:
+    assert [*map(names.is_reserved, ["mh.x", "_x", "mhx", "a_"])] == [
         True,
         True,
         False,
@@ -42,10 +42,10 @@ def test_reserved_names() -> None:
 def test_blanking_twice_is_blanking_once(text: str) -> None:
     once = names.blank(SALT, text.lstrip("~") or "a")
     assert names.blank(SALT, once) == once
-    assert names.blanked(once)
+    assert names.is_blanked(once)
 
 
-def test_only_names_of_a_body_are_replaced() -> None:
+def test_blanking_replaces_only_names_of_a_body() -> None:
     body = {"index": 0, "from": "a", "to": "b", "type": "c.d", "role": "user"}
     replaced = names.replace_names(SlotAppended, body, lambda name: f"<{name}>")
     assert replaced == {

@@ -21,17 +21,19 @@ BEYOND = (
 
 @pytest.mark.parametrize("number", BEYOND)
 def test_content_keeps_integers_of_any_size(number: int) -> None:
-    raw = strict_json.as_sent({"items": [{"content": {"id": [number]}}]})
+    raw = strict_json.dump_stored({"items": [{"content": {"id": [number]}}]})
     value = strict_json.parse(raw, contents=("content",))
-    assert strict_json.as_sent(value) == raw
-    assert strict_json.kept(raw) == value
+    assert strict_json.dump_stored(value) == raw
+    assert strict_json.parse_stored(raw) == value
     assert strict_json.parse(raw, strict_json.CONTENT) == value
     assert strict_json.check(value, strict_json.CONTENT) == raw
 
 
 @pytest.mark.parametrize("number", BEYOND)
 @pytest.mark.parametrize("place", ["before", "after", "beside"])
-def test_what_is_no_content_has_64_bits(number: int, place: str) -> None:
+def test_integer_outside_contents_is_limited_to_64_bits(
+    number: int, place: str
+) -> None:
     body: dict[str, Any] = {"content": {"id": number}} | {"tokens": number}
     if place == "before":
         body = dict(reversed(body.items()))
@@ -39,7 +41,7 @@ def test_what_is_no_content_has_64_bits(number: int, place: str) -> None:
         body = {"items": [{"content": 1}, number]}
     with pytest.raises(JsonRefusedError) as caught:
         strict_json.parse(
-            strict_json.as_sent(body),
+            strict_json.dump_stored(body),
             words=("items", "tokens"),
             contents=("content",),
         )
@@ -56,19 +58,24 @@ def test_digits_survive(digits: str) -> None:
     for value in (
         strict_json.parse(raw, contents=("content",)),
         strict_json.parse(raw, strict_json.CONTENT),
-        strict_json.kept(raw),
+        strict_json.parse_stored(raw),
     ):
-        assert strict_json.as_sent(value) == raw
-        assert json_text.dumped(value).encode() == raw
-        assert exact_json.dumps(value) == raw
+        assert strict_json.dump_stored(value) == raw
+        assert json_text.dump_json(value).encode() == raw
+        assert exact_json.dump_json(value) == raw
 
 
 def test_equal_numbers_have_one_text_for_digests() -> None:
-    texts = {strict_json.canonical(strict_json.kept(n)) for n in (b"1.10", b"1.1")}
+    texts = {
+        strict_json.dump_canonical(strict_json.parse_stored(n))
+        for n in (b"1.10", b"1.1")
+    }
     assert texts == {b"1.1"}
 
 
 @pytest.mark.parametrize(("digits", "is_number"), [("1.10", 1.1), ("-0", 0)])
-def test_what_is_no_content_has_plain_numbers(digits: str, is_number: float) -> None:
+def test_number_outside_contents_is_read_as_a_plain_number(
+    digits: str, is_number: float
+) -> None:
     found = strict_json.parse(f'{{"limit":[{digits}]}}'.encode())
     assert found == {"limit": [is_number]}

@@ -6,18 +6,18 @@ import hashlib
 
 import pytest
 
-from memoryhub.kernel.levels.tokens import estimate
+from memoryhub.kernel.levels.tokens import estimate_tokens
 from memoryhub.kernel.text import prompts
-from memoryhub.kernel.text.json_text import in_string
+from memoryhub.kernel.text.json_text import escape_for_string
 
 
 @pytest.mark.parametrize("version", prompts.RULES)
 def test_rules_are_short_even_with_their_escapes(version: str) -> None:
-    assert estimate(in_string(prompts.RULES[version])) <= 400
+    assert estimate_tokens(escape_for_string(prompts.RULES[version])) <= 400
 
 
 @pytest.mark.parametrize("version", prompts.RULES)
-def test_rules_name_what_there_is_and_nothing_else(version: str) -> None:
+def test_rules_name_only_what_the_mode_offers(version: str) -> None:
     rules = prompts.RULES[version]
     words = ["page_fault", "[ref: page_id]", "data"]
     words += ["page_list", "shortened", "faults are left"]
@@ -31,8 +31,8 @@ def test_each_mode_has_its_rules_and_passive_has_none() -> None:
         assert prompts.CURRENT[mode] in prompts.RULES
 
 
-def test_a_wording_never_changes() -> None:
-    """Recorded contexts hold it: a new wording needs a new version."""
+def test_prompt_wording_never_changes() -> None:
+    """Recorded contexts hold the wording: a new one needs a new version."""
     digests = {
         version: hashlib.sha256(rules.encode()).hexdigest()[:16]
         for version, rules in prompts.RULES.items()

@@ -5,7 +5,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from memoryhub.kernel.text import references
-from memoryhub.kernel.text.references import References, ids
+from memoryhub.kernel.text.references import References, list_ids
 
 
 @pytest.mark.parametrize(
@@ -19,8 +19,8 @@ from memoryhub.kernel.text.references import References, ids
         ("", []),
     ],
 )
-def test_an_id_is_a_word_of_letters_and_digits(text: str, found: list[str]) -> None:
-    assert ids(text) == found
+def test_id_is_a_word_of_letters_and_digits(text: str, found: list[str]) -> None:
+    assert list_ids(text) == found
 
 
 def test_earlier_slots_come_newest_first_in_the_order_of_the_text() -> None:
@@ -31,13 +31,13 @@ def test_earlier_slots_come_newest_first_in_the_order_of_the_text() -> None:
     assert references.note(2, "AAAA1") == [(0,)]
 
 
-def test_a_text_full_of_ids_is_read_so_far() -> None:
+def test_text_full_of_ids_is_read_up_to_a_limit() -> None:
     text = " ".join(f"AB{n:05}" for n in range(200))
-    assert len(ids(text)) == references.IDS_OF_TEXT
+    assert len(list_ids(text)) == references.IDS_OF_TEXT
 
 
 @given(st.lists(st.text("AB1_ ", max_size=200), max_size=60))
-def test_what_is_remembered_is_bounded_and_never_of_the_slot_itself(
+def test_references_are_bounded_and_never_name_their_own_slot(
     texts: list[str],
 ) -> None:
     noted = References()
@@ -46,10 +46,12 @@ def test_what_is_remembered_is_bounded_and_never_of_the_slot_itself(
             assert len(earlier) <= references.SLOTS_KEPT
             assert list(earlier) == sorted(set(earlier), reverse=True)
             assert max(earlier) < slot
-            assert all(set(ids(texts[each])) & set(ids(text)) for each in earlier)
+            assert all(
+                set(list_ids(texts[each])) & set(list_ids(text)) for each in earlier
+            )
 
 
-def test_the_ids_named_longest_ago_are_forgotten_first() -> None:
+def test_ids_named_longest_ago_are_forgotten_first() -> None:
     noted = References()
     noted.note(0, "OLD01 KEPT1")
     for slot in range(1, references.IDS_KEPT + 1):

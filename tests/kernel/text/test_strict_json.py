@@ -11,13 +11,13 @@ from hypothesis import example, given
 from hypothesis import strategies as st
 
 from memoryhub.kernel.text import strict_json
-from memoryhub.kernel.text.strict_json import JsonRefusedError, Limits
+from memoryhub.kernel.text.strict_json import JsonLimits, JsonRefusedError
 
 MAX = strict_json.MAX_INTEGER
 LIMIT = strict_json.DEFAULT
 
 
-def refusal(raw: bytes, limits: Limits = LIMIT) -> JsonRefusedError:
+def refusal(raw: bytes, limits: JsonLimits = LIMIT) -> JsonRefusedError:
     with pytest.raises(JsonRefusedError) as caught:
         strict_json.parse(raw, limits)
     return caught.value
@@ -82,11 +82,11 @@ NOT_JSON = [
 
 
 @pytest.mark.parametrize("text", NOT_JSON)
-def test_what_is_not_json_is_refused(text: str) -> None:
+def test_text_that_is_not_json_is_refused(text: str) -> None:
     assert refusal(text.encode()).code == "invalid_json"
 
 
-def test_an_empty_body_is_named() -> None:
+def test_empty_body_is_named() -> None:
     assert refusal(b"").code == "empty_body"
 
 
@@ -115,11 +115,11 @@ def test_numbers_are_finite(number: str, around: str) -> None:
 
 
 @pytest.mark.parametrize("number", ["9" * 5000, "-" + "9" * 5000, "0." + "1" * 5000])
-def test_a_number_of_5000_digits_is_refused(number: str) -> None:
+def test_number_of_5000_digits_is_refused(number: str) -> None:
     assert refusal(b"[" + number.encode() + b"]").code == "number_too_long"
 
 
-def test_the_longest_exact_double_is_kept() -> None:
+def test_longest_exact_double_is_kept() -> None:
     smallest = f"-{math.ulp(0.0):.1074f}"
     assert len(smallest) == strict_json.MAX_NUMBER_CHARS
     assert strict_json.parse(smallest.encode()) == -math.ulp(0.0)
@@ -128,26 +128,26 @@ def test_the_longest_exact_double_is_kept() -> None:
 @pytest.mark.parametrize(
     "text", ['{"a":1,"a":1}', '[{"b":{"a":1,"\\u0061":2}}]', '{"":1,"":2}']
 )
-def test_a_duplicate_key_is_refused_at_any_depth(text: str) -> None:
+def test_duplicate_key_is_refused_at_any_depth(text: str) -> None:
     assert refusal(text.encode()).code == "duplicate_key"
 
 
 @pytest.mark.parametrize("depth", [33, 500, 2_000, 100_000])
 @pytest.mark.parametrize("shape", ["arrays", "objects", "mixed"])
-def test_too_deep_is_refused(depth: int, shape: str) -> None:
-    wide = Limits(max_bytes=10**7)
+def test_json_nested_too_deep_is_refused(depth: int, shape: str) -> None:
+    wide = JsonLimits(max_bytes=10**7)
     assert refusal(nested(depth)[shape], wide).code == "too_deep"
 
 
 @pytest.mark.parametrize("shape", ["arrays", "objects", "mixed"])
-def test_depth_32_is_kept(shape: str) -> None:
+def test_json_depth_32_is_accepted(shape: str) -> None:
     raw = nested(32)[shape]
-    assert strict_json.as_sent(strict_json.parse(raw)) == raw
+    assert strict_json.dump_stored(strict_json.parse(raw)) == raw
 
 
 def test_depth_counts_brackets_outside_strings_only() -> None:
-    raw = strict_json.as_sent(["[" * 100, '\\"[' * 100, {"{" * 100: "]"}])
-    assert strict_json.as_sent(strict_json.parse(raw)) == raw
+    raw = strict_json.dump_stored(["[" * 100, '\\"[' * 100, {"{" * 100: "]"}])
+    assert strict_json.dump_stored(strict_json.parse(raw)) == raw
 
 
 def test_10001_nodes_are_refused_and_10000_kept() -> None:
@@ -160,23 +160,23 @@ def test_nodes_without_commas_count_too() -> None:
     assert refusal(raw).code == "too_many_nodes"
 
 
-def test_an_object_of_150000_keys_is_refused() -> None:
+def test_object_of_150000_keys_is_refused() -> None:
     members = ",".join(f'"{n}":1' for n in range(150_000))
-    wide = Limits(max_bytes=10**7)
+    wide = JsonLimits(max_bytes=10**7)
     assert refusal(f"{{{members}}}".encode(), wide).code == "too_many_nodes"
 
 
 @pytest.mark.parametrize("key", ["k" * 257, "é" * 129])
-def test_a_key_over_256_bytes_is_refused(key: str) -> None:
-    error = refusal(strict_json.as_sent([{"content": {key: 1}}]))
+def test_key_over_256_bytes_is_refused(key: str) -> None:
+    error = refusal(strict_json.dump_stored([{"content": {key: 1}}]))
     assert (error.code, error.loc) == ("key_too_long", (0, 0, 0))
 
 
-def test_a_key_of_256_bytes_is_kept() -> None:
-    assert strict_json.parse(strict_json.as_sent({"é" * 128: 1})) == {"é" * 128: 1}
+def test_key_of_256_bytes_is_kept() -> None:
+    assert strict_json.parse(strict_json.dump_stored({"é" * 128: 1})) == {"é" * 128: 1}
 
 
-def test_a_text_over_the_limit_is_refused_before_it_is_read() -> None:
+def test_text_over_the_limit_is_refused_before_it_is_read() -> None:
     assert refusal(b"[" * (LIMIT.max_bytes + 1)).code == "body_too_large"
     body = b'"' + b"a" * (LIMIT.max_bytes - 2) + b'"'
     assert len(strict_json.parse(body)) == LIMIT.max_bytes - 2
@@ -192,7 +192,7 @@ def test_nul_is_refused(text: str) -> None:
 @pytest.mark.parametrize(
     "text", ['"\\ud800"', '"\\udfff x"', '"\\udc00\\ud800"', '{"\\ud834": 1}']
 )
-def test_a_lone_surrogate_is_refused(text: str) -> None:
+def test_lone_surrogate_is_refused(text: str) -> None:
     assert refusal(text.encode()).code == "surrogate"
 
 
@@ -214,11 +214,11 @@ def test_a_lone_surrogate_is_refused(text: str) -> None:
 def test_odd_but_valid_text_is_kept_exactly(text: str) -> None:
     value = strict_json.parse(text.encode())
     assert value == json.loads(text)
-    assert strict_json.parse(strict_json.as_sent(value)) == value
+    assert strict_json.parse(strict_json.dump_stored(value)) == value
 
 
 @pytest.mark.parametrize("number", [2**63, -(2**63), -(2**63) - 1, 10**300])
-def test_an_integer_beyond_64_bits_is_refused(number: int) -> None:
+def test_integer_beyond_64_bits_is_refused(number: int) -> None:
     error = refusal(b'{"a": [1, %d]}' % number)
     assert (error.code, error.loc) == ("integer_range", (0, 1))
 
@@ -227,17 +227,17 @@ def test_an_integer_beyond_64_bits_is_refused(number: int) -> None:
     "text",
     [str(MAX), str(-MAX), "-0.0", "1e-320", "0.1", "1.0", "1e+22", "0", "[-1.5]"],
 )
-def test_a_number_keeps_its_type_and_value(text: str) -> None:
-    assert strict_json.as_sent(strict_json.parse(text.encode())) == text.encode()
+def test_number_keeps_its_type_and_value(text: str) -> None:
+    assert strict_json.dump_stored(strict_json.parse(text.encode())) == text.encode()
 
 
-def test_an_integer_written_as_a_double_stays_a_double() -> None:
+def test_integer_written_as_a_double_stays_a_double() -> None:
     assert isinstance(strict_json.parse(b"1.0"), float)
     assert isinstance(strict_json.parse(b"1e2"), float)
     assert math.copysign(1, strict_json.parse(b"-0.0")) == -1
 
 
-def test_a_refusal_names_our_words_but_no_key_of_a_client() -> None:
+def test_refusal_names_our_words_but_no_key_of_a_client() -> None:
     raw = b'{"items": [{"type": "a.b", "content": {"mia": "\\u0000"}}]}'
     with pytest.raises(JsonRefusedError) as caught:
         strict_json.parse(raw, words=("items", "content"))
@@ -245,7 +245,7 @@ def test_a_refusal_names_our_words_but_no_key_of_a_client() -> None:
     assert "mia" not in repr(caught.value) + str(caught.value.detail)
 
 
-def test_a_refusal_does_not_drag_the_text_along() -> None:
+def test_refusal_does_not_drag_the_text_along() -> None:
     error = refusal(b'{"canary": "canary" canary}')
     assert error.__cause__ is None
     assert error.__suppress_context__
@@ -279,7 +279,7 @@ def test_python_values_are_held_to_the_same_rules(value: Any, code: str) -> None
     assert caught.value.code == code
 
 
-def test_a_value_that_holds_itself_is_too_deep() -> None:
+def test_value_that_holds_itself_is_too_deep() -> None:
     endless: list[Any] = []
     endless.append(endless)
     with pytest.raises(JsonRefusedError, match="too_deep"):
@@ -305,9 +305,9 @@ VALUES = st.recursive(
 
 
 @given(VALUES)
-def test_content_is_a_value(value: Any) -> None:
+def test_checked_content_parses_back_to_its_value(value: Any) -> None:
     raw = strict_json.check(value)
-    assert raw == strict_json.as_sent(value)
+    assert raw == strict_json.dump_stored(value)
     # repr tells -0.0 from 0.0, 1.0 from 1, and one key order from another.
     assert repr(strict_json.parse(raw)) == repr(value)
 
@@ -315,8 +315,8 @@ def test_content_is_a_value(value: Any) -> None:
 @given(st.dictionaries(TEXTS, SCALARS, min_size=2, max_size=6))
 def test_canonical_form_does_not_depend_on_key_order(value: dict[str, Any]) -> None:
     turned = dict(reversed(value.items()))
-    assert strict_json.canonical(turned) == strict_json.canonical(value)
-    assert list(strict_json.parse(strict_json.as_sent(turned))) == list(turned)
+    assert strict_json.dump_canonical(turned) == strict_json.dump_canonical(value)
+    assert list(strict_json.parse(strict_json.dump_stored(turned))) == list(turned)
 
 
 WORDS = ['"a"', "\\u0000", "\\ud800", "e9", "NaN", "true", "null"]
@@ -324,7 +324,7 @@ PIECES = st.sampled_from([*'{}[],:"\\1-. é\n0', *WORDS])
 
 
 @given(st.lists(PIECES, max_size=30).map(lambda pieces: "".join(pieces).encode()))
-def test_any_text_is_either_json_or_refused(raw: bytes) -> None:
+def test_any_text_parses_or_is_refused(raw: bytes) -> None:
     try:
         value = strict_json.parse(raw)
     except JsonRefusedError:
@@ -333,7 +333,7 @@ def test_any_text_is_either_json_or_refused(raw: bytes) -> None:
 
 
 @given(st.binary(max_size=40))
-def test_any_bytes_are_either_json_or_refused(raw: bytes) -> None:
+def test_any_bytes_parse_or_are_refused(raw: bytes) -> None:
     try:
         value = strict_json.parse(raw)
     except JsonRefusedError:
@@ -342,7 +342,7 @@ def test_any_bytes_are_either_json_or_refused(raw: bytes) -> None:
 
 
 #: A text that is read the long way, all else being equal.
-LONG_WAY = Limits(max_key_bytes=255)
+LONG_WAY = JsonLimits(max_key_bytes=255)
 PIECES = st.sampled_from(
     [
         *("{", "}", "[", "]", ",", ":", " ", "1", "-0", "1.5", "1e400", "null", "NaN"),
@@ -364,8 +364,8 @@ PIECES = st.sampled_from(
 @example('{"%s":1}' % ("ü" * 120))
 @example(str(MAX + 1))
 @example('["\\ud83d"]')
-def test_the_short_way_knows_what_the_long_way_says(text: str) -> None:
-    def outcome(limits: Limits) -> str:
+def test_fast_path_agrees_with_the_full_check(text: str) -> None:
+    def outcome(limits: JsonLimits) -> str:
         try:
             return repr(strict_json.parse(text.encode(), limits))
         except JsonRefusedError as error:

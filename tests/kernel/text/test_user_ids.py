@@ -1,4 +1,4 @@
-"""What can be a person's id."""
+"""Texts that can be a person's id."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ from memoryhub.kernel.text import user_ids
         "x" * 256,
     ],
 )
-def test_a_line_of_text_is_an_id(text: str) -> None:
+def test_line_of_text_is_an_id(text: str) -> None:
     assert user_ids.require(text) == text
 
 
@@ -29,11 +29,11 @@ def test_a_line_of_text_is_an_id(text: str) -> None:
     [
         *("", " ", "*", "%", "* %", " ann", "ann ", "x" * 257),
         *("a\nb", "a\rb", "a\tb", "a\x00b", "a\x85b", "a\u2028b", "ann\n"),
-        # What looks like another's, and what is no text.
+        # Look-alikes of another id, and no text at all.
         *("a\u200bb", "a\u202eb", "a\xa0b", "\ufeffa", "\ud800"),
     ],
 )
-def test_what_a_way_may_change_is_none(text: str) -> None:
+def test_malformed_user_id_is_refused(text: str) -> None:
     with pytest.raises(InvalidError) as refusal:
         user_ids.require(text)
     assert refusal.value.loc == "user_id"

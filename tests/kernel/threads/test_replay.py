@@ -31,11 +31,11 @@ from memoryhub.kernel.memory import checkpoints, keys, notes, tasks
 from memoryhub.kernel.paging import page_parts, tlb_upkeep
 from memoryhub.kernel.registry import TYPES
 from memoryhub.kernel.state import state as states
-from memoryhub.kernel.state.bodies import Event
+from memoryhub.kernel.state.bodies import EventBody
 from memoryhub.kernel.state.erase_events import RecordsErased, ThreadErased
 from memoryhub.kernel.state.page_events import PagesEvicted
-from memoryhub.kernel.state.state import Scope, ThreadState
-from memoryhub.kernel.threads.threads import inherit
+from memoryhub.kernel.state.state import ScopeLabels, ThreadState
+from memoryhub.kernel.threads.threads import inherit_state
 from memoryhub.kernel.turns import own_tools, turns
 from tests.oracles.paging import Rows
 
@@ -47,7 +47,7 @@ def apply(state: ThreadState, command: Any, actor: str = "agent:k") -> ThreadSta
     at = BEGAN + timedelta(seconds=state.seq + 1)
     for draft in replay.decide(state, command, Rows(), at=at):
         seq = state.seq + 1
-        recorded = replay.Recorded(seq=seq, at=at, actor=actor, event=draft.event)
+        recorded = replay.RecordedEvent(seq=seq, at=at, actor=actor, event=draft.event)
         state = replay.evolve(state, recorded)
     return state
 
@@ -67,7 +67,7 @@ def slots(*contents: str) -> AppendSlots:
     )
 
 
-def test_a_closed_thread_refuses_appends_until_it_is_reopened() -> None:
+def test_closed_thread_refuses_appends_until_it_is_reopened() -> None:
     state = apply(apply(NEW, CreateThread()), commands.CloseThread())
     with pytest.raises(ThreadClosedError):
         apply(state, slots("x"))
@@ -76,7 +76,7 @@ def test_a_closed_thread_refuses_appends_until_it_is_reopened() -> None:
     assert apply(state, slots("x")).slot_count == 1
 
 
-def test_a_retired_thread_takes_no_command() -> None:
+def test_retired_thread_takes_no_command() -> None:
     state = apply(NEW, CreateThread())
     state = apply(state, commands.RetireThread(policy_days=1, idle_days=2))
     for command in (slots("x"), commands.ReopenThread(), CreateThread()):
@@ -84,13 +84,13 @@ def test_a_retired_thread_takes_no_command() -> None:
             apply(state, command)
 
 
-def test_an_unset_scope_level_is_filled_once() -> None:
-    state = apply(NEW, CreateThread(scope=Scope(agent_type="a")))
-    state = apply(state, CreateThread(scope=Scope(session="s")))
-    assert state.scope == Scope(agent_type="a", session="s")
-    assert apply(state, CreateThread(scope=Scope(session="s"))).seq == state.seq
+def test_unset_scope_level_is_filled_once() -> None:
+    state = apply(NEW, CreateThread(scope=ScopeLabels(agent_type="a")))
+    state = apply(state, CreateThread(scope=ScopeLabels(session="s")))
+    assert state.scope == ScopeLabels(agent_type="a", session="s")
+    assert apply(state, CreateThread(scope=ScopeLabels(session="s"))).seq == state.seq
     with pytest.raises(ScopeConflictError) as refusal:
-        apply(state, CreateThread(scope=Scope(session="t")))
+        apply(state, CreateThread(scope=ScopeLabels(session="t")))
     assert refusal.value.detail == {"level": "session"}
 
 
@@ -109,13 +109,13 @@ def test_lowering_a_limit_removes_nothing() -> None:
         apply(state, slots("d"))
 
 
-def test_a_fork_goes_on_from_its_parent() -> None:
+def test_fork_goes_on_from_its_parent() -> None:
     parent = apply(apply(NEW, CreateThread()), slots("a", "b"))
     child = fork(parent, UUID(int=9))
     assert child.slot_count == child.inherited == 2
     grown = apply(child, slots("c"))
     assert [*grown.lineage] == [
-        states.Segment(thread=parent.id, first=0, end=2, up_to_seq=parent.seq)
+        states.LineageSegment(thread=parent.id, first=0, end=2, up_to_seq=parent.seq)
     ]
     assert apply(parent, slots("d", "e")).slot_count == 4
     assert grown.slot_count == 3
@@ -134,7 +134,7 @@ def test_fork_too_deep_after_32_ancestors() -> None:
 def fork(parent: ThreadState, child: UUID) -> ThreadState:
     command = commands.ForkThread(parent=parent, parent_chain="00")
     blank = ThreadState(id=child, project=parent.project, subject=parent.subject)
-    return apply(inherit(parent, blank), command)
+    return apply(inherit_state(parent, blank), command)
 
 
 def test_readers_and_workers_do_not_keep_a_thread_from_being_idle() -> None:
@@ -213,11 +213,11 @@ HISTORIES = [
 
 
 def fold_golden(name: str) -> str:
-    """The state that a recorded history folds to today, as canonical JSON."""
+    """Return the state that a recorded history folds to today, as canonical JSON."""
     state = NEW
     for row in golden(name)["events"]:
         kind = TYPES[row["type"]]
-        recorded = replay.Recorded(
+        recorded = replay.RecordedEvent(
             seq=row["seq"],
             at=datetime.fromisoformat(row["at"]),
             actor=row["actor"],
@@ -232,10 +232,10 @@ def golden(name: str) -> Any:
 
 
 @pytest.mark.parametrize("name", HISTORIES)
-def test_a_golden_history_folds_to_its_state(name: str) -> None:
-    """Written once, never again: other folding needs a new replay format.
+def test_golden_history_folds_to_its_state(name: str) -> None:
+    """The histories are fixed: other folding needs a new replay format.
 
-    What a state did not have yet when it was written is as in a new thread.
+    Fields that the state did not have when it was written are as in a new thread.
     """
     written = state_json.from_json(golden(name)["state"])
     assert json.loads(fold_golden(name)) == state_json.to_json(written)
@@ -254,8 +254,8 @@ def test_a_golden_history_folds_to_its_state(name: str) -> None:
         ("erased", [ThreadErased]),
     ],
 )
-def test_a_golden_history_tells_all_that_a_part_does(
-    history: str, kinds: Iterable[type[Event]]
+def test_golden_history_tells_all_that_a_part_does(
+    history: str, kinds: Iterable[type[EventBody]]
 ) -> None:
     types = {row["type"] for row in golden(f"replay-format-1-{history}")["events"]}
     assert {event.event_type for event in kinds} <= types

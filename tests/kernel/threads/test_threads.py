@@ -1,4 +1,4 @@
-"""What a thread's settings and its forks do to its working set."""
+"""Effects of a thread's settings and forks on its working set."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ from memoryhub.kernel.paging.page_commands import (
 from memoryhub.kernel.state import paging_config
 from memoryhub.kernel.state.events import ThreadConfigured, ThreadForked
 from memoryhub.kernel.state.page_events import PageEvicted
-from memoryhub.kernel.state.paging_config import FIXED, Settings
+from memoryhub.kernel.state.paging_config import FIXED, PagingSettings
 from memoryhub.kernel.state.state import ThreadState
 from tests.oracles.paging import BARE, Bench, made, make, only, page, slot
 
@@ -38,7 +38,7 @@ def fits(state: ThreadState) -> None:
 # Settings
 
 
-def test_a_smaller_budget_evicts_before_it_holds() -> None:
+def test_smaller_budget_evicts_before_it_holds() -> None:
     """No seq shows a working set beyond its bounds."""
     bench = Bench(**BARE)
     append(bench, 300, 300, 300, 300)
@@ -52,7 +52,7 @@ def test_a_smaller_budget_evicts_before_it_holds() -> None:
 
 
 @pytest.mark.parametrize(("before", "after"), [(6, 2), (2, 6)])
-def test_the_hot_list_keeps_its_bound_meanwhile(before: int, after: int) -> None:
+def test_hot_list_keeps_its_bound_meanwhile(before: int, after: int) -> None:
     bench = Bench(**BARE, l1_pages=before)
     append(bench, *[100] * 13)
     for number in range(4):
@@ -63,7 +63,7 @@ def test_the_hot_list_keeps_its_bound_meanwhile(before: int, after: int) -> None
     assert len(bench.paging.hot) <= after
 
 
-def test_a_budget_that_pins_do_not_fit_is_refused() -> None:
+def test_budget_that_pins_do_not_fit_is_refused() -> None:
     bench = Bench(**BARE)
     make(bench, page("a", 600), page("b", 300))
     bench.do(PinPage(page_id="a"))
@@ -75,7 +75,7 @@ def test_a_budget_that_pins_do_not_fit_is_refused() -> None:
     assert bench.state is before
 
 
-def test_the_same_settings_tell_nothing() -> None:
+def test_unchanged_settings_write_no_event() -> None:
     bench = Bench(**BARE)
     assert bench.do(AmendThread(config={"budget_tokens": 2_400})) == []
     # Absent is the default: to name it is a change of the config all the same.
@@ -113,22 +113,22 @@ def test_settings_out_of_range_are_refused_by_name(
             Bench(**{**BARE, **config})
 
 
-def test_passive_needs_no_reserve() -> None:
+def test_passive_mode_needs_no_reserve() -> None:
     bench = Bench(**{**BARE, "reserved_tokens": 0, "mode": "passive"})
     with pytest.raises(InvalidError):
         bench.do(AmendThread(config={"mode": "strict"}))
 
 
-def test_every_range_is_of_a_setting() -> None:
-    assert {*paging_config.RANGES} <= {*Settings.__slots__}
-    paging_config.check(Settings())
+def test_settings_ranges_name_existing_settings() -> None:
+    assert {*paging_config.RANGES} <= {*PagingSettings.__slots__}
+    paging_config.check(PagingSettings())
 
 
 # Forks
 
 
-def test_a_fork_begins_with_the_working_set_of_its_parent() -> None:
-    parent = lived()
+def test_fork_begins_with_the_working_set_of_its_parent() -> None:
+    parent = build_lived_thread()
     child = parent.fork(thread=9, **BARE)
     before = state_json.to_json(parent.state)["paging"]
     after = state_json.to_json(child.state)["paging"]
@@ -137,7 +137,7 @@ def test_a_fork_begins_with_the_working_set_of_its_parent() -> None:
         assert after[name] == before[name]
 
 
-def lived() -> Bench:
+def build_lived_thread() -> Bench:
     bench = Bench(**BARE, thread=1)
     append(bench, 50, role="user")
     bench.do(BeginTurn())
@@ -150,13 +150,13 @@ def lived() -> Bench:
 
 
 def place(frame: list[Any]) -> list[Any]:
-    """All of a frame but the entry, whose locations name their thread."""
+    """Return a frame without its entry, whose locations name their thread."""
     return [frame[0][0], *frame[1:]]
 
 
-def test_what_a_fork_adds_is_newer_than_what_it_inherits() -> None:
-    """Its seqs begin at 1 again; its clock goes on."""
-    parent = lived()
+def test_fork_event_is_newer_than_inherited_events() -> None:
+    """The fork's seqs begin at 1 again; its clock goes on."""
+    parent = build_lived_thread()
     child = parent.fork(thread=9, **BARE)
     grandchild = child.fork(thread=10, **BARE)
     for bench in (child, grandchild):
@@ -170,15 +170,15 @@ def test_what_a_fork_adds_is_newer_than_what_it_inherits() -> None:
         )
 
 
-def test_the_exchange_of_a_fork_goes_on() -> None:
-    child = lived().fork(thread=9, **BARE)
+def test_exchange_of_a_fork_goes_on() -> None:
+    child = build_lived_thread().fork(thread=9, **BARE)
     append(child, 20, role="user")
     assert not child.do(BeginTurn())[0].continues
     assert child.paging.last_user == (4, child.state.clock - 1)
 
 
 def test_locations_of_a_fork_name_the_thread_that_wrote() -> None:
-    parent = lived()
+    parent = build_lived_thread()
     child = parent.fork(thread=9, **BARE)
     child.do(ReferencePages(page_ids=("claim",)))
     child.do(WriteLevels(made=made("claim", 20)))
@@ -192,8 +192,8 @@ def test_locations_of_a_fork_name_the_thread_that_wrote() -> None:
     assert parent.frame("claim").entry.levels[1] is None
 
 
-def test_a_fork_with_a_smaller_budget_lets_go_of_what_does_not_fit() -> None:
-    parent = lived()
+def test_fork_with_a_smaller_budget_lets_go_of_what_does_not_fit() -> None:
+    parent = build_lived_thread()
     used = parent.paging.used
     less = {"budget_tokens": 2_000, "reserved_tokens": 1_000, "l1_pages": 1}
     child = parent.fork(thread=9, **{**BARE, **less})
@@ -201,19 +201,19 @@ def test_a_fork_with_a_smaller_budget_lets_go_of_what_does_not_fit() -> None:
     assert isinstance(events[0], ThreadForked)
     assert only(events, PageEvicted)
     fits(child.state)
-    # What was just fetched for the exchange stays, so the run may end above its aim.
+    # Pages just fetched for the exchange stay, so the run may end above its aim.
     assert child.paging.used <= child.paging.settings.usable
     assert "claim" in child.mapped
     assert parent.paging.used == used
 
 
-def test_a_fork_that_pins_do_not_fit_is_refused() -> None:
-    parent = lived()
+def test_fork_that_pins_do_not_fit_is_refused() -> None:
+    parent = build_lived_thread()
     with pytest.raises(PinBudgetError):
         parent.fork(thread=9, **BARE, pin_share=0.01)
 
 
-def test_a_fork_counts_as_its_parent_does() -> None:
+def test_fork_counts_as_its_parent_does() -> None:
     parent = Bench(**BARE, tokenizer="o200k_base")
     child = parent.fork(thread=9, **BARE)
     assert child.paging.settings.tokenizer == "o200k_base"

@@ -20,7 +20,7 @@ from memoryhub.kernel.paging.page_commands import (
 from memoryhub.kernel.state.page_events import split_event
 from memoryhub.kernel.state.paging import Frame
 from memoryhub.kernel.turns import turn_diffs
-from memoryhub.kernel.turns.turn_diffs import Change, Happened
+from memoryhub.kernel.turns.turn_diffs import FrameChange, LocatedEvent
 from tests.kernel.paged import thirds
 from tests.kernel.state.test_paging import Threads
 from tests.oracles.paging import SMALL, Bench, make, page, rewrite, slot
@@ -38,11 +38,11 @@ MAKERS = {
 
 
 class Diffs(Threads):
-    """The threads of the paging model, and all that happened in them."""
+    """Threads of the paging model, and all of their events."""
 
     def __init__(self) -> None:
         super().__init__()
-        self.story: list[Happened] = []
+        self.story: list[LocatedEvent] = []
         self.marks: list[tuple[int, Frames]] = []
         self.read_up_to: tuple[Any, int] = (None, 0)
 
@@ -52,7 +52,7 @@ class Diffs(Threads):
         if bench is not self.bench:
             done = 0
         for recorded in self.bench.log[done:]:
-            event = Happened(self.bench.state.id, recorded.seq, recorded.event)
+            event = LocatedEvent(self.bench.state.id, recorded.seq, recorded.event)
             self.story.append(event)
         self.read_up_to = (self.bench, len(self.bench.log))
         self.marks.append((len(self.story), self.bench.paging.frames))
@@ -63,11 +63,11 @@ class Diffs(Threads):
             explained(one[1], other[1], self.story[one[0] : other[0]])
 
 
-def explained(before: Frames, after: Frames, between: list[Happened]) -> None:
-    found = turn_diffs.changes(before, after, between)
+def explained(before: Frames, after: Frames, between: list[LocatedEvent]) -> None:
+    found = turn_diffs.list_changes(before, after, between)
     assert {change.page_id for change in found} == {*before, *after}
     assert len(found) == len({*before, *after})
-    assert sum(turn_diffs.counts(found).values()) == len(found)
+    assert sum(turn_diffs.count_changes(found).values()) == len(found)
     used = [sum(f.tokens for f in frames.values()) for frames in (before, after)]
     assert sum(change.delta for change in found) == used[1] - used[0]
     happened = {(each.thread, each.seq): each.event for each in between}
@@ -89,8 +89,8 @@ def explained(before: Frames, after: Frames, between: list[Happened]) -> None:
             assert change.removal.type in MAKERS["left"]
 
 
-def agrees(change: Change, before: Frame | None, after: Frame | None) -> None:
-    """The kind is what the two frames say."""
+def agrees(change: FrameChange, before: Frame | None, after: Frame | None) -> None:
+    """Assert that the kind of change follows from the two frames."""
     expected = "unchanged"
     if before is None or after is None:
         expected = "entered" if before is None else "left"
@@ -103,8 +103,8 @@ def agrees(change: Change, before: Frame | None, after: Frame | None) -> None:
     assert change.moved == bool(again)
 
 
-def test_diff_reasons_complete() -> None:
-    """As long as the quick suite can afford."""
+def test_turn_diff_has_a_reason_for_every_change() -> None:
+    """The run is as long as the quick suite can afford."""
     run_state_machine_as_test(
         Diffs, settings=settings(max_examples=20, stateful_step_count=30)
     )
@@ -112,7 +112,7 @@ def test_diff_reasons_complete() -> None:
 
 @pytest.mark.nightly
 @pytest.mark.timeout(1_800)
-def test_diff_reasons_complete_at_length() -> None:
+def test_turn_diff_has_a_reason_for_every_change_at_length() -> None:
     run_state_machine_as_test(
         Diffs, settings=settings(max_examples=300, stateful_step_count=50)
     )
@@ -128,16 +128,16 @@ class Two:
 
     def change(self, page_id: str) -> tuple[str, str, bool]:
         between = [
-            Happened(self.bench.state.id, each.seq, each.event)
+            LocatedEvent(self.bench.state.id, each.seq, each.event)
             for each in self.bench.log
             if each.seq > self.seq
         ]
-        found = turn_diffs.changes(self.frames, self.bench.paging.frames, between)
+        found = turn_diffs.list_changes(self.frames, self.bench.paging.frames, between)
         change = {each.page_id: each for each in found}[page_id]
         return change.kind, change.reason.type if change.reason else "", change.moved
 
 
-def test_each_kind_is_told_by_its_event() -> None:
+def test_diff_change_names_its_kind_and_event() -> None:
     two = Two()
     two.bench.do(AppendSlots(slots=(slot(20),)))
     two.bench.do(FaultPage(page_id="out", level=0))
@@ -150,7 +150,7 @@ def test_each_kind_is_told_by_its_event() -> None:
     assert two.change("one") == ("left", "page.deleted", False)
 
 
-def test_a_page_that_came_back_elsewhere_has_moved() -> None:
+def test_page_that_came_back_elsewhere_has_moved() -> None:
     two = Two()
     assert two.change("one") == ("unchanged", "", False)
     two.bench.do(EvictPage(page_id="one"))
@@ -159,7 +159,7 @@ def test_a_page_that_came_back_elsewhere_has_moved() -> None:
     assert two.change("one") == ("unchanged", "page.mapped", True)
 
 
-def test_a_page_that_came_back_lower_was_lowered_by_coming_back() -> None:
+def test_page_that_came_back_lower_was_lowered_by_coming_back() -> None:
     two = Two()
     two.bench.do(EvictPage(page_id="one"))
     two.bench.do(FaultPage(page_id="one", level=2, made=thirds("one", 1, 120)))

@@ -11,10 +11,10 @@ from memoryhub.kernel.commands import (
     AmendThread,
     AppendSlots,
     CloseThread,
-    Imported,
     ImportMessages,
+    RunMessage,
 )
-from memoryhub.kernel.levels.contexts import Record
+from memoryhub.kernel.levels.contexts import ContextRecord
 from memoryhub.kernel.paging.page_commands import (
     BeginTurn,
     EvictPage,
@@ -26,7 +26,7 @@ from memoryhub.kernel.state.events import SlotAppended
 from memoryhub.kernel.state.page_events import PageMapped, TurnBegan, TurnPacked
 from tests.oracles.paging import BARE, Bench, made, make, only, page, slot
 
-EMPTY = Record(
+EMPTY = ContextRecord(
     packer="pack/1", mode="strict", budget=2_400, sections=(), bytes=30, tokens=9
 )
 
@@ -35,8 +35,8 @@ def append(bench: Bench, *sizes: int, role: str = "assistant") -> list[Any]:
     return bench.do(AppendSlots(slots=tuple(slot(size, role) for size in sizes)))
 
 
-def pressed(bench: Bench, explicit: int) -> None:
-    """Pins take so much of their share that an exchange finds no room in it."""
+def fill_pins(bench: Bench, explicit: int) -> None:
+    """Build a thread whose pins leave no room for an exchange."""
     make(bench, page("a", explicit // 2), page("b", explicit - explicit // 2))
     bench.do(PinPage(page_id="a"))
     bench.do(PinPage(page_id="b"))
@@ -65,7 +65,7 @@ def test_slots_come_before_the_turn_they_are_sent_with() -> None:
         (["user"], True, True),
     ],
 )
-def test_a_turn_continues_unless_the_user_spoke(
+def test_turn_continues_unless_the_user_spoke(
     sent: list[str], continuing: bool | None, continues: bool
 ) -> None:
     bench = Bench(**BARE)
@@ -76,23 +76,23 @@ def test_a_turn_continues_unless_the_user_spoke(
     assert only(events, TurnBegan)[0].continues == continues
 
 
-def test_a_thread_without_a_user_begins_every_turn_anew() -> None:
+def test_thread_without_a_user_begins_every_turn_anew() -> None:
     bench = Bench(**BARE)
     append(bench, 10, role="tool")
     for _ in range(2):
         assert not bench.do(BeginTurn())[-1].continues
 
 
-def test_a_turn_has_the_threads_mode_unless_it_says_another() -> None:
+def test_turn_has_the_threads_mode_unless_it_says_another() -> None:
     bench = Bench(**BARE, mode="relaxed")
     assert bench.do(BeginTurn())[-1].mode == "relaxed"
     assert bench.do(BeginTurn(mode="passive"))[-1].mode == "passive"
 
 
-def test_newest_user_slot_always_sent() -> None:
-    """The kernel's half: a turn begins with it in the working set."""
+def test_newest_user_slot_is_always_sent() -> None:
+    """In the kernel, a turn begins with the slot in the working set."""
     bench = Bench(**BARE)
-    pressed(bench, 960)
+    fill_pins(bench, 960)
     append(bench, 100, role="user")
     append(bench, 300, 300, 300)
     # Whatever else of the exchange has no room, it stays.
@@ -105,9 +105,9 @@ def test_newest_user_slot_always_sent() -> None:
     assert bench.mapped[-1] == "slot-0"
 
 
-def test_a_user_slot_that_was_lowered_is_shown_whole_again() -> None:
+def test_user_slot_that_was_lowered_is_shown_whole_again() -> None:
     bench = Bench(**BARE)
-    pressed(bench, 960)
+    fill_pins(bench, 960)
     append(bench, 300, role="user")
     bench.do(MapPage(page_id="slot-0", level=1, made=made("slot-0", 50, 20, 10)))
     assert bench.frame("slot-0").level == 1
@@ -116,7 +116,7 @@ def test_a_user_slot_that_was_lowered_is_shown_whole_again() -> None:
     assert len(bench.do(BeginTurn())) == 1
 
 
-def test_a_user_slot_that_is_not_mapped_by_itself_is_shown() -> None:
+def test_user_slot_that_is_not_mapped_by_itself_is_shown() -> None:
     bench = Bench(**BARE, map_slots=False)
     append(bench, 100, 900, 100, role="user")
     assert bench.mapped == []
@@ -124,7 +124,7 @@ def test_a_user_slot_that_is_not_mapped_by_itself_is_shown() -> None:
     assert bench.mapped == ["slot-2"]
     append(bench, 900, role="user")
     bench.do(BeginTurn())
-    # What the user said may be larger than any page of the past.
+    # The user's message may be larger than any page of the past.
     assert bench.frame("slot-3").level == 0
     append(bench, 1_700, role="user")
     bench.do(BeginTurn())
@@ -132,8 +132,8 @@ def test_a_user_slot_that_is_not_mapped_by_itself_is_shown() -> None:
     assert bench.frame("slot-4").level == 1
 
 
-def test_a_user_slot_is_shown_even_if_no_row_tells_of_it_yet() -> None:
-    """It leaves the hot list and the TLB within one command."""
+def test_user_slot_is_shown_before_its_row_exists() -> None:
+    """The slot leaves the hot list and the TLB within one command."""
     bench = Bench(**BARE, tlb_entries=0, l1_pages=1, map_slots=False)
     turn = BeginTurn(
         slots=(slot(100), *(slot(300, "tool") for _ in range(5))),
@@ -146,7 +146,7 @@ def test_a_user_slot_is_shown_even_if_no_row_tells_of_it_yet() -> None:
     assert bench.frame("slot-0").entry == bench.rows.live["slot-0"]
 
 
-def test_a_user_slot_too_large_by_now_is_shown_at_the_level_sent_along() -> None:
+def test_user_slot_too_large_by_now_is_shown_at_the_level_sent_along() -> None:
     bench = Bench(**{**BARE, "budget_tokens": 4_000})
     append(bench, 1_250, role="user")
     bench.do(AmendThread(config={"budget_tokens": 2_000}))
@@ -157,7 +157,7 @@ def test_a_user_slot_too_large_by_now_is_shown_at_the_level_sent_along() -> None
     assert bench.frame("slot-0").level == 1
 
 
-def test_a_refused_slot_begins_no_turn() -> None:
+def test_refused_slot_begins_no_turn() -> None:
     bench = Bench(**BARE, max_slots=1)
     before = bench.state
     with pytest.raises(ThreadFullError):
@@ -165,7 +165,7 @@ def test_a_refused_slot_begins_no_turn() -> None:
     assert bench.state is before
 
 
-def test_a_closed_thread_begins_no_turn_but_keeps_what_it_sent() -> None:
+def test_closed_thread_begins_no_turn_but_keeps_what_it_sent() -> None:
     bench = Bench(**BARE)
     bench.do(BeginTurn())
     bench.do(CloseThread())
@@ -174,7 +174,7 @@ def test_a_closed_thread_begins_no_turn_but_keeps_what_it_sent() -> None:
     assert [*map(type, bench.do(record(1)))] == [TurnPacked]
 
 
-def test_a_context_is_recorded_once() -> None:
+def test_context_is_recorded_once() -> None:
     bench = Bench(**BARE)
     for _ in range(3):
         bench.do(BeginTurn())
@@ -194,7 +194,7 @@ def test_imported_turns_continue_as_lived_ones_do() -> None:
     bench = Bench(**BARE)
     roles = ["user", "assistant", "tool", "assistant", "user", "assistant"]
     messages = tuple(
-        Imported(slot=slot(10, role), turn=role == "assistant") for role in roles
+        RunMessage(slot=slot(10, role), turn=role == "assistant") for role in roles
     )
     events = bench.do(ImportMessages(after=0, messages=messages, digest="00"))
     turns = only(events, TurnBegan)

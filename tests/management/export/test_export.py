@@ -1,4 +1,4 @@
-"""`export` and `import --format bundle`: files that are whole, and what they say."""
+"""The commands `export` and `import --format bundle`: whole files and output."""
 
 from __future__ import annotations
 
@@ -26,11 +26,11 @@ pytestmark = pytest.mark.django_db
 
 
 class Ended(Exception):
-    """A command that ended early: its code, and what it said."""
+    """A command that ended early: its exit code and its output."""
 
 
 def run(*words: object) -> str:
-    """What the command printed."""
+    """Run the command; return its output."""
     out, err = io.StringIO(), io.StringIO()
     try:
         call_command(*map(str, words), stdout=out, stderr=err, no_color=True)
@@ -65,7 +65,7 @@ def typed(monkeypatch: pytest.MonkeyPatch) -> Any:
 
 @pytest.fixture
 def path(ann: Subject, typed: Any, tmp_path: Path) -> Path:
-    """Ann's bundle."""
+    """Export ann's bundle; return its path."""
     typed("ann\n")
     path = tmp_path / "ann.zip"
     run("export", "acme", "-o", path)
@@ -75,7 +75,7 @@ def path(ann: Subject, typed: Any, tmp_path: Path) -> Path:
 # export
 
 
-def test_a_bundle_is_written_for_its_owner_alone(ann: Subject, path: Path) -> None:
+def test_bundle_file_is_readable_by_its_owner_only(ann: Subject, path: Path) -> None:
     assert stat.S_IMODE(path.stat().st_mode) == 0o600
     assert [*path.parent.iterdir()] == [path]
     whole = bundled.opened(path.read_bytes())
@@ -86,7 +86,7 @@ def test_a_bundle_is_written_for_its_owner_alone(ann: Subject, path: Path) -> No
     assert (entry.actor_kind, entry.target_id) == ("command", str(ann.id))
 
 
-def test_it_says_how_much_and_nothing_of_it(
+def test_export_prints_sizes_but_no_content(
     ann: Subject, typed: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.chdir(tmp_path)
@@ -97,35 +97,37 @@ def test_it_says_how_much_and_nothing_of_it(
     assert Path(f"memoryhub-{ann.id}.zip").exists()
 
 
-def test_the_anonymous_need_no_id(acme: Project, tmp_path: Path) -> None:
+def test_anonymous_export_needs_no_user_id(acme: Project, tmp_path: Path) -> None:
     run("export", "acme", "--anonymous", "-o", tmp_path / "a.zip")
     shape = bundled.manifest(bundled.opened((tmp_path / "a.zip").read_bytes()))
     assert shape["subject"]["user_id"] is None
 
 
 @pytest.mark.parametrize("text", ["", "a\tb\n", "*\n", "x" * 257 + "\n"])
-def test_what_is_no_id_is_refused(acme: Project, typed: Any, text: str) -> None:
+def test_export_refuses_an_invalid_user_id(
+    acme: Project, typed: Any, text: str
+) -> None:
     typed(text)
     assert "1 to 256 characters" in refused("export", "acme", code=2)
 
 
-def test_who_is_not_there_is_not_found(acme: Project, typed: Any) -> None:
+def test_export_of_an_unknown_subject_is_not_found(acme: Project, typed: Any) -> None:
     typed("bob\n")
     assert refused("export", "acme").startswith("not_found: ")
     assert "no project of that name" in refused("export", "nowhere")
 
 
-def test_who_was_erased_is_gone(ann: Subject, typed: Any) -> None:
+def test_export_of_an_erased_subject_is_refused(ann: Subject, typed: Any) -> None:
     Subject.objects.filter(id=ann.id).update(state="erased")
     typed("ann\n")
     assert refused("export", "acme").startswith("subject_erased: ")
     Subject.objects.filter(id=ann.id).update(state="active")
 
 
-def test_what_breaks_off_leaves_no_file(
+def test_aborted_export_leaves_no_file(
     ann: Subject, typed: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """She was erased in the middle of it: what was there before is there still."""
+    """The subject is erased during the export; the file from before stays."""
     path = tmp_path / "ann.zip"
     path.write_bytes(b"before")
     require, cuts = bundles._require_same, []
@@ -144,7 +146,7 @@ def test_what_breaks_off_leaves_no_file(
     assert not Lease.objects.exists()
 
 
-def test_a_file_that_can_t_be_written_is_said(
+def test_unwritable_export_file_is_reported(
     ann: Subject, typed: Any, tmp_path: Path
 ) -> None:
     typed("ann\n")
@@ -165,12 +167,12 @@ def not_taken(path: Path, *words: object, code: int = 1) -> str:
     return refused(*line, code=code)
 
 
-def test_a_bundle_is_taken_in(path: Path, zeta: Project) -> None:
+def test_bundle_is_imported(path: Path, zeta: Project) -> None:
     assert take(path) == "1 threads, 2 events: all of it is in.\n"
     assert Thread.objects.get(project=zeta).name == "t-1"
 
 
-def test_it_can_be_summed_up_for_programs(path: Path, zeta: Project) -> None:
+def test_bundle_import_prints_json_on_request(path: Path, zeta: Project) -> None:
     shape = json.loads(take(path, "--json", "--quiet"))
     subject = subjects.find_or_create(zeta.id, "ann")
     assert shape == {
@@ -184,17 +186,17 @@ def test_it_can_be_summed_up_for_programs(path: Path, zeta: Project) -> None:
     }
 
 
-def test_a_dry_run_says_so(path: Path, zeta: Project) -> None:
+def test_bundle_dry_run_says_so(path: Path, zeta: Project) -> None:
     line = take(path, "--dry-run")
     assert line == "1 threads, 2 events: all right. Nothing was written.\n"
     assert not Thread.objects.filter(project=zeta).exists()
 
 
-def test_another_hub_s_needs_its_keys(
+def test_bundle_of_another_hub_needs_its_public_keys(
     path: Path, zeta: Project, tmp_path: Path, settings: Any
 ) -> None:
     keys = tmp_path / "keys.json"
-    keys.write_bytes(signing.encoded(signing.entries()))
+    keys.write_bytes(signing.encode_keys(signing.list_endorsed_keys()))
     SigningKey.objects.using("keys").all().delete()
     settings.LEDGER = tmp_path / "ledger"
     assert "unknown_signer" in not_taken(path)
@@ -202,7 +204,7 @@ def test_another_hub_s_needs_its_keys(
     assert "all of it is in" in take(path, "--keys", keys)
 
 
-def test_a_bad_bundle_is_named_by_its_line(
+def test_bad_bundle_is_named_by_its_line(
     path: Path, zeta: Project, tmp_path: Path
 ) -> None:
     bad = tmp_path / "bad.zip"
@@ -212,7 +214,7 @@ def test_a_bad_bundle_is_named_by_its_line(
 
     bad.write_bytes(bundled.rewritten(path.read_bytes(), edit))
     keys = tmp_path / "keys.json"
-    keys.write_bytes(signing.encoded(signing.entries()))
+    keys.write_bytes(signing.encode_keys(signing.list_endorsed_keys()))
     line = not_taken(bad, "--keys", keys)
     assert line.startswith("bad_bundle: ")
     assert line.endswith("(what: fold, line: 2)")
@@ -231,13 +233,13 @@ def test_a_bad_bundle_is_named_by_its_line(
         ("--report", "r"),
     ],
 )
-def test_a_bundle_says_all_of_itself(
+def test_bundle_import_refuses_options_for_other_formats(
     path: Path, zeta: Project, words: tuple[str, ...]
 ) -> None:
     assert words[0] in not_taken(path, *words, code=2)
 
 
-def test_what_can_t_be_read_is_said(zeta: Project, tmp_path: Path) -> None:
+def test_unreadable_bundle_is_reported(zeta: Project, tmp_path: Path) -> None:
     assert not_taken(tmp_path / "none.zip").startswith("Can't read ")
     assert not_taken(tmp_path).startswith("Can't read ")
     assert "stdin" in not_taken(Path("-"), code=2)
@@ -245,11 +247,13 @@ def test_what_can_t_be_read_is_said(zeta: Project, tmp_path: Path) -> None:
     assert "unknown_format" in not_taken(tmp_path / "a.html")
 
 
-def test_a_taken_name_is_said(path: Path, acme: Project) -> None:
+def test_taken_thread_name_is_reported_by_bundle_import(
+    path: Path, acme: Project
+) -> None:
     line = refused("import", path, "--project", "acme", "--format", "bundle")
     assert line.startswith("name_taken: ")
 
 
-def test_a_bundle_is_no_run_file(path: Path, zeta: Project) -> None:
-    """Row 138 of the bad inputs, the other way round."""
+def test_bundle_is_refused_as_a_run_file(path: Path, zeta: Project) -> None:
+    """Try row 138 of the bad inputs the other way round."""
     assert "unknown_format" in refused("import", path, "--project", "zeta", code=2)

@@ -9,13 +9,13 @@ from typing import Any
 import pytest
 from django.core.management import CommandError, call_command
 
-from memoryhub.kernel.formats.records import Bad, TextPosition
+from memoryhub.kernel.formats.records import BadRecord, TextPosition
 from memoryhub.management.import_progress import ImportProgress
-from memoryhub.management.import_summary import Summary, bad_line
+from memoryhub.management.import_summary import Summary, render_bad_line
 from memoryhub.models.projects import Project
 from memoryhub.models.subjects import Subject
 from memoryhub.models.threads import Thread
-from memoryhub.services.imports.imports import Counts
+from memoryhub.services.imports.imports import ImportCounts
 from tests.cast.recordings import array, lines, message, run
 
 pytestmark = pytest.mark.django_db
@@ -24,7 +24,7 @@ CANARY = "mia.li3818"
 
 
 class Imported:
-    """What a command said and how it ended."""
+    """Output and exit code of an import command."""
 
     def __init__(self, *words: Any, **options: Any) -> None:
         out, err = StringIO(), StringIO()
@@ -40,17 +40,17 @@ class Imported:
 
     @property
     def rows(self) -> dict[str, str]:
-        """The table, by what stands first on each of its lines."""
+        """Return the table by the first word of each line."""
         pairs = (line.split(None, 1) for line in self.out.splitlines())
         return {pair[0]: pair[1] for pair in pairs if len(pair) > 1}
 
     @property
     def bad(self) -> list[str]:
-        """Lines about bad records, without the file's name."""
+        """Return the lines about bad records, without the file's name."""
         return [line.rpartition("/")[2] for line in self.err.splitlines()]
 
 
-def test_an_import_is_summed_up(acme: Project, tmp_path: Path) -> None:
+def test_import_is_summed_up(acme: Project, tmp_path: Path) -> None:
     path = array(tmp_path, run(0, user_id="ann"), run(1))
     first, second = Imported(path, project="acme"), Imported(path, project="acme")
     assert (first.code, second.code) == (0, 0)
@@ -68,7 +68,9 @@ def test_an_import_is_summed_up(acme: Project, tmp_path: Path) -> None:
     assert first.err == second.err == ""
 
 
-def test_a_program_gets_one_object(acme: Project, tmp_path: Path) -> None:
+def test_import_prints_one_json_object_on_request(
+    acme: Project, tmp_path: Path
+) -> None:
     path = array(tmp_path, run(seed=1))
     done = json.loads(Imported(path, project="acme", json=True).out)
     assert done["took_seconds"] > 0
@@ -92,20 +94,20 @@ def test_a_program_gets_one_object(acme: Project, tmp_path: Path) -> None:
     }
 
 
-def test_quiet_says_only_what_is_bad(acme: Project, tmp_path: Path) -> None:
+def test_quiet_import_prints_only_bad_records(acme: Project, tmp_path: Path) -> None:
     path = array(tmp_path, run(0), run(0))
     done = Imported(path, project="acme", quiet=True, skip_bad=True)
     assert (done.code, done.out, len(done.bad)) == (3, "", 1)
 
 
-def test_a_dry_run_says_so(acme: Project, tmp_path: Path) -> None:
+def test_import_dry_run_says_so(acme: Project, tmp_path: Path) -> None:
     done = Imported(array(tmp_path, run()), project="acme", dry_run=True)
     assert (done.code, done.rows["imported"]) == (0, "1")
     assert "Nothing was written" in done.out
     assert Thread.objects.count() == 0
 
 
-def test_options_go_before_what_the_file_says(
+def test_import_options_override_the_file(
     acme: Project, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     options: dict[str, Any] = {"source": "crm", "user_id": True, "agent_type": "desk"}
@@ -123,7 +125,7 @@ def test_options_go_before_what_the_file_says(
 # exit codes
 
 
-def test_bad_records_end_with_their_own_exit_codes(
+def test_import_exit_code_tells_the_kind_of_bad_record(
     acme: Project, tmp_path: Path
 ) -> None:
     path = array(tmp_path, run(0), run(0), run(1))
@@ -134,7 +136,7 @@ def test_bad_records_end_with_their_own_exit_codes(
     assert (skipped.code, skipped.rows["skipped"]) == (3, "1")
 
 
-def test_what_was_erased_is_no_failure_but_told(acme: Project, tmp_path: Path) -> None:
+def test_import_counts_erased_threads_apart(acme: Project, tmp_path: Path) -> None:
     path = array(tmp_path, run(0, user_id="ann"), run(1))
     assert Imported(path, project="acme").code == 0
     Subject.objects.filter(anonymous=False).update(state=Subject.State.ERASED)
@@ -154,7 +156,7 @@ def test_what_was_erased_is_no_failure_but_told(acme: Project, tmp_path: Path) -
         ({"report": "/"}, "write"),
     ],
 )
-def test_wrong_usage_is_refused_before_anything(
+def test_wrong_import_usage_is_refused_first(
     acme: Project, tmp_path: Path, options: dict[str, str], says: str
 ) -> None:
     done = Imported(array(tmp_path, run()), **{"project": "acme", **options})
@@ -164,7 +166,7 @@ def test_wrong_usage_is_refused_before_anything(
 
 
 @pytest.mark.parametrize("name", ["no such.json", "a file.json", "-x.json", "."])
-def test_a_file_that_is_none_is_refused(
+def test_import_refuses_an_unusable_file(
     acme: Project, tmp_path: Path, name: str
 ) -> None:
     array(tmp_path, run(), name="a file.json")
@@ -172,7 +174,7 @@ def test_a_file_that_is_none_is_refused(
 
 
 @pytest.mark.parametrize("text", ["", "\n\n", "[]", '{"role": "critic"}\n'])
-def test_a_file_of_which_nothing_came_in_is_wrong_usage(
+def test_import_of_no_record_is_wrong_usage(
     acme: Project, tmp_path: Path, text: str
 ) -> None:
     path = tmp_path / "desk.jsonl"
@@ -183,7 +185,7 @@ def test_a_file_of_which_nothing_came_in_is_wrong_usage(
     assert Thread.objects.count() == 0
 
 
-def test_what_is_skipped_leaves_no_thread_and_nobody(
+def test_skipped_import_record_leaves_no_thread_and_no_subject(
     acme: Project, tmp_path: Path
 ) -> None:
     good, bad = message(thread="t-1"), message(thread="t-2", user_id="bob", at="noon")
@@ -195,7 +197,9 @@ def test_what_is_skipped_leaves_no_thread_and_nobody(
     assert not Subject.objects.filter(anonymous=False).exists()
 
 
-def test_a_session_file_comes_in_by_itself(acme: Project, tmp_path: Path) -> None:
+def test_session_file_is_imported_without_options(
+    acme: Project, tmp_path: Path
+) -> None:
     noted = {"type": "user", "sessionId": "s-1", "timestamp": "2026-05-01T08:00:00Z"}
     path = lines(tmp_path, {**noted, "message": message()})
     assert Imported(path, project="acme").code == 0
@@ -203,7 +207,7 @@ def test_a_session_file_comes_in_by_itself(acme: Project, tmp_path: Path) -> Non
     assert Thread.objects.get().name == "desk:s-1"
 
 
-def test_a_file_of_unknown_format_is_refused(acme: Project, tmp_path: Path) -> None:
+def test_file_of_unknown_format_is_refused(acme: Project, tmp_path: Path) -> None:
     content = b'{"type":"summary","summary":"mia.li3818"}\n'
     path = tmp_path / "desk.json"
     path.write_bytes(content)
@@ -215,7 +219,7 @@ def test_a_file_of_unknown_format_is_refused(acme: Project, tmp_path: Path) -> N
     assert Thread.objects.count() == 0
 
 
-def test_formats_are_a_closed_list(acme: Project, tmp_path: Path) -> None:
+def test_import_formats_are_a_closed_list(acme: Project, tmp_path: Path) -> None:
     assert Imported(array(tmp_path, run()), "--format=x", "--project=acme").code != 0
 
 
@@ -231,7 +235,7 @@ def secret(task: int, **more: Any) -> dict[str, Any]:
 
 
 LARGE = 17 * 1_048_576
-#: What is wrong, how the bad run reads, its code, and where in it the place points.
+#: The mistake, the bad run, its code, and the text at the reported position.
 BAD = {
     "role": (raw(secret(1), '"assistant"', '"critic"'), "role", b'{"role": "critic'),
     "nan": (raw(secret(1), '"SPOT"', "NaN"), "non_finite", b'{"role": "assistant'),
@@ -244,7 +248,7 @@ BAD = {
 
 @pytest.mark.parametrize("skip_bad", [False, True])
 @pytest.mark.parametrize("what", BAD)
-def test_bad_record_positions(
+def test_bad_import_record_is_named_by_its_position(
     acme: Project,
     tmp_path: Path,
     capfd: pytest.CaptureFixture[str],
@@ -261,7 +265,7 @@ def test_bad_record_positions(
 
     offset = 1 + len(before) + 4 + bad.index(spot)
     inside = " message=1" if spot != b"{" else ""
-    # What is too large is told how much is taken.
+    # The refusal of a large value names the limit.
     limit = ": max_bytes: 16777216" if what == "large" else ""
     assert done.bad == [f"desk.json:3:{offset} run=1{inside} {code}{limit}"]
     assert json.loads(report.read_text(encoding="utf-8")) == {
@@ -281,7 +285,7 @@ def test_bad_record_positions(
 
 @pytest.mark.parametrize("skip_bad", [False, True])
 @pytest.mark.parametrize("cut", [1, 20, 100])
-def test_bad_record_positions_of_a_truncated_file(
+def test_truncated_import_file_is_named_by_its_position(
     acme: Project, tmp_path: Path, cut: int, skip_bad: bool
 ) -> None:
     path = tmp_path / "desk.json"
@@ -297,7 +301,7 @@ def test_bad_record_positions_of_a_truncated_file(
 
 
 @pytest.mark.parametrize("skip_bad", [False, True])
-def test_bad_record_positions_of_lines(
+def test_bad_import_line_is_named_by_its_position(
     acme: Project, tmp_path: Path, skip_bad: bool
 ) -> None:
     path = lines(tmp_path, message(CANARY), message(CANARY, "critic"), message("x"))
@@ -308,7 +312,9 @@ def test_bad_record_positions_of_lines(
     assert CANARY not in done.out + done.err
 
 
-def test_a_report_has_a_line_for_each(acme: Project, tmp_path: Path) -> None:
+def test_import_report_has_a_line_for_each_bad_record(
+    acme: Project, tmp_path: Path
+) -> None:
     path = array(tmp_path, run(0), run(0), run(1, 0, reward="x"), run(2))
     report = tmp_path / "report.ndjson"
     done = Imported(path, project="acme", skip_bad=True, report=str(report))
@@ -326,26 +332,28 @@ class Terminal(StringIO):
 
 
 def progress(out: StringIO, size_bytes: int | None) -> ImportProgress:
-    counts = Counts(runs=3, present=1, skipped=2, slots=1_200)
+    counts = ImportCounts(runs=3, present=1, skipped=2, slots=1_200)
     made = ImportProgress(out, size_bytes=size_bytes, counts=counts)
     made.done = 250_000
     return made
 
 
-def test_the_line_tells_how_far_it_is_and_what_is_left() -> None:
-    line = progress(StringIO(), 1_000_000).line(30.0)
+def test_import_progress_line_shows_done_and_remaining() -> None:
+    line = progress(StringIO(), 1_000_000).render_line(30.0)
     assert line == (
         " 25% · 3 runs · 1,200 slots · 1 present · 2 skipped · 40 slots/s · 1:30 left"
     )
 
 
-def test_without_a_size_there_is_no_bar_and_nothing_left() -> None:
-    line = progress(StringIO(), None).line(30.0)
+def test_import_progress_line_without_a_size_has_no_bar() -> None:
+    line = progress(StringIO(), None).render_line(30.0)
     assert line.startswith("0.2 MB · 3 runs · 1,200 slots")
     assert "left" not in line
 
 
-def test_a_terminal_is_redrawn_and_cleared(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_import_progress_is_redrawn_and_cleared_on_a_terminal(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
     monkeypatch.setenv("COLUMNS", "60")
     out = Terminal()
     shown = progress(out, 1_000_000)
@@ -356,7 +364,7 @@ def test_a_terminal_is_redrawn_and_cleared(monkeypatch: pytest.MonkeyPatch) -> N
     assert out.getvalue().endswith("\r\x1b[K")
 
 
-def test_elsewhere_a_line_is_enough_every_ten_seconds() -> None:
+def test_import_progress_off_a_terminal_is_a_line_every_ten_seconds() -> None:
     out = StringIO()
     shown = progress(out, 1_000_000)
     assert shown.every == 10
@@ -366,8 +374,8 @@ def test_elsewhere_a_line_is_enough_every_ten_seconds() -> None:
     assert out.getvalue().count("\n") == 1
 
 
-def test_a_summary_names_warnings_by_code() -> None:
-    counts = Counts()
+def test_import_summary_names_warnings_by_code() -> None:
+    counts = ImportCounts()
     counts.warnings.update({"unknown_call": 1_200, "extra_field": 1})
     summary = Summary(
         file="x",
@@ -378,11 +386,11 @@ def test_a_summary_names_warnings_by_code() -> None:
         read_bytes=1,
         took_seconds=2.0,
     )
-    assert "warnings  extra_field 1, unknown_call 1,200" in summary.table()
+    assert "warnings  extra_field 1, unknown_call 1,200" in summary.render_table()
 
 
-def test_a_place_is_told_as_far_as_it_is_known() -> None:
+def test_bad_record_line_tells_its_position_as_far_as_known() -> None:
     place = TextPosition(line=2, offset=30)
-    assert bad_line("f", Bad(code="x", place=place)) == "f:2:30 x"
-    whole = Bad(code="x", place=place, run=0, message=4)
-    assert bad_line("f", whole) == "f:2:30 run=0 message=4 x"
+    assert render_bad_line("f", BadRecord(code="x", place=place)) == "f:2:30 x"
+    whole = BadRecord(code="x", place=place, run=0, message=4)
+    assert render_bad_line("f", whole) == "f:2:30 run=0 message=4 x"

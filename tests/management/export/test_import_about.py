@@ -1,4 +1,4 @@
-"""Whom an import is about: an id that stands in no process list."""
+"""User id of an import, kept out of process lists."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ def typed(monkeypatch: pytest.MonkeyPatch, text: str) -> None:
     monkeypatch.setattr("sys.stdin", StringIO(text))
 
 
-def test_whom_it_is_about_is_read_from_standard_input(
+def test_import_reads_the_user_id_from_standard_input(
     acme: Project, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     path = array(tmp_path, run(0, user_id="ann"), run(1))
@@ -30,7 +30,7 @@ def test_whom_it_is_about_is_read_from_standard_input(
 
 
 @pytest.mark.parametrize("text", ["", "\n", "*\n", " zoe\n", "zoe\nnobody\n"])
-def test_what_can_be_nobodys_id_is_refused(
+def test_import_refuses_an_impossible_user_id(
     acme: Project, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, text: str
 ) -> None:
     typed(monkeypatch, text)
@@ -38,6 +38,6 @@ def test_what_can_be_nobodys_id_is_refused(
     assert (done.code, "a person's id" in done.err) == (2, True)
 
 
-def test_standard_input_is_one_thing(acme: Project) -> None:
+def test_standard_input_cannot_be_both_file_and_user_id(acme: Project) -> None:
     done = Imported("-", "--user-id", project="acme")
     assert (done.code, "the file already" in done.err) == (2, True)

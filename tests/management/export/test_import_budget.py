@@ -14,13 +14,15 @@ from tests.management.export.test_import import Imported
 pytestmark = pytest.mark.django_db
 
 
-def test_paging_is_simulated_on_demand(acme: Project, tmp_path: Path) -> None:
+def test_import_simulates_paging_on_demand(acme: Project, tmp_path: Path) -> None:
     done = Imported(array(tmp_path, run(messages=4)), project="acme", budget=6000)
     assert (done.code, done.rows["paging"]) == (0, "contexts 2")
     assert Thread.objects.get(project=acme).turn_count == 2
 
 
-def test_another_budget_is_said_and_what_to_do(acme: Project, tmp_path: Path) -> None:
+def test_import_with_another_budget_is_refused_with_advice(
+    acme: Project, tmp_path: Path
+) -> None:
     path = array(tmp_path, run(0, messages=4), run(1, messages=4))
     first = Imported(path, project="acme", budget=6000)
     head = Thread.objects.order_by("id")[0].head_seq
@@ -36,7 +38,9 @@ def test_another_budget_is_said_and_what_to_do(acme: Project, tmp_path: Path) ->
         assert (again.code, again.rows["present"]) == (0, "2")
 
 
-def test_a_budget_after_none_is_said(acme: Project, tmp_path: Path) -> None:
+def test_budget_for_a_thread_imported_without_one_is_refused(
+    acme: Project, tmp_path: Path
+) -> None:
     path = array(tmp_path, run(messages=4))
     Imported(path, project="acme")
     for options in ({}, {"dry_run": True}):
@@ -46,7 +50,7 @@ def test_a_budget_after_none_is_said(acme: Project, tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("budget", ["1999", "2000001", "-1", "6e3", "", "1_999"])
-def test_a_budget_is_a_number_in_its_range(
+def test_import_budget_is_a_number_in_range(
     acme: Project, tmp_path: Path, budget: str
 ) -> None:
     done = Imported(array(tmp_path, run()), f"--budget={budget}", "--project=acme")

@@ -1,4 +1,4 @@
-"""The operator's commands: what they do, print, and say when they can't."""
+"""The operator's commands: effects, output and errors."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from memoryhub.models.access.api_keys import ApiKey
 from memoryhub.models.access.operators import Membership, Operator, SignInLink
 from memoryhub.models.projects import MAX_THREADS, Project
 from memoryhub.services.access import api_keys, operators
-from memoryhub.services.access.api_keys import SHAPE
+from memoryhub.services.access.api_keys import KEY_PATTERN
 from memoryhub.services.people import subjects
 
 pytestmark = pytest.mark.django_db
@@ -25,11 +25,11 @@ STRONG = "seven herons on the jetty"
 
 
 class Ended(Exception):
-    """A command that ended early: its code, and the one line it said."""
+    """A command that ended early: its exit code, and its one line of output."""
 
 
 def run(*words: str) -> tuple[str, str]:
-    """What the command printed to standard output and to standard error."""
+    """Run the command; return its standard output and standard error."""
     out, err = io.StringIO(), io.StringIO()
     try:
         call_command(*words, stdout=out, stderr=err, no_color=True)
@@ -55,7 +55,7 @@ def answer(monkeypatch: pytest.MonkeyPatch, text: str) -> None:
 # create_project
 
 
-def test_a_project_is_made_and_somebody_owns_it() -> None:
+def test_create_project_makes_an_owner() -> None:
     _, printed = run("create_project", "acme")
     assert "create_key acme" in printed
     made = Project.objects.get(slug="acme")
@@ -64,56 +64,56 @@ def test_a_project_is_made_and_somebody_owns_it() -> None:
     assert (owner.operator.username, owner.role) == ("operator", "owner")
 
 
-def test_a_project_has_the_threads_it_is_given() -> None:
+def test_create_project_sets_max_threads() -> None:
     run("create_project", "acme", "--max-threads", "7")
     assert Project.objects.get().max_threads == 7
 
 
 @pytest.mark.parametrize("slug", ["", "Acme", "a b", "a/b", "ä", "x" * 41, "a\n"])
-def test_a_bad_slug_is_refused(slug: str) -> None:
+def test_bad_project_slug_is_refused(slug: str) -> None:
     assert "a-z, 0-9" in refused("create_project", slug)
     assert not Project.objects.exists()
 
 
 @pytest.mark.parametrize("number", ["0", "-1", "10000001"])
-def test_a_bad_number_of_threads_is_refused(number: str) -> None:
+def test_bad_max_threads_is_refused(number: str) -> None:
     assert "--max-threads" in refused("create_project", "acme", "--max-threads", number)
 
 
-def test_a_slug_is_taken_once(acme: Project) -> None:
+def test_project_slug_is_unique(acme: Project) -> None:
     assert "another name" in refused("create_project", acme.slug)
 
 
 # create_key, revoke_key
 
 
-def test_a_key_is_printed_once_and_alone(acme: Project) -> None:
+def test_create_key_prints_the_key_alone(acme: Project) -> None:
     out, printed = run("create_key", "acme")
     key = out.strip()
     row = ApiKey.objects.get()
-    shape = SHAPE.fullmatch(key)
+    shape = KEY_PATTERN.fullmatch(key)
     assert shape is not None
     assert shape[1] == row.prefix
-    assert api_keys.matches(row, key, now=timezone.now())
+    assert api_keys.is_valid_key(row, key, now=timezone.now())
     assert row.scopes == "memory:read memory:write"
     assert (row.subject, row.expires_at) == (None, None)
     assert "Bearer $KEY" in printed
     assert key not in printed
 
 
-def test_what_one_may_try_is_where_the_server_is(
+def test_create_key_prints_an_example_with_the_server_address(
     acme: Project, settings: Settings, tmp_path: Path
 ) -> None:
     settings.DATA_DIR = tmp_path
     usual = "http://127.0.0.1:8000/api/v1/threads"
     assert usual in run("create_key", "acme")[1]
-    address.note("http://127.0.0.1:8123")
+    address.note_address("http://127.0.0.1:8123")
     assert "http://127.0.0.1:8123/api/v1/threads" in run("create_key", "acme")[1]
     settings.ORIGINS = ["https://m.example"]
     assert "https://m.example/api/v1/threads" in run("create_key", "acme")[1]
 
 
-def test_a_key_has_the_scopes_and_the_end_it_is_given(acme: Project) -> None:
+def test_create_key_sets_scopes_and_expiry(acme: Project) -> None:
     words = ("--scopes", "admin,subject:export", "--expires-days", "30")
     run("create_key", "acme", *words)
     row = ApiKey.objects.get()
@@ -123,7 +123,7 @@ def test_a_key_has_the_scopes_and_the_end_it_is_given(acme: Project) -> None:
     assert timedelta(days=29) < left <= timedelta(days=30)
 
 
-def test_a_key_is_bound_to_the_person_on_standard_input(
+def test_key_is_bound_to_the_person_on_standard_input(
     acme: Project, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     answer(monkeypatch, "ann-17\n")
@@ -133,7 +133,7 @@ def test_a_key_is_bound_to_the_person_on_standard_input(
 
 
 @pytest.mark.parametrize("text", ["", "\n", "x" * 257 + "\n", " ann\n", "a\nb\n"])
-def test_a_bad_user_id_is_refused(
+def test_bad_user_id_is_refused(
     acme: Project, monkeypatch: pytest.MonkeyPatch, text: str
 ) -> None:
     answer(monkeypatch, text)
@@ -155,39 +155,39 @@ def test_a_bad_user_id_is_refused(
         (["--expires-days", "99999"], "--expires-days"),
     ],
 )
-def test_row_94_a_key_that_can_not_be_is_refused(
+def test_row_94_invalid_key_options_are_refused(
     acme: Project, monkeypatch: pytest.MonkeyPatch, words: list[str], printed: str
 ) -> None:
-    """And nobody is made for it either."""
+    """The refused command makes no subject either."""
     answer(monkeypatch, "ann-17\n")
     assert printed in refused("create_key", "acme", *words, "--user-id", code=2)
     assert not ApiKey.objects.exists()
     assert subjects.find(acme.id, "ann-17") is None
 
 
-def test_a_key_for_no_project_says_how_to_make_one() -> None:
+def test_create_key_without_a_project_says_how_to_make_one() -> None:
     assert "manage.py create_project nobody" in refused("create_key", "nobody")
 
 
-def test_a_key_is_revoked_by_its_prefix(acme: Project) -> None:
+def test_key_is_revoked_by_its_prefix(acme: Project) -> None:
     row, key = api_keys.create(acme)
     _, printed = run("revoke_key", row.prefix)
     assert row.prefix in printed
     row.refresh_from_db()
     assert row.revoked_at is not None
-    assert not api_keys.matches(row, key, now=timezone.now())
+    assert not api_keys.is_valid_key(row, key, now=timezone.now())
     _, again = run("revoke_key", row.prefix)
     assert "has been revoked" in again
 
 
-def test_an_unknown_prefix_is_refused(acme: Project) -> None:
+def test_unknown_key_prefix_is_refused(acme: Project) -> None:
     assert "No key" in refused("revoke_key", "nowhere0")
 
 
 # signin, add_operator
 
 
-def test_a_link_signs_the_operator_in(acme: Project) -> None:
+def test_sign_in_link_signs_the_operator_in(acme: Project) -> None:
     out, printed = run("signin")
     link = out.strip()
     assert link.startswith("http://127.0.0.1:8000/sign-in/")
@@ -197,7 +197,7 @@ def test_a_link_signs_the_operator_in(acme: Project) -> None:
     assert used.username == "operator"
 
 
-def test_a_link_names_its_operator_minutes_and_origin(acme: Project) -> None:
+def test_sign_in_link_names_its_operator_minutes_and_origin(acme: Project) -> None:
     ann = operators.add("ann")
     words = ("--operator", "ann", "--minutes", "60", "--origin", "https://m.example/")
     out, _ = run("signin", *words)
@@ -216,22 +216,22 @@ def test_a_link_names_its_operator_minutes_and_origin(acme: Project) -> None:
         (["--minutes", "1441"], "--minutes"),
     ],
 )
-def test_a_link_that_can_not_be_is_refused(words: list[str], printed: str) -> None:
+def test_impossible_sign_in_link_is_refused(words: list[str], printed: str) -> None:
     assert printed in refused("signin", *words)
     assert not SignInLink.objects.exists()
 
 
-def test_an_operator_is_added_to_projects(acme: Project, zeta: Project) -> None:
+def test_operator_is_added_to_projects(acme: Project, zeta: Project) -> None:
     words = ("--project", "acme", "--project", "zeta", "--role", "editor")
     _, printed = run("add_operator", "ann", *words)
     ann = Operator.objects.get(username="ann")
-    assert [operators.role_in(each, ann) for each in (acme, zeta)] == ["editor"] * 2
+    assert [operators.get_role(each, ann) for each in (acme, zeta)] == ["editor"] * 2
     assert "signin --operator ann" in printed
     run("add_operator", "ann", "--project", "acme", "--role", "viewer")
-    assert operators.role_in(acme, ann) == "viewer"
+    assert operators.get_role(acme, ann) == "viewer"
 
 
-def test_a_password_comes_from_standard_input(
+def test_password_comes_from_standard_input(
     acme: Project, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     answer(monkeypatch, f"{STRONG}\n")
@@ -240,7 +240,7 @@ def test_a_password_comes_from_standard_input(
     assert STRONG not in out + printed
 
 
-def test_a_weak_password_is_refused_with_the_rule(
+def test_weak_password_is_refused_with_the_rule(
     acme: Project, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     answer(monkeypatch, "hunter2\n")
@@ -256,30 +256,30 @@ def test_a_weak_password_is_refused_with_the_rule(
         (["a b", "--project", "acme"], "A name begins"),
     ],
 )
-def test_an_operator_that_can_not_be_is_refused(
+def test_invalid_operator_is_refused(
     acme: Project, words: list[str], printed: str
 ) -> None:
     assert printed in refused("add_operator", *words)
 
 
-def test_the_last_owner_stays(acme: Project) -> None:
+def test_last_owner_cannot_be_removed(acme: Project) -> None:
     operators.set_role(acme, operators.add("ann"), "owner")
     printed = refused("add_operator", "ann", "--project", "acme", "--role", "viewer")
     assert "somebody else owner" in printed
 
 
-def test_a_role_is_taken_away(acme: Project, zeta: Project) -> None:
+def test_operator_role_is_removed(acme: Project, zeta: Project) -> None:
     words = ("add_operator", "ann", "--project", "acme", "--project", "zeta")
     run(*words, "--role", "editor")
     _, printed = run("add_operator", "ann", "--project", "acme", "--role", "none")
     assert "no role in acme" in printed
     ann = Operator.objects.get(username="ann")
-    assert [operators.role_in(each, ann) for each in (acme, zeta)] == [None, "editor"]
+    assert [operators.get_role(each, ann) for each in (acme, zeta)] == [None, "editor"]
     operators.set_role(acme, ann, "owner")
     operators.set_role(acme, operators.ensure_default(), None)
     printed = refused("add_operator", "ann", "--project", "acme", "--role", "none")
     assert "somebody else owner" in printed
-    assert operators.role_in(acme, ann) == "owner"
+    assert operators.get_role(acme, ann) == "owner"
     printed = refused("add_operator", "bob", "--project", "acme", "--role", "none")
     assert "no operator" in printed
     assert operators.find("bob") is None
@@ -288,7 +288,7 @@ def test_a_role_is_taken_away(acme: Project, zeta: Project) -> None:
 # disable_operator
 
 
-def test_a_disabled_operator_is_not_added_again_but_let_in_again(
+def test_disabled_operator_is_enabled_but_not_added_again(
     acme: Project,
 ) -> None:
     run("add_operator", "ann", "--project", "acme")
@@ -309,7 +309,9 @@ def test_a_disabled_operator_is_not_added_again_but_let_in_again(
         ("operator", "the way back in"),
     ],
 )
-def test_who_can_not_be_disabled(acme: Project, name: str, printed: str) -> None:
+def test_last_owner_and_default_operator_cannot_be_disabled(
+    acme: Project, name: str, printed: str
+) -> None:
     operators.ensure_default()
     operators.set_role(acme, operators.add("ann"), "owner")
     operators.set_role(acme, operators.ensure_default(), None)

@@ -1,4 +1,4 @@
-"""`subject` and `hold`: what they do, print, and say when they can't."""
+"""The commands `subject` and `hold`: effects, output and errors."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ def _subject(
     return run("subject", words[0], "--project", "acme", *words[1:])
 
 
-def test_a_profile_is_shown_without_any_name_of_hers(
+def test_subject_profile_is_shown_without_a_user_id(
     monkeypatch: pytest.MonkeyPatch, ann: Subject
 ) -> None:
     out, printed = _subject(monkeypatch, "show")
@@ -55,7 +55,7 @@ def test_a_profile_is_shown_without_any_name_of_hers(
     assert by_id == out
 
 
-def test_a_person_is_restricted_and_let_go(
+def test_subject_is_restricted_and_unrestricted(
     monkeypatch: pytest.MonkeyPatch, ann: Subject
 ) -> None:
     out, _ = _subject(monkeypatch, "restrict", "--basis", "claims")
@@ -65,7 +65,7 @@ def test_a_person_is_restricted_and_let_go(
 
 
 @pytest.mark.no_replay
-def test_an_erased_person_is_let_in_again(
+def test_erased_subject_is_readmitted(
     monkeypatch: pytest.MonkeyPatch, ann: Subject
 ) -> None:
     graves.bury_subject(ann)
@@ -81,7 +81,7 @@ def test_an_erased_person_is_let_in_again(
 
 
 @pytest.mark.parametrize("user_id", ["", " ", "*", "%", "**", "x" * 257])
-def test_nobody_is_meant_by_no_id_or_by_any(
+def test_subject_command_refuses_an_impossible_user_id(
     monkeypatch: pytest.MonkeyPatch, ann: Subject, user_id: str
 ) -> None:
     for words in (["show"], ["restrict", "--basis", "claims"], ["readmit"]):
@@ -90,7 +90,7 @@ def test_nobody_is_meant_by_no_id_or_by_any(
         assert "a person's id" in printed
 
 
-def test_who_is_not_there_is_not_made(
+def test_subject_command_never_makes_a_subject(
     monkeypatch: pytest.MonkeyPatch, ann: Subject, zeta: Project
 ) -> None:
     count = Subject.objects.count()
@@ -102,7 +102,7 @@ def test_who_is_not_there_is_not_made(
     assert Subject.objects.count() == count
 
 
-def test_a_hold_is_opened_listed_renewed_and_lifted(
+def test_hold_is_opened_listed_renewed_and_lifted(
     monkeypatch: pytest.MonkeyPatch, ann: Subject, vera: str
 ) -> None:
     answer(monkeypatch, "ann\n")
@@ -128,14 +128,14 @@ def test_a_hold_is_opened_listed_renewed_and_lifted(
 
 
 @pytest.mark.parametrize("days", ["0", "-1", "366"])
-def test_a_hold_has_an_end_within_a_year(ann: Subject, vera: str, days: str) -> None:
+def test_hold_requires_an_end_within_a_year(ann: Subject, vera: str, days: str) -> None:
     words = ["--basis", "archiving", "--reviewer", vera, f"--days={days}"]
     printed = refused("hold", "open", "--project", "acme", *words, code=2)
     assert "1 to 365" in printed
     assert not Hold.objects.exists()
 
 
-def test_a_reviewer_is_an_officer_of_the_project(
+def test_hold_reviewer_is_an_officer_of_the_project(
     monkeypatch: pytest.MonkeyPatch, ann: Subject, acme: Project
 ) -> None:
     editor = operators.add("eddy")
@@ -158,7 +158,7 @@ def test_a_reviewer_is_an_officer_of_the_project(
         ("hold", "lift", "plan it anew"),
     ],
 )
-def test_help_teaches(
+def test_subject_and_hold_help_explains_each_action(
     capsys: pytest.CaptureFixture[str], command: str, action: str, taught: str
 ) -> None:
     assert refused(command, action, "--help", code=0) == ""

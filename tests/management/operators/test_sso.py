@@ -1,4 +1,4 @@
-"""Single sign-on, by a real server and a provider on loopback, good and bad."""
+"""Single sign-on with a real server, and good and bad providers on loopback."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from tests.cast.provider import CLIENT_ID, SECRET, Provider
 from tests.harness.instances import Instance, Server, prepared
 from tests.harness.instances import instance as fresh_instance
 
-# Whoever comes in, no database has a part in it.
+# Sign-on does not differ by database engine.
 
 FAR = (f"10.9.{n // 250}.{n % 250 + 1}" for n in count())
 SUBJECTS = {"vera": "subject-vera", "olga": "subject-olga"}
@@ -49,7 +49,7 @@ class Person:
         return answer
 
     def set_off(self, **form: str) -> HTTPResponse:
-        """Press the button; what is answered leads to the provider."""
+        """Press the button; return the answer, which leads to the provider."""
         page = self.ask("GET", "/sign-in").text
         token = re.search(r'name="csrfmiddlewaretoken" value="(\w+)"', page)
         assert token is not None
@@ -58,7 +58,7 @@ class Person:
         return answer
 
     def way_back(self, answer: HTTPResponse) -> str:
-        """Go to the provider; where it sends us back to."""
+        """Go to the provider; return the address that it sends us back to."""
         away = urlsplit(answer.headers["Refresh"].removeprefix("0; url="))
         assert away.port is not None
         line = HTTPConnection("127.0.0.1", away.port, timeout=30)
@@ -118,7 +118,7 @@ def person(server: Server) -> Person:
     return Person(server.port)
 
 
-def test_who_is_bound_gets_in_and_where_they_were_bound_for(
+def test_bound_operator_signs_in_and_lands_on_the_page_asked_for(
     provider: Provider, person: Person
 ) -> None:
     answer = person.sign_in(next="/p/acme/threads", purpose="support")
@@ -126,7 +126,7 @@ def test_who_is_bound_gets_in_and_where_they_were_bound_for(
     assert person.ask("GET", "/p/acme/threads").status == 200
 
 
-def test_the_provider_is_asked_for_no_more_than_who_it_is(
+def test_provider_is_asked_only_for_the_identity(
     provider: Provider, person: Person
 ) -> None:
     answer = person.set_off(next="https://evil.example/", purpose="support")
@@ -138,12 +138,12 @@ def test_the_provider_is_asked_for_no_more_than_who_it_is(
     assert query["redirect_uri"] == [f"http://127.0.0.1:{person.port}/sso/callback"]
     assert query["max_age"] == ["3600"]
     assert len(query["nonce"][0]) == 43
-    # Elsewhere nobody is sent, whatever they asked for.
+    # A foreign `next` is replaced by the first page.
     back = person.ask("GET", person.way_back(answer))
     assert back.headers["Location"] == "/"
 
 
-def test_the_way_back_leads_in_once_and_from_the_same_browser(
+def test_sso_callback_works_once_and_in_the_same_browser(
     provider: Provider, person: Person, server: Server
 ) -> None:
     back = person.way_back(person.set_off())
@@ -172,14 +172,14 @@ def test_the_way_back_leads_in_once_and_from_the_same_browser(
         ({"sub": "subject-of-nobody"}, ""),
         ({"sub": None}, ""),
         ({"sub": 7}, ""),
-        # An address is nobody's name here, verified or not.
+        # An e-mail address identifies nobody here, verified or not.
         ({"sub": "x", "email": "vera", "email_verified": False}, ""),
         ({"sub": "x", "email": "vera", "email_verified": True}, ""),
         *(({}, deed) for deed in ("forged", "unsigned", "hashed")),
     ],
     ids=str,
 )
-def test_what_is_wrong_is_one_refusal(
+def test_invalid_sso_replies_are_refused_alike(
     provider: Provider, person: Person, wrong: dict[str, Any], deed: str
 ) -> None:
     provider.wrong, provider.deed = wrong, deed
@@ -187,12 +187,12 @@ def test_what_is_wrong_is_one_refusal(
     provider.wrong, provider.deed, provider.subject = {}, "", "unknown"
     unknown = person.sign_in()
     assert answer.status == unknown.status == 422
-    assert plain(answer.text) == plain(unknown.text)
+    assert remove_changing_parts(answer.text) == remove_changing_parts(unknown.text)
     assert "did not let you in" in answer.text
     assert person.ask("GET", "/p/acme/").status == 302
 
 
-def test_failures_are_counted(provider: Provider, person: Person) -> None:
+def test_failed_sso_sign_ins_are_counted(provider: Provider, person: Person) -> None:
     provider.subject = "unknown"
     assert [person.sign_in().status for _ in range(6)] == [422] * 5 + [429]
     provider.subject = SUBJECTS["vera"]
@@ -208,14 +208,14 @@ def test_failures_are_counted(provider: Provider, person: Person) -> None:
         ("/sso/callback?state=y&error=access_denied", 422),
     ],
 )
-def test_who_never_set_off_does_not_come_back(
+def test_sso_callback_without_a_started_sign_in_is_refused(
     provider: Provider, person: Person, path: str, status: int
 ) -> None:
     assert person.ask("GET", path).status == status
 
 
 @pytest.mark.parametrize("deed", ["away", "moved", "stranger"])
-def test_a_provider_that_makes_no_sense_is_told_so(
+def test_unusable_sso_provider_answers_503(
     provider: Provider, person: Person, deed: str
 ) -> None:
     provider.deed = deed
@@ -224,7 +224,7 @@ def test_a_provider_that_makes_no_sense_is_told_so(
     assert "Refresh" not in answer.headers
 
 
-def test_an_owner_from_elsewhere_needs_two_factors(
+def test_owner_off_loopback_needs_two_factors_with_sso(
     provider: Provider, person: Person, server: Server
 ) -> None:
     provider.subject = SUBJECTS["olga"]
@@ -234,13 +234,13 @@ def test_an_owner_from_elsewhere_needs_two_factors(
     provider.wrong = {"amr": ["pwd", "otp", "mfa"]}
     assert Person(server.port).sign_in().status == 302
     provider.wrong = {}
-    # Whom a proxy has passed on is never near, whatever it says.
+    # A request through a proxy is never near, whatever its headers.
     near = Person(server.port)
     near.address = "127.0.0.1"
     assert near.sign_in().status == 422
 
 
-def test_a_setting_says_that_all_come_by_two_factors(
+def test_setting_declares_that_the_provider_checks_two_factors(
     provider: Provider, hub: Instance
 ) -> None:
     provider.subject = SUBJECTS["olga"]
@@ -248,7 +248,7 @@ def test_a_setting_says_that_all_come_by_two_factors(
         assert Person(trusting.port).sign_in().status == 302
 
 
-def test_who_is_unbound_or_disabled_stays_out(
+def test_unbound_operator_cannot_sign_in_by_sso(
     provider: Provider, hub: Instance, server: Server
 ) -> None:
     words = ("--project", "acme", "--role", "viewer")
@@ -261,7 +261,7 @@ def test_who_is_unbound_or_disabled_stays_out(
     assert Person(server.port).sign_in().status == 422
 
 
-def test_nothing_of_a_provider_is_stored(
+def test_provider_tokens_are_not_stored(
     provider: Provider, hub: Instance, person: Person
 ) -> None:
     person.sign_in()
@@ -274,7 +274,7 @@ def test_nothing_of_a_provider_is_stored(
     assert "opens nothing" not in hub.log.read_text()
 
 
-def test_checks_and_migrations_have_nothing_to_say(hub: Instance) -> None:
+def test_sso_needs_no_migration_and_no_check_warning(hub: Instance) -> None:
     assert "No changes" in hub.managed("makemigrations", "--check", "--dry-run")
     done = hub.manage("check", "--deploy", MEMORYHUB_TLS="1")
     assert "account" not in done.stdout + done.stderr
@@ -309,7 +309,7 @@ def _without(name: str) -> Callable[[], dict[str, str]]:
         ),
     ],
 )
-def test_half_of_it_or_what_is_unsafe_does_not_start(
+def test_incomplete_or_unsafe_sso_settings_do_not_start(
     tmp_path: Path, given: dict[str, str], named: str
 ) -> None:
     with fresh_instance(tmp_path) as made:
@@ -320,7 +320,7 @@ def test_half_of_it_or_what_is_unsafe_does_not_start(
     assert SECRET not in refused.stderr
 
 
-def test_without_it_there_is_no_subject_to_bind(tmp_path: Path) -> None:
+def test_sso_subject_cannot_be_bound_when_sso_is_off(tmp_path: Path) -> None:
     with prepared(tmp_path) as made:
         made.managed("create_project", "acme")
         words = ("--project", "acme", "--sso", "x")
@@ -328,17 +328,17 @@ def test_without_it_there_is_no_subject_to_bind(tmp_path: Path) -> None:
     assert (refused.returncode, "is off" in refused.stderr) == (1, True)
 
 
-def plain(text: str) -> str:
-    """Without what is another each time: the form's token and where it is shown."""
+def remove_changing_parts(text: str) -> str:
+    """Remove the form's token and the callback address, which differ each time."""
     text = re.sub(r'name="csrfmiddlewaretoken" value="\w+"', "", text)
     return re.sub(r'"/sso/callback\?[^"]*"', "", text)
 
 
 @pytest.mark.parametrize("path", ["/.well-known", "/token", "/keys"])
-def test_a_provider_that_never_stops_talking_is_away(
+def test_endless_sso_provider_counts_as_away(
     provider: Provider, person: Person, path: str
 ) -> None:
-    """Whatever it is asked: nobody waits for it, and it signs nobody in."""
+    """At each request the endless provider is given up, and signs nobody in."""
     provider.deed, provider.at = "endless", path
     answer = person.set_off(purpose="support")
     if answer.status == 200:

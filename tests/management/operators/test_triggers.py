@@ -1,4 +1,4 @@
-"""Triggers that do nothing are none: a start compares what they do, on both engines."""
+"""Triggers as a start compares them by their definition, on both engines."""
 
 from __future__ import annotations
 
@@ -41,19 +41,19 @@ def refusal() -> str:
     return refused.value.reason
 
 
-def test_what_the_migrations_make_is_all_there_is() -> None:
+def test_expected_triggers_equal_those_of_the_migrations() -> None:
     triggers.refuse_changed()
     with connections["default"].cursor() as cursor:
         cursor.execute(ALL)
         made = {name for (name,) in cursor.fetchall()}
-    expected = triggers.expected()
+    expected = triggers.list_expected()
     assert made == {name for listed in expected.values() for name in listed}
     assert {*expected} == {f"memoryhub_{table}" for table in TABLES}
 
 
 @pytest.mark.parametrize("table", TABLES)
 @pytest.mark.parametrize("verb", VERBS)
-def test_one_that_lets_everything_happen_is_named(table: str, verb: str) -> None:
+def test_empty_trigger_is_named(table: str, verb: str) -> None:
     name = f"memoryhub_{table}_{verb}"
     damage.drop_trigger(verb, table)
     assert f"triggers_missing: {name} of" in refusal()
@@ -62,13 +62,13 @@ def test_one_that_lets_everything_happen_is_named(table: str, verb: str) -> None
 
 
 @pytest.mark.parametrize("table", TABLES)
-def test_one_that_comes_after_the_others_is_named(table: str) -> None:
+def test_extra_trigger_is_named(table: str) -> None:
     make_empty("z", "update", table)
     assert "triggers_changed: z of" in refusal()
 
 
 @pytest.mark.usefixtures("sqlite")
-def test_one_that_never_is_due_is_named() -> None:
+def test_trigger_with_a_false_condition_is_named() -> None:
     damage.drop_trigger("delete", "event")
     run(
         "CREATE TRIGGER memoryhub_event_delete BEFORE DELETE ON memoryhub_event "
@@ -91,6 +91,6 @@ def test_one_that_never_is_due_is_named() -> None:
          "triggers_missing: memoryhub_event_delete of"),
     ],
 )  # fmt: skip
-def test_one_that_calls_something_else_is_named(statement: str, named: str) -> None:
+def test_trigger_with_a_changed_function_is_named(statement: str, named: str) -> None:
     run(statement)
     assert named in refusal()

@@ -25,7 +25,7 @@ pytestmark = pytest.mark.django_db
 
 
 def run(*words: str) -> tuple[str, str, int]:
-    """What was printed, said on standard error, and the code it ended with."""
+    """Run the command; return standard output, standard error and exit code."""
     out, err = io.StringIO(), io.StringIO()
     try:
         call_command(*words, stdout=out, stderr=err, no_color=True)
@@ -43,7 +43,7 @@ def last() -> AuditEntry:
     return AuditEntry.objects.latest("seq")
 
 
-def test_verify_says_how_far_it_is_whole() -> None:
+def test_audit_verify_says_how_far_the_log_is_whole() -> None:
     for _ in range(3):
         note()
     out, err, code = run("audit", "verify")
@@ -52,7 +52,7 @@ def test_verify_says_how_far_it_is_whole() -> None:
 
 
 @pytest.mark.no_replay
-def test_verify_names_the_first_that_is_not() -> None:
+def test_audit_verify_names_the_first_broken_entry() -> None:
     for _ in range(3):
         note()
     with unguarded(AuditEntry):
@@ -64,7 +64,7 @@ def test_verify_names_the_first_that_is_not() -> None:
     )
 
 
-def test_list_shows_the_newest_last(acme: Project) -> None:
+def test_audit_list_shows_the_newest_last(acme: Project) -> None:
     for count in range(3):
         note(acme, count=count)
     lines = run("audit", "list", "--limit", "2")[0].splitlines()
@@ -87,7 +87,7 @@ def test_list_shows_the_newest_last(acme: Project) -> None:
     ],
     ids=lambda value: " ".join(map(str, value)) if isinstance(value, tuple) else None,
 )
-def test_export_writes_a_line_of_each_that_matches(
+def test_audit_export_writes_a_line_for_each_match(
     words: tuple[str, ...], count: int, acme: Project, zeta: Project
 ) -> None:
     olga = operators.add("olga")
@@ -112,13 +112,13 @@ def test_export_writes_a_line_of_each_that_matches(
     ],
     ids=" ".join,
 )
-def test_what_does_not_fit_is_said_in_one_line(words: tuple[str, ...]) -> None:
+def test_wrong_audit_usage_is_refused_in_one_line(words: tuple[str, ...]) -> None:
     out, err, code = run("audit", *words)
     assert (out, code) == ("", 2)
     assert len(err.strip().splitlines()) == 1
 
 
-def test_reading_the_log_leaves_nothing_in_it(acme: Project) -> None:
+def test_reading_the_audit_log_adds_no_entry(acme: Project) -> None:
     before = last().seq
     for action in ("verify", "list", "export"):
         run("audit", action)
@@ -128,7 +128,7 @@ def test_reading_the_log_leaves_nothing_in_it(acme: Project) -> None:
 # Other commands
 
 
-def test_verify_is_noted_with_how_it_ended(agent: Agent) -> None:
+def test_verify_is_audited_with_its_outcome(agent: Agent) -> None:
     append(agent, "t-1", "hello")
     run("verify", "--thread", "acme/t-1")
     assert (last().action, last().outcome, last().count) == ("verified", "done", 1)
@@ -136,7 +136,7 @@ def test_verify_is_noted_with_how_it_ended(agent: Agent) -> None:
 
 
 @pytest.mark.no_replay
-def test_a_log_that_was_changed_fails_the_whole_verification(agent: Agent) -> None:
+def test_changed_audit_log_fails_the_whole_verification(agent: Agent) -> None:
     note()
     with unguarded(AuditEntry):
         AuditEntry.objects.filter(seq=last().seq).update(count=7)
@@ -145,13 +145,13 @@ def test_a_log_that_was_changed_fails_the_whole_verification(agent: Agent) -> No
     assert (last().action, last().outcome) == ("verified", "failed")
 
 
-def test_rebuilding_is_noted(agent: Agent) -> None:
+def test_rebuild_is_audited(agent: Agent) -> None:
     append(agent, "t-1", "hello")
     run("rebuild")
     assert (last().action, last().count) == ("journal.rebuilt", 1)
 
 
-def test_an_import_is_noted_once_it_wrote(acme: Project, tmp_path: Path) -> None:
+def test_import_is_audited_when_it_has_written(acme: Project, tmp_path: Path) -> None:
     file = array(tmp_path, recorded_run())
     run("import", str(file), "--project", "acme", "--quiet", "--dry-run")
     assert last().action != "import.done"
@@ -159,7 +159,7 @@ def test_an_import_is_noted_once_it_wrote(acme: Project, tmp_path: Path) -> None
     assert (last().action, last().project, last().count) == ("import.done", acme.id, 1)
 
 
-def test_the_care_for_keks_is_noted(
+def test_kek_maintenance_is_audited(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(sys, "stdin", io.StringIO("correct horse battery staple\n" * 2))

@@ -1,4 +1,4 @@
-"""`delete_project`: what it does, prints, and says when it can't."""
+"""The command `delete_project`: effects, output and errors."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ def state() -> str:
     return Project.objects.values_list("state", flat=True).get(slug="acme")
 
 
-def test_without_a_confirmation_it_only_counts() -> None:
+def test_delete_project_without_a_confirmation_only_counts() -> None:
     out, _ = run("delete_project", "acme", "--wait")
     for what, count in (("subjects", 2), ("threads", 1), ("API keys", 1)):
         assert any(
@@ -50,26 +50,26 @@ def test_without_a_confirmation_it_only_counts() -> None:
     assert not Erasure.objects.exists()
 
 
-def test_confirmed_it_begins_and_goes_on_by_itself() -> None:
+def test_confirmed_project_deletion_goes_on_in_the_background() -> None:
     out, _ = run(*CONFIRMED)
     assert out.strip() == (
         "The project acme is being deleted: 0 of 2 subjects are erased."
     )
     assert state() == "deleting"
     assert run("delete_project", "acme")[0] == out
-    # As a server or worker does, which would take over this process's log.
-    deletions.go_on(clock.now())
+    # Continue as a worker does, without replacing this process's log.
+    deletions.advance_all(clock.now())
     for row in Erasure.objects.all():
         finish(row)
     assert "2 of 2" in run("delete_project", "acme")[0]
 
 
-def test_it_waits_for_the_end_if_it_is_asked_to() -> None:
+def test_delete_project_waits_for_the_end_on_request() -> None:
     out, _ = run(*CONFIRMED, "--ticket=LEGAL-42", "--wait")
     assert out.startswith("The project acme was deleted at ")
     assert state() == "deleted"
     assert Receipt.objects.count() == 2
-    # Said again it says so again; whatever begins there is refused.
+    # Repeating the command prints the same; new work in the project is refused.
     assert run("delete_project", "acme")[0] == out
     assert run(*CONFIRMED, "--wait")[0] == out
     assert refused("create_key", "acme").startswith("project_deleted")
@@ -77,7 +77,9 @@ def test_it_waits_for_the_end_if_it_is_asked_to() -> None:
     assert "There is a project acme already" in taken
 
 
-def test_what_waits_is_told(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_delete_project_names_what_it_waits_for(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
     out, err = io.StringIO(), io.StringIO()
     with monkeypatch.context() as patch:
         patch.setattr(scrub, "scrub", lambda **_: "reader")
@@ -89,7 +91,7 @@ def test_what_waits_is_told(monkeypatch: pytest.MonkeyPatch) -> None:
     assert "was deleted" in run("delete_project", "acme", "--wait")[0]
 
 
-def test_while_a_hold_is_in_force_nothing_is_deleted(ann: Subject) -> None:
+def test_delete_project_is_refused_while_a_hold_is_in_force(ann: Subject) -> None:
     operator = operators.ensure_default()
     holds.open_hold(
         ann,
@@ -107,7 +109,7 @@ def test_while_a_hold_is_in_force_nothing_is_deleted(ann: Subject) -> None:
     assert state() == "active"
 
 
-def test_what_can_not_be_done_is_said_in_a_line() -> None:
+def test_wrong_delete_project_usage_is_refused_in_one_line() -> None:
     projects.create("zeta")
     assert "no project" in refused("delete_project", "omega", code=2)
     wrong = ("delete_project", "acme", "--confirm=zeta", "--reason=test")

@@ -1,4 +1,4 @@
-"""`forget`: what it does, prints, and says when it can't."""
+"""The command `forget`: effects, output and errors."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ BACKUPS = r"backups of the memory, until \d{4}-\d\d-\d\d"
 
 @pytest.fixture(autouse=True)
 def people(agent: Agent) -> Subject:
-    """Ann, and a twin who must stay."""
+    """Make ann, and a twin who must stay."""
     for user_id in ("ann", "bob"):
         factories.make_thread(agent, f"{user_id}-1", user_id=user_id)
         factories.append(agent, f"{user_id}-1", "I would like seat 12A, please.")
@@ -35,7 +35,7 @@ def people(agent: Agent) -> Subject:
 def plan(
     monkeypatch: pytest.MonkeyPatch, *words: str, user_id: str = "ann"
 ) -> tuple[str, list[str]]:
-    """What was printed, and the words that confirm it."""
+    """Plan an erasure; return the output, and the words that confirm the plan."""
     answer(monkeypatch, f"{user_id}\n")
     out, _ = run("forget", "plan", "--project=acme", "--reason=test", *words)
     found = re.search(r"manage\.py (forget confirm .*)", out)
@@ -43,20 +43,20 @@ def plan(
     return out, found[1].split()
 
 
-def test_a_plan_says_all_that_goes_and_erases_nothing(
+def test_forget_plan_lists_what_goes_and_erases_nothing(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     out, _ = plan(monkeypatch)
     assert re.search(r"events +1 +nulled", out)
     assert re.search(f"{BACKUPS}: names of threads, .* in the clear", out)
-    # Neither by its name nor by anything that it holds.
+    # The output shows neither the name nor any content of a thread.
     assert "ann" not in out.replace("manage.py", "").split()
     assert "seat" not in out
     assert Erasure.objects.get().state == State.PLANNED
     assert Thread.objects.filter(name="ann-1").exists()
 
 
-def test_confirming_runs_it_to_the_receipt(
+def test_confirmed_forget_runs_to_the_receipt(
     monkeypatch: pytest.MonkeyPatch, people: Subject
 ) -> None:
     _, words = plan(monkeypatch, "--ticket=LEGAL-42")
@@ -70,7 +70,9 @@ def test_confirming_runs_it_to_the_receipt(
     assert run("forget", "status")[0].strip() == "No erasure is unfinished."
 
 
-def test_a_thread_a_time_or_a_record(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_forget_plan_takes_a_thread_a_time_or_a_record(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
     for words in (
         ("--scope=record", "--thread=ann-1", "--record=2"),
         ("--scope=before", "--before=2020-01-01"),
@@ -83,7 +85,7 @@ def test_a_thread_a_time_or_a_record(monkeypatch: pytest.MonkeyPatch) -> None:
     assert not Erasure.objects.exclude(state=State.CANCELLED).exists()
 
 
-def test_a_stale_plan_is_shown_anew(
+def test_stale_forget_plan_is_shown_anew(
     monkeypatch: pytest.MonkeyPatch, agent: Agent
 ) -> None:
     _, words = plan(monkeypatch)
@@ -98,7 +100,7 @@ def test_a_stale_plan_is_shown_anew(
     assert "complete" in run(*found[1].split())[0]
 
 
-def test_what_can_not_be_done_is_said_in_a_line(
+def test_wrong_forget_usage_is_refused_in_one_line(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     _, words = plan(monkeypatch)
@@ -113,7 +115,7 @@ def test_what_can_not_be_done_is_said_in_a_line(
     assert "no project" in refused(*command[:2], "--project=x", "--reason=test", code=2)
 
 
-def test_what_was_begun_is_gone_on_with(
+def test_begun_erasure_is_resumed_by_forget(
     monkeypatch: pytest.MonkeyPatch, people: Subject
 ) -> None:
     plan(monkeypatch)

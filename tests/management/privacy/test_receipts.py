@@ -1,4 +1,4 @@
-"""The commands `receipt` and `anchor`, as a person or a script uses them."""
+"""The commands `receipt` and `anchor`, as people and scripts use them."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ HERE = "tests.management.privacy.test_receipts"
 
 
 def write_receipt(file: str) -> None:
-    """Runs in the instance."""
+    """Make a receipt. Runs in the instance."""
     shape = {
         "v": receipts.RECEIPT,
         "erasure": "0198c0de-0000-7000-8000-000000000001",
@@ -29,7 +29,7 @@ def write_receipt(file: str) -> None:
             }
         ],
     }
-    Path(file).write_text(receipts.signed(shape, signing.current()))
+    Path(file).write_text(receipts.sign_statement(shape, signing.get_signer()))
     signing.rotate(at=clock.now())
 
 
@@ -39,13 +39,13 @@ def receipt(instance: Instance, tmp_path: Path) -> Path:
     return tmp_path / "receipt.json"
 
 
-def test_a_receipt_is_verified_here(instance: Instance, receipt: Path) -> None:
+def test_receipt_is_verified_on_its_own_hub(instance: Instance, receipt: Path) -> None:
     assert instance.managed("receipt", "verify", receipt).startswith(
         "Good. Erasure 0198"
     )
 
 
-def test_a_receipt_is_verified_without_database_and_ring(
+def test_receipt_is_verified_without_database_and_key_ring(
     instance: Instance, receipt: Path, tmp_path: Path
 ) -> None:
     keys, elsewhere = tmp_path / "keys.json", tmp_path / "elsewhere"
@@ -61,18 +61,20 @@ def test_a_receipt_is_verified_without_database_and_ring(
     assert list(elsewhere.iterdir()) == []
 
 
-def test_a_new_key_signs_and_the_old_one_stays(
+def test_new_signing_key_signs_and_the_old_one_stays(
     instance: Instance, receipt: Path
 ) -> None:
-    before = signing.decoded(instance.managed("receipt", "keys").encode())
-    after = signing.decoded(instance.managed("receipt", "keys", "--rotate").encode())
+    before = signing.decode_keys(instance.managed("receipt", "keys").encode())
+    after = signing.decode_keys(
+        instance.managed("receipt", "keys", "--rotate").encode()
+    )
     assert before.items() < after.items()
     assert len(after) == len(before) + 1
     assert instance.managed("receipt", "verify", receipt).startswith("Good.")
     assert "signing_key.rotated" in instance.managed("audit", "list")
 
 
-def test_what_is_not_ours_ends_with_one_word(
+def test_forged_receipt_is_refused_with_one_word(
     instance: Instance, receipt: Path, tmp_path: Path
 ) -> None:
     keys = tmp_path / "keys.json"
@@ -95,7 +97,7 @@ def test_what_is_not_ours_ends_with_one_word(
         assert done.stderr.startswith(f"{word}: ")
 
 
-def test_what_can_not_be_read_is_wrong_usage(
+def test_unreadable_receipt_is_wrong_usage(
     instance: Instance, receipt: Path, tmp_path: Path
 ) -> None:
     for words, code in (

@@ -1,4 +1,4 @@
-"""After a restore: nothing is served of what was erased, until it is erased again."""
+"""Replays after a restore: nothing is served until erasures are repeated."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ import pytest
 from asgiref.testing import ApplicationCommunicator
 from django.conf import settings
 
-from memoryhub.asgi import Http, Sockets
+from memoryhub.asgi import Http, SocketRouter
 from memoryhub.errors import SubjectErasedError
 from memoryhub.models.erasures import Erasure, Receipt
 from memoryhub.models.keys import DestroyedKey, SubjectKey
@@ -32,14 +32,14 @@ from tests.harness.instances import Instance
 HERE = "tests.management.privacy.test_replays"
 SLUG, USER = "acme", "customer-7"
 POSTGRES = "postgresql" in settings.DATABASES["default"]["ENGINE"]
-#: Databases are copied more slowly than files: what is much the same waits for night.
+#: Databases are copied more slowly than files: similar cases run nightly.
 later = pytest.mark.nightly if POSTGRES else pytest.mark.slow
-#: The server looks every ten seconds.
+#: Seconds of waiting; the server checks every ten seconds.
 NOTICED_SECONDS = 30
 
 
 def remember() -> None:
-    """Runs in the instance: somebody with a thread, and somebody else."""
+    """Make a subject with a thread, and a twin. Runs in the instance."""
     agent = factories.make_agent(projects.create(SLUG))
     for user in (USER, "twin"):
         factories.make_thread(agent, f"of-{user}", user_id=user)
@@ -47,21 +47,23 @@ def remember() -> None:
 
 
 def forget(scope: str) -> None:
-    """Runs in the instance, up to the receipt."""
+    """Erase up to the receipt. Runs in the instance."""
     thread = Thread.objects.get(name=f"of-{USER}")
     given: dict[str, Any] = {"thread": thread} if scope == "thread" else {}
     row = erasures.plan(
         thread.subject, scope=scope, reason="test", actor="command", **given
     )
     count = json.loads(row.planned)["count"]
-    row = erasures.confirm(row, token=erasures.token(row), count=count, actor="command")
+    row = erasures.confirm(
+        row, token=erasures.build_token(row), count=count, actor="command"
+    )
     while row.state != Erasure.State.COMPLETE:
-        row = erasures.advance(row)
+        row = erasures.advance_erasure(row)
         assert not row.waiting_on, row.waiting_on
 
 
 def tell() -> None:
-    """Runs in the instance: what is there, as JSON."""
+    """Print the state of the instance as JSON. Runs in the instance."""
     rows = Erasure.objects.order_by("id")
     sys_out(
         {
@@ -73,7 +75,7 @@ def tell() -> None:
             ],
             "keys": SubjectKey.objects.using("keys").count(),
             "destroyed": DestroyedKey.objects.using("keys").count(),
-            "ledger": [line.kind for line in ledger.lines()],
+            "ledger": [line.kind for line in ledger.iter_lines()],
             "applied": Installed.objects.get().ledger_n,
         }
     )
@@ -115,10 +117,10 @@ def ask(port: int, path: str) -> tuple[int, str]:
 @pytest.mark.parametrize(
     "scope", ["subject", pytest.param("thread", marks=pytest.mark.nightly)]
 )
-def test_ledger_survives_restore(
+def test_erasure_is_replayed_from_the_ledger_after_a_restore(
     remembering: Instance, kept: Backups, scope: str
 ) -> None:
-    """A backup from before an erasure: held back, and erased once more."""
+    """A backup from before an erasure is held back, and erased once more."""
     before = figures_of(remembering)
     kept.take("memory", "keys")
     remembering.call(f"{HERE}:forget", scope)
@@ -147,7 +149,7 @@ def test_ledger_survives_restore(
     assert again["erasures"] == done["erasures"]
     assert again["receipts"] == ["test"]
     assert again["ledger"] == ["intent", "done", "replayed"]
-    # Said twice it finds nothing more to do.
+    # A second replay finds nothing to do.
     remembering.managed("forget", "--replay")
     assert figures_of(remembering) == again
     remembering.managed("anchor", "--anew")
@@ -156,8 +158,10 @@ def test_ledger_survives_restore(
 
 @pytest.mark.promise("P14")
 @pytest.mark.timeout(240)
-def test_keys_restored_alone_refuses(remembering: Instance, kept: Backups) -> None:
-    """Her key has come back: what is left of her anywhere could be opened again."""
+def test_restored_keys_alone_are_refused_until_the_replay(
+    remembering: Instance, kept: Backups
+) -> None:
+    """The restored key of the subject could open remaining data."""
     kept.take("keys")
     remembering.call(f"{HERE}:forget", "subject")
     done = figures_of(remembering)
@@ -176,7 +180,7 @@ def test_keys_restored_alone_refuses(remembering: Instance, kept: Backups) -> No
 @later
 @pytest.mark.promise("P14")
 @pytest.mark.timeout(240)
-def test_the_memory_restored_alone_is_erased_without_her_key(
+def test_restored_memory_alone_is_erased_without_the_subject_key(
     remembering: Instance, kept: Backups
 ) -> None:
     kept.take("memory")
@@ -192,10 +196,10 @@ def test_the_memory_restored_alone_is_erased_without_her_key(
 @later
 @pytest.mark.promise("P14")
 @pytest.mark.timeout(240)
-def test_somebody_the_backup_does_not_know_stays_out(
+def test_erased_subject_unknown_to_the_backup_stays_out(
     instance: Instance, kept: Backups
 ) -> None:
-    """Made and erased after the backup was taken: her user id is still dead."""
+    """The subject was made and erased after the backup; its user id stays dead."""
     instance.call(f"{HERE}:make_project")
     kept.take("memory", "keys")
     instance.call(f"{HERE}:come_and_go")
@@ -217,10 +221,10 @@ def test_somebody_the_backup_does_not_know_stays_out(
         ),
     ],
 )
-def test_a_backup_with_a_half_of_one_and_none_of_the_next(
+def test_backup_amid_two_erasures_replays_both(
     remembering: Instance, kept: Backups, half: str, later: str, restored: list[str]
 ) -> None:
-    """A record was forgotten, then all of it: neither is in the other's way."""
+    """Erase a record, then the whole; neither replay blocks the other."""
     if half:
         remembering.call(f"{HERE}:forget_a_record", half)
     kept.take(*restored)
@@ -232,13 +236,13 @@ def test_a_backup_with_a_half_of_one_and_none_of_the_next(
     assert [state for _, state in again["erasures"]] == ["complete"] * (1 + bool(half))
     assert again["threads"] == ["erased", "open"]
     assert again["destroyed"] == int(later == "subject")
-    # It starts, and there is nothing left to replay.
+    # The worker starts, and no replay is left.
     remembering.managed("anchor", "--anew")
     remembering.managed("verify", "--all")
 
 
 def forget_a_record(until: str) -> None:
-    """Runs in the instance: begun if nobody has, and no further than that."""
+    """Erase a record up to this state; begin unless begun. Runs in the instance."""
     row = Erasure.objects.first()
     if row is None:
         thread = Thread.objects.get(name=f"of-{USER}")
@@ -251,34 +255,34 @@ def forget_a_record(until: str) -> None:
             actor="command",
         )
         count = json.loads(row.planned)["count"]
-        token = erasures.token(row)
+        token = erasures.build_token(row)
         row = erasures.confirm(row, token=token, count=count, actor="command")
     while row.state != until:
-        row = erasures.advance(row)
+        row = erasures.advance_erasure(row)
         assert not row.waiting_on, row.waiting_on
 
 
 def make_project() -> None:
-    """Runs in the instance."""
+    """Make the project. Runs in the instance."""
     projects.create(SLUG)
 
 
 def come_and_go() -> None:
-    """Runs in the instance."""
+    """Make a subject with a thread, and erase both. Runs in the instance."""
     agent = factories.make_agent(Project.objects.get(slug=SLUG))
     factories.make_thread(agent, f"of-{USER}", user_id=USER)
     forget("subject")
 
 
 def require_refused() -> None:
-    """Runs in the instance."""
+    """Check that the erased user id is refused. Runs in the instance."""
     project = Project.objects.get(slug=SLUG)
     with pytest.raises(SubjectErasedError):
         subjects.find_or_create(project.id, USER)
     assert subjects.find_or_create(project.id, "twin").state == Subject.State.ACTIVE
 
 
-# In this process: what stands before everything
+# In this process: the gate before the application
 
 
 @pytest.fixture
@@ -315,7 +319,9 @@ def http(path: str, method: str = "GET") -> dict[str, Any]:
 
 @pytest.mark.parametrize("method", ["GET", "POST", "BREW"])
 @pytest.mark.parametrize("path", ["/", "/health/ready", "/static/x", "/nowhere"])
-async def test_no_page_is_served(held_back: None, path: str, method: str) -> None:
+async def test_no_page_is_served_before_the_replay(
+    held_back: None, path: str, method: str
+) -> None:
     start, body = await replies(
         Http(nobody), http(path, method), {"type": "http.request"}
     )
@@ -325,8 +331,10 @@ async def test_no_page_is_served(held_back: None, path: str, method: str) -> Non
 
 @pytest.mark.parametrize("method", ["GET", "PUT", "BREW"])
 @pytest.mark.parametrize("path", ["/api/v1/threads", "/api/nowhere", "/api"])
-async def test_no_agent_is_served(held_back: None, path: str, method: str) -> None:
-    """Before anything of the request is looked at, its key included."""
+async def test_no_agent_is_served_before_the_replay(
+    held_back: None, path: str, method: str
+) -> None:
+    """The request is refused before its key or anything else is looked at."""
     start, body, *_ = await replies(
         Http(nobody), http(path, method), {"type": "http.request"}
     )
@@ -336,10 +344,12 @@ async def test_no_agent_is_served(held_back: None, path: str, method: str) -> No
 
 
 @pytest.mark.parametrize("path", ["/ws/v1/agent", "/ws/live/acme"])
-async def test_no_socket_is_served(held_back: None, path: str) -> None:
+async def test_no_socket_is_served_before_the_replay(
+    held_back: None, path: str
+) -> None:
     scope = {"type": "websocket", "path": path, "headers": []}
     found = await replies(
-        Sockets(browsers=nobody), scope, {"type": "websocket.connect"}
+        SocketRouter(browsers=nobody), scope, {"type": "websocket.connect"}
     )
     assert found == [
         {"type": "websocket.accept"},
@@ -347,7 +357,7 @@ async def test_no_socket_is_served(held_back: None, path: str) -> None:
     ]
 
 
-async def test_that_the_process_lives_is_still_said(held_back: None) -> None:
+async def test_liveness_is_answered_before_the_replay(held_back: None) -> None:
     passed = []
 
     async def django(scope: Any, receive: Any, send: Any) -> None:
@@ -357,7 +367,7 @@ async def test_that_the_process_lives_is_still_said(held_back: None) -> None:
     assert passed == ["/health/live"]
 
 
-async def test_otherwise_all_go_on() -> None:
+async def test_requests_are_served_when_no_replay_is_due() -> None:
     for path in ("/", "/health/ready"):
         with pytest.raises(AssertionError, match="it went further"):
             await replies(Http(nobody), http(path), {"type": "http.request"})

@@ -1,4 +1,4 @@
-"""The command `scan`: what it prints, and with which code it ends."""
+"""The command `scan`: output and exit codes."""
 
 from __future__ import annotations
 
@@ -22,13 +22,13 @@ PLACE = "tests.management.privacy.test_scan"
 
 
 def leave_behind() -> None:
-    """An erasure that says its rows are gone, while one payload is still there."""
+    """Make an erasure that claims its rows are gone, while one payload remains."""
     agent = make_agent(make_project("zeta"))
     make_thread(agent, user_id="mia")
     append(agent, "t-1", "some content")
     event = Event.objects.exclude(payload=None).latest("at")
     assert event.payload is not None
-    needle = targets.nonce_of(bytes(event.payload))
+    needle = targets.build_nonce_target(bytes(event.payload))
     now = clock.now()
     Erasure.objects.create(
         project=Project.objects.get(slug="zeta"),
@@ -38,7 +38,7 @@ def leave_behind() -> None:
         reason="test",
         actor="command",
         epoch=1,
-        needles=targets.packed([needle]),
+        needles=targets.pack_targets([needle]),
         created_at=now,
         updated_at=now,
         confirmed_at=now,
@@ -52,13 +52,15 @@ def drop() -> None:
 
 
 @pytest.mark.parametrize("words", [[], ["--self-test"]])
-def test_a_scan_finds_its_own_probes(instance: Instance, words: list[str]) -> None:
+def test_privacy_scan_finds_its_own_probes(
+    instance: Instance, words: list[str]
+) -> None:
     done = instance.manage("scan", *words)
     assert done.returncode == 0, done.stderr
     lines = done.stdout.splitlines()
     found = [line for line in lines if line.startswith("probe ")]
     assert {line.split(":")[0].removeprefix("probe ") for line in found} >= set(
-        scan_probes.DRESSES
+        scan_probes.ENCODERS
     )
     assert all(line.endswith(": found") for line in found)
     assert "backups" in lines[-1]
@@ -66,7 +68,7 @@ def test_a_scan_finds_its_own_probes(instance: Instance, words: list[str]) -> No
     assert '"scanned"' in instance.managed("audit", "export")
 
 
-def test_what_is_left_behind_ends_it_with_a_code_and_no_needle(
+def test_scan_reports_leftovers_by_exit_code_without_the_needle(
     instance: Instance,
 ) -> None:
     needle = instance.call(f"{PLACE}:leave_behind").splitlines()[-1]
@@ -76,12 +78,12 @@ def test_what_is_left_behind_ends_it_with_a_code_and_no_needle(
     assert "undeclared: nonce in rows memoryhub_event by raw" in done.stdout
     assert "where nothing should be" in done.stderr
     assert needle not in (done.stdout + done.stderr).lower()
-    # What is no erasure's any more is nobody's to find.
+    # A scan skips the needles of a cancelled erasure.
     instance.call(f"{PLACE}:drop")
     assert instance.manage("scan").returncode == 0
 
 
-def test_a_store_that_is_away_is_no_success(instance: Instance, tmp_path: Path) -> None:
+def test_scan_fails_when_a_store_is_away(instance: Instance, tmp_path: Path) -> None:
     away = {"REDIS_URL": f"unix://{tmp_path / 'none.sock'}"}
     done = instance.manage("scan", "--self-test", **away)
     assert done.returncode == 2

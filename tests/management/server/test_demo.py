@@ -1,4 +1,4 @@
-"""The demo: agents of our own, who say many things and the same again by the seed."""
+"""The demo: its agents, whose texts are determined by the seed."""
 
 from __future__ import annotations
 
@@ -23,9 +23,9 @@ import pytest
 
 from memoryhub.journal.rows import projections
 from memoryhub.kernel.formats import transcripts
-from memoryhub.kernel.levels.tokens import estimate
+from memoryhub.kernel.levels.tokens import estimate_tokens
 from memoryhub.kernel.observing import answers, lines, making, prompts, reflecting
-from memoryhub.kernel.observing.lines import Line
+from memoryhub.kernel.observing.lines import ObservationLine
 from memoryhub.kernel.text import names
 from memoryhub.management.demo import (
     agents,
@@ -41,8 +41,8 @@ from memoryhub.management.demo import (
     stage,
     week,
 )
-from memoryhub.management.demo.client import Client
-from memoryhub.management.demo.messages import Exchange, Message, slot
+from memoryhub.management.demo.client import DemoClient
+from memoryhub.management.demo.messages import Exchange, Message, build_slot
 from memoryhub.queries.threads.evicted_pages import split_evictions
 from tests.harness.forks import MANAGE
 from tests.harness.instances import COMMAND_SECONDS
@@ -51,27 +51,27 @@ NOON = datetime(2026, 5, 4, 12, tzinfo=UTC)
 
 
 def desk_talk(chance: Random) -> Iterator[Exchange]:
-    for case in desk.cases(chance):
+    for case in desk.iter_cases(chance):
         yield from case
-        yield desk.reopened(chance)
+        yield desk.build_reopening(chance)
 
 
 def coder_talk(chance: Random) -> Iterator[Exchange]:
     while True:
-        yield coder.task(chance)
-        for exchange, _ in coder.attempts(chance):
+        yield coder.build_task(chance)
+        for exchange, _ in coder.iter_attempts(chance):
             yield exchange
 
 
 TALKS: dict[str, Callable[[Random], Iterator[Exchange]]] = {
-    "airline": airline.exchanges,
+    "airline": airline.iter_exchanges,
     "desk": desk_talk,
-    "research": research.rounds,
+    "research": research.iter_rounds,
     "coder": coder_talk,
-    "diary": diary.days,
-    "concierge": concierge.wishes,
-    "counter": counter.sales,
-    "week": week.exchanges,
+    "diary": diary.iter_days,
+    "concierge": concierge.iter_wishes,
+    "counter": counter.iter_sales,
+    "week": week.iter_exchanges,
 }
 
 
@@ -81,29 +81,29 @@ def script(name: str, *, seed: int = 1, exchanges: int = 60) -> list[Message]:
 
 
 @pytest.mark.parametrize("name", TALKS)
-def test_the_same_seed_says_the_same(name: str) -> None:
+def test_demo_script_is_the_same_for_the_same_seed(name: str) -> None:
     assert script(name) == script(name)
     assert script(name) != script(name, seed=2)
 
 
 @pytest.mark.parametrize("name", TALKS)
-def test_messages_are_chat_completions_as_the_import_reads_them(name: str) -> None:
+def test_demo_messages_are_chat_completions_that_the_import_reads(name: str) -> None:
     calls = transcripts.Calls()
     for message in script(name):
         read = transcripts.read_message(message, thread="t", calls=calls)
-        made = slot(message, at=NOON)
+        made = build_slot(message, at=NOON)
         assert not read.unknown_call
         assert (read.type, read.from_name, read.to_name) == (
             made["type"],
             made["from"],
             made["to"],
         )
-        assert names.valid(made["from"])
+        assert names.is_valid(made["from"])
         assert made["agent_at"] == "2026-05-04T12:00:00.000+00:00"
 
 
 @pytest.mark.parametrize("name", TALKS)
-def test_no_template_is_left_unfilled(name: str) -> None:
+def test_demo_messages_have_no_unfilled_template(name: str) -> None:
     texts = [
         message["content"] for message in script(name) if message["role"] == "user"
     ]
@@ -111,7 +111,7 @@ def test_no_template_is_left_unfilled(name: str) -> None:
     assert not [text for text in texts if re.search(r"[{}]", text)]
 
 
-def test_a_few_hundred_different_sentences_are_said() -> None:
+def test_demo_says_hundreds_of_different_sentences() -> None:
     everything = chain.from_iterable(script(name, exchanges=100) for name in TALKS)
     texts = [
         message["content"]
@@ -125,36 +125,42 @@ def test_a_few_hundred_different_sentences_are_said() -> None:
     assert len(set(texts)) > len(texts) / 2
 
 
-def test_attempts_end_with_one_that_passes() -> None:
+def test_demo_attempts_end_with_one_that_passes() -> None:
     for seed in range(20):
-        *failed, last = [passed for _, passed in coder.attempts(Random(seed))]
+        *failed, last = [passed for _, passed in coder.iter_attempts(Random(seed))]
         assert last
         assert not any(failed)
         assert failed
 
 
-def test_a_promise_is_made_in_one_turn_and_denied_in_another() -> None:
+def test_demo_promise_is_made_in_one_turn_and_denied_in_another() -> None:
     answers = [each for each in script("airline") if each["role"] == "assistant"]
     assert answers[airline.PROMISED - 1]["content"] == airline.PROMISE
     assert answers[airline.DENIED - 1]["content"] == airline.DENIAL
 
 
-def test_a_storys_threads_are_numbered() -> None:
-    life = agents.Life(
-        client=Client(host="", port=0, key=""),
+def test_demo_threads_of_a_story_are_numbered() -> None:
+    life = agents.AgentLife(
+        client=DemoClient(host="", port=0, key=""),
         chance=Random(1),
         stopped=threading.Event(),
     )
-    assert [life.name("a"), life.name("b"), life.name("a")] == ["a", "b", "a-2"]
-    assert all(map(names.valid, (*desk.NAMES, *coder.NAMES, *counter.NAMES)))
-    assert names.valid(f"{max(coder.NAMES, key=len)}-{10**9}-{coder.FORKS[-1]}")
-    told = stage.stories(["a", "a-2", "b-b", "b-b-11", "b-b-9", "fix-2-second-try"])
+    assert [life.name_thread("a"), life.name_thread("b"), life.name_thread("a")] == [
+        "a",
+        "b",
+        "a-2",
+    ]
+    assert all(map(names.is_valid, (*desk.NAMES, *coder.NAMES, *counter.NAMES)))
+    assert names.is_valid(f"{max(coder.NAMES, key=len)}-{10**9}-{coder.FORKS[-1]}")
+    told = stage.count_stories(
+        ["a", "a-2", "b-b", "b-b-11", "b-b-9", "fix-2-second-try"]
+    )
     assert told == {"a": 2, "b-b": 11, "fix-2-second-try": 1}
 
 
 @pytest.mark.slow
 @pytest.mark.timeout(300)
-def test_the_demo_plays_in_a_folder_of_its_own(tmp_path: Path) -> None:
+def test_demo_plays_in_its_own_folder(tmp_path: Path) -> None:
     mine = tmp_path / "mine"
     mine.mkdir(mode=0o700)
     (mine / "memoryhub.sqlite3").write_text("not touched")
@@ -165,7 +171,7 @@ def test_the_demo_plays_in_a_folder_of_its_own(tmp_path: Path) -> None:
         comes_true(lambda: has_begun(said()))
         comes_true(lambda: the_stories_are_told(folder))
     link = re.search(r"(http://127\.0\.0\.1:\d+)/sign-in/[\w-]{43}", said())
-    # Where `signin` says that it is.
+    # The file `address` has the server's address, which `signin` prints.
     assert link
     assert (folder / "address").read_text().strip() == link[1]
     assert (mine / "memoryhub.sqlite3").read_text() == "not touched"
@@ -196,7 +202,7 @@ def the_stories_are_told(folder: Path) -> None:
 
 
 def comes_true(check: Callable[[], object]) -> None:
-    """Wait until it holds: how soon depends on the machine."""
+    """Wait until the condition holds: how soon depends on the machine."""
     end = time.monotonic() + COMMAND_SECONDS
     while time.monotonic() < end:
         with suppress(AssertionError, LookupError, StopIteration, sqlite3.Error):
@@ -208,12 +214,12 @@ def comes_true(check: Callable[[], object]) -> None:
 
 @contextmanager
 def playing(cwd: Path, **env: str) -> Iterator[Callable[[], str]]:
-    """A fast demo that plays meanwhile; gives what it has said once it ended."""
+    """Play a fast demo meanwhile; yield a function that returns its output."""
     command = [sys.executable, MANAGE, "demo", "--port", "0", "--speed", "12"]
     with subprocess.Popen(
         command,
         cwd=cwd,
-        env=bare(env),
+        env=build_environment(env),
         stdout=subprocess.DEVNULL,
         stderr=subprocess.PIPE,
         text=True,
@@ -230,8 +236,8 @@ def playing(cwd: Path, **env: str) -> Iterator[Callable[[], str]]:
             reader.join()
 
 
-def bare(env: dict[str, str]) -> dict[str, str]:
-    """The environment without a hub of one's own, and with this."""
+def build_environment(env: dict[str, str]) -> dict[str, str]:
+    """Return the environment without settings of a hub, plus these."""
     ours = ("MEMORYHUB_", "DJANGO_", "DATABASE_URL", "KEYS_DATABASE_URL", "REDIS_URL")
     kept = {
         name: text for name, text in os.environ.items() if not name.startswith(ours)
@@ -244,7 +250,7 @@ def play(cwd: Path, *words: str) -> None:
     done = subprocess.run(
         [sys.executable, MANAGE, "demo", "--port", "0", "--once", *words],
         cwd=cwd,
-        env=bare({}),
+        env=build_environment({}),
         capture_output=True,
         text=True,
         timeout=COMMAND_SECONDS,
@@ -255,7 +261,7 @@ def play(cwd: Path, *words: str) -> None:
 
 
 def bob_is_forgotten(folder: Path, rows: dict[str, int]) -> None:
-    """While his concierge wrote: it has another guest since, and he a receipt."""
+    """Check that bob has a receipt, and that his concierge has another guest since."""
     assert "concierge-bob" not in rows
     assert rows["concierge-bea"] > 0
     with sqlite3.connect(folder / "memoryhub.sqlite3") as database:
@@ -265,7 +271,7 @@ def bob_is_forgotten(folder: Path, rows: dict[str, int]) -> None:
 
 
 def the_agents_page(folder: Path) -> None:
-    """One keeps a stable set, one comes and goes, one reads again, one pins much."""
+    """Check the agents: a stable set, a changing one, rereading, much pinning."""
     desk, repair = (
         events(folder, "scratched-pannier"),
         events(folder, "fix-loan-counter"),
@@ -284,7 +290,7 @@ def the_agents_page(folder: Path) -> None:
 
 
 def the_promise_has_left(folder: Path) -> None:
-    """What was said in one turn is not in the context when it is denied."""
+    """Check that the promise was evicted before the turn that denies it."""
     with sqlite3.connect(folder / "memoryhub.sqlite3") as database:
         found = database.execute(
             "SELECT e.type, e.body FROM memoryhub_event e JOIN memoryhub_thread t "
@@ -307,7 +313,7 @@ def the_promise_has_left(folder: Path) -> None:
 
 
 def what_was_hidden_is_brought_along(folder: Path) -> None:
-    """By the first turn of the diary: nobody fetches it, its answer refers to it."""
+    """Check that the diary's first turn recalls an evicted message and uses it."""
     with sqlite3.connect(folder / "memoryhub.sqlite3") as database:
         found = database.execute(
             "SELECT e.type, e.body FROM memoryhub_event e JOIN memoryhub_thread t "
@@ -323,7 +329,7 @@ def what_was_hidden_is_brought_along(folder: Path) -> None:
 
 
 def a_guest_is_remembered(folder: Path) -> None:
-    """By facts; what was taken back stays away, and nothing is left of bob."""
+    """Check facts of guests: retracted ones stay away, and nothing is left of bob."""
     with sqlite3.connect(folder / "memoryhub.sqlite3") as database:
         rows = database.execute(
             "SELECT a.origin, a.retracted_seq, a.wrong, s.state "
@@ -342,73 +348,80 @@ def a_guest_is_remembered(folder: Path) -> None:
 
 
 def a_week_is_observed(folder: Path) -> None:
-    """By the model, which fails once; and the log is condensed."""
+    """Check that the model observed a week, failed once, and condensed the log."""
     found = events(folder, week.THREAD)
     assert found["observer.failed"]
     assert found["log.reflected"]
     assert not found["slot.erased"]
 
 
-def test_a_week_asks_at_its_end_for_what_was_said_at_its_begin() -> None:
-    first, *_, last = week.days(Random(1))
+def test_demo_week_ends_with_a_question_about_its_beginning() -> None:
+    first, *_, last = week.iter_days(Random(1))
     code = re.search(r"door code there is (\d+)", str(first))
     assert code
     assert code[1] in last[0][-1]["content"]
 
 
-def test_its_model_observes_what_is_agreed_on_and_keeps_it_when_it_condenses() -> None:
-    said = [*chain.from_iterable(chain.from_iterable(week.days(Random(1))))]
+def test_demo_model_observes_agreements_and_keeps_them_when_condensing() -> None:
+    said = [*chain.from_iterable(chain.from_iterable(week.iter_days(Random(1))))]
     spoken = [
-        making.spoken(n, each["role"], NOON, each, tokens=40, count=None)
+        making.build_observed_slot(n, each["role"], NOON, each, tokens=40, count=None)
         for n, each in enumerate(said)
     ]
-    transcript = prompts.transcript(spoken)
+    transcript = prompts.render_transcript(spoken)
     found = observed_lines(observations.observe(transcript), end=len(said))
     facts = [each for each in found if each.mark == "critical"]
     assert len(facts) > 2 * len(week.DAYS)
-    assert facts[0] == Line(
+    assert facts[0] == ObservationLine(
         NOON, "critical", "User said: We move to Harbour Street 3 on Friday.", 1, 2
     )
     outcome = next(each for each in found if each.mark == "done")
     assert outcome.end - outcome.first in (3, 4)
-    assert not answers.too_large(found, estimate(transcript), estimate)
-    log = prompts.barred(lines.written(found))
-    tokens = estimate(lines.written(found))
+    assert not answers.is_too_large(found, estimate_tokens(transcript), estimate_tokens)
+    log = prompts.quote_lines(lines.render_lines(found))
+    tokens = estimate_tokens(lines.render_lines(found))
     whole, half = (
         observed_lines(observations.reflect(log, shorter=shorter), end=len(said))
         for shorter in (False, True)
     )
-    assert estimate(lines.written(half)) < estimate(lines.written(whole))
+    assert estimate_tokens(lines.render_lines(half)) < estimate_tokens(
+        lines.render_lines(whole)
+    )
     for each in (whole, half):
-        assert reflecting.valid(found, each, before_tokens=tokens, count=estimate)
+        assert reflecting.is_valid_reflection(
+            found, each, before_tokens=tokens, count=estimate_tokens
+        )
 
 
-def observed_lines(answer: object, *, end: int) -> tuple[Line, ...]:
+def observed_lines(answer: object, *, end: int) -> tuple[ObservationLine, ...]:
     read = answers.read(json.dumps(answer), first=0, end=end)
     assert not isinstance(read, str)
     return read.lines
 
 
-def test_its_model_is_of_no_use_once() -> None:
+def test_demo_model_fails_twice_in_four_calls() -> None:
     observed = iter(range(4))
     asked = [
-        {"role": "system", "content": prompts.prompt(prompts.OBSERVER, "Names.").text},
+        {
+            "role": "system",
+            "content": prompts.build_prompt(prompts.OBSERVER, "Names.").text,
+        },
         {"role": "user", "content": "[0] user 2026-05-04 12:00\n| We are 4."},
     ]
     said = [model.answer(asked, observed) for _ in range(4)]
     assert [each == model.SORRY for each in said] == [False, True, True, False]
 
 
-def test_its_model_finds_what_a_guest_says() -> None:
+def test_demo_model_extracts_facts_of_a_guest() -> None:
     exchange = (
         "| user: I moved to Porto. Nothing with nuts.\n| assistant: I moved to Cork."
     )
-    found = [(each["predicate"], each["value"]) for each in model.claims(exchange)]
+    found = [(each["predicate"], each["value"]) for each in model.find_claims(exchange)]
     assert found == [("lives_in", "Porto"), ("allergic_to", "nuts")]
 
 
 def rates_fall_and_rise(folder: Path, thread: str) -> None:
-    """Turn by turn, both of them."""
+    """Check that resident rate and TLB hit rate fall and rise from turn to turn."""
     with sqlite3.connect(folder / "memoryhub.sqlite3") as database:
         found = database.execute(
             "SELECT u.counters FROM memoryhub_turn u "
@@ -418,7 +431,7 @@ def rates_fall_and_rise(folder: Path, thread: str) -> None:
         )
         counters_of = [json.loads(counters) for (counters,) in found]
     resident = [
-        rate for rate in map(projections.rate_of, counters_of) if rate is not None
+        rate for rate in map(projections.compute_rate, counters_of) if rate is not None
     ]
     assert min(resident) < 0.5
     assert max(resident) > 0.8
@@ -434,7 +447,7 @@ def rates_fall_and_rise(folder: Path, thread: str) -> None:
 
 
 def events(folder: Path, thread: str) -> Counter[str]:
-    """How often what happened to a thread."""
+    """Count the events of a thread by type."""
     with sqlite3.connect(folder / "memoryhub.sqlite3") as database:
         found = database.execute(
             "SELECT e.type, e.body FROM memoryhub_event e "
@@ -452,7 +465,7 @@ def open_threads(folder: Path) -> list[str]:
 
 
 def threads(folder: Path) -> dict[str, int]:
-    """Slots by thread of the demo in this folder."""
+    """Return the number of slots by thread, of the demo in this folder."""
     with sqlite3.connect(folder / "memoryhub.sqlite3") as database:
         found = database.execute("SELECT name, slot_count FROM memoryhub_thread")
         return {str(name): int(slots) for name, slots in found}

@@ -11,16 +11,16 @@ from tests.harness.instances import Instance, Server
 from tests.management.server.test_demo import open_threads, threads
 from tests.promises.conftest import MAKE_KEY
 
-#: That are taken, by when most agents are in a later story than their first.
+#: Number of requests, after which most agents are past their first story.
 REQUESTS = 1_000
 
 
 @pytest.mark.usefixtures("sqlite")
 @pytest.mark.timeout(180)
-def test_many_stories_leave_few_threads_open_and_their_names_short(
+def test_demo_stories_leave_few_open_threads_with_short_names(
     shared: Instance, served: Server
 ) -> None:
-    """At no pace but the server's."""
+    """Play as fast as the server allows."""
     key = shared.call(MAKE_KEY, "demo").strip()
     scopes = "--scopes", "subject:forget"
     keys = dict.fromkeys(stage.WRITERS, key)
@@ -35,6 +35,6 @@ def test_many_stories_leave_few_threads_open_and_their_names_short(
     assert [*playing.trouble] == []
     rows = threads(shared.data)
     assert len(rows) > 15
-    # The name of who is forgotten is a digest.
+    # The thread name of a forgotten subject is a digest.
     assert max(len(name) for name in rows if not name.startswith("~")) < 48
     assert len(open_threads(shared.data)) <= len(agents.AGENTS) + 2

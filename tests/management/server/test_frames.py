@@ -1,4 +1,4 @@
-"""Frames of sockets that never end or are never taken, on connections of a server."""
+"""Socket frames that never end or are never read, on connections of a server."""
 
 from __future__ import annotations
 
@@ -18,19 +18,19 @@ from websockets.frames import Frame, Opcode
 from memoryhub.management.serving import frames
 from memoryhub.management.serving.frames import MAX_PARTS, FrameBound
 from memoryhub.management.serving.heads import HeadBound
-from memoryhub.management.serving.server import server
+from memoryhub.management.serving.server import build_server
 
 HANDSHAKE = (
     b"GET / HTTP/1.1\r\nhost: a\r\nconnection: upgrade\r\nupgrade: websocket\r\n"
     b"sec-websocket-version: 13\r\nsec-websocket-key: AAAAAAAAAAAAAAAAAAAAAA==\r\n\r\n"
 )
-#: Buffers of the connection, small so that one who does not read is soon noticed.
+#: Bytes of the connection's buffers, small so that a stuck peer is soon noticed.
 BUFFER_BYTES = 8 * 1024
 PATIENCE = 20
 
 
 class Line:
-    """A peer that says what it is told and reads only when it is told."""
+    """A peer that sends and reads only when told."""
 
     def __init__(self, sock: socket.socket, protocol: Any) -> None:
         self.sock, self.protocol = sock, protocol
@@ -41,7 +41,7 @@ class Line:
             await asyncio.get_running_loop().sock_sendall(self.sock, data)
 
     async def rest(self) -> bytes:
-        """All that comes until the server hangs up."""
+        """Return all bytes until the server hangs up."""
         found, loop = b"", asyncio.get_running_loop()
         async with asyncio.timeout(PATIENCE):
             with suppress(ConnectionResetError):
@@ -50,28 +50,28 @@ class Line:
         return found
 
     async def lost(self) -> None:
-        """Returns once the server has let go of the connection."""
+        """Wait until the server has dropped the connection."""
         await until(lambda: self.protocol.disconnected)
 
     async def closing(self) -> None:
         await until(lambda: self.protocol.close_sent)
 
     async def stuck(self) -> None:
-        """Returns once the server waits for its peer to read."""
+        """Wait until the server waits for its peer to read."""
         await until(lambda: not self.protocol.writable.is_set())
 
 
 async def until(condition: Callable[[], bool]) -> None:
     async with asyncio.timeout(PATIENCE):
         while True:
-            # A turn of the loop, in which the server has its own.
+            # One turn of the loop lets the server run.
             await asyncio.sleep(0)
             if condition():
                 return
 
 
 async def patient(scope: Any, receive: Any, send: Any) -> None:
-    """Hears all, says nothing."""
+    """ASGI application that reads all messages and sends none."""
     await receive()
     await send({"type": "websocket.accept"})
     while (await receive())["type"] != "websocket.disconnect":
@@ -79,7 +79,7 @@ async def patient(scope: Any, receive: Any, send: Any) -> None:
 
 
 async def talkative(scope: Any, receive: Any, send: Any) -> None:
-    """Says more than anybody takes; a message ends it with a close."""
+    """ASGI application that sends without end, until a message makes it close."""
     await receive()
     await send({"type": "websocket.accept"})
 
@@ -101,7 +101,7 @@ Call = Callable[..., Awaitable[Line]]
 
 @pytest_asyncio.fixture
 async def call() -> AsyncIterator[Call]:
-    """Opens sockets to an application; both ends are closed afterwards."""
+    """Return a function that opens sockets to an application; close both ends."""
     loop = asyncio.get_running_loop()
     lines: list[Line] = []
     stops: list[Callable[[], Any]] = []
@@ -148,14 +148,14 @@ PINGS = [Frame(Opcode.PING, b"x" * 125)] * 500
 @pytest.mark.parametrize(
     ("protocol", "bounded"), [(FrameBound, True), (WebSocketsSansIOProtocol, False)]
 )
-async def test_pings_of_who_takes_no_answer_are_not_answered(
+async def test_pings_of_a_peer_that_does_not_read_are_not_answered(
     call: Call, protocol: Any, *, bounded: bool
 ) -> None:
-    """The control: otherwise all the answers are kept."""
+    """The unbounded protocol is the control: its pongs are all kept."""
     line = await call(patient, ws=protocol)
     for _ in range(20):
         await line.say(*PINGS)
-    # The last ping was read, for what is said after it is.
+    # The server read the last ping if it reads the next message.
     await line.say(Frame(Opcode.TEXT, b"x" * 65_537))
     await line.closing()
     held = line.protocol.transport.get_write_buffer_size()
@@ -169,20 +169,20 @@ async def test_pings_are_answered(call: Call) -> None:
     assert pong in await line.rest()
 
 
-async def test_a_message_of_parts_without_end_is_1009(call: Call) -> None:
+async def test_message_of_endless_parts_closes_with_1009(call: Call) -> None:
     line = await call(patient)
     await line.say(Frame(Opcode.TEXT, b"", fin=False), *[PART] * (MAX_PARTS + 1))
     assert (await line.rest()).endswith((1009).to_bytes(2, "big"))
 
 
-async def test_a_message_of_some_parts_is_one(call: Call) -> None:
+async def test_message_of_several_parts_is_joined(call: Call) -> None:
     line = await call(patient)
     whole = [Frame(Opcode.TEXT, b"", fin=False), *[PART] * 900, Frame(Opcode.CONT, b"")]
     await line.say(*whole, Frame(Opcode.CLOSE, b"\x03\xe8"))
     assert (await line.rest()).endswith((1000).to_bytes(2, "big"))
 
 
-async def test_who_does_not_read_its_goodbye_is_cut_off(
+async def test_peer_that_does_not_read_the_close_frame_is_cut_off(
     call: Call, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(frames, "LINGER_SECONDS", 0.05)
@@ -192,7 +192,7 @@ async def test_who_does_not_read_its_goodbye_is_cut_off(
     await line.lost()
 
 
-async def test_who_breaks_the_protocol_and_does_not_read_is_cut_off(
+async def test_peer_that_breaks_the_protocol_unread_is_cut_off(
     call: Call, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(frames, "LINGER_SECONDS", 0.05)
@@ -202,7 +202,7 @@ async def test_who_breaks_the_protocol_and_does_not_read_is_cut_off(
     await line.lost()
 
 
-async def test_who_neither_reads_nor_answers_a_ping_is_cut_off(
+async def test_peer_that_neither_reads_nor_answers_pings_is_cut_off(
     call: Call, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(frames, "LINGER_SECONDS", 0.05)
@@ -211,7 +211,7 @@ async def test_who_neither_reads_nor_answers_a_ping_is_cut_off(
     await line.lost()
 
 
-async def test_who_reads_late_hears_its_goodbye(call: Call) -> None:
+async def test_peer_that_reads_late_receives_the_close_frame(call: Call) -> None:
     line = await call(talkative)
     await line.stuck()
     await line.say(Frame(Opcode.TEXT, b"enough"))
@@ -221,8 +221,8 @@ async def test_who_reads_late_hears_its_goodbye(call: Call) -> None:
     assert (await rest).endswith((4401).to_bytes(2, "big"))
 
 
-def test_the_server_uses_it() -> None:
-    config = server(listening=lambda: None).config
+def test_server_uses_the_frame_bound_protocol() -> None:
+    config = build_server(listening=lambda: None).config
     assert config.ws is FrameBound
     assert config.ws_max_size == 64 * 1024
     assert (config.ws_ping_interval, config.ws_ping_timeout) == (20, 20)

@@ -1,4 +1,4 @@
-"""Heads of requests that never end, on connections of a real server."""
+"""Request heads that never end, on connections of a real server."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from uvicorn.server import ServerState
 
 from memoryhub.management.serving import heads
 from memoryhub.management.serving.heads import HEAD_BYTES, HeadBound
-from memoryhub.management.serving.server import server
+from memoryhub.management.serving.server import build_server
 
 GET = b"GET / HTTP/1.1\r\nhost: a\r\n"
 POST = b"POST / HTTP/1.1\r\nhost: a\r\n"
@@ -23,7 +23,7 @@ CHUNKED = b"transfer-encoding: chunked\r\n\r\n"
 
 
 class Line:
-    """A connection that says what it is told and hears what comes."""
+    """A connection that sends what it is told, and returns what arrives."""
 
     def __init__(
         self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter
@@ -36,7 +36,7 @@ class Line:
             await self.writer.drain()
 
     async def answer(self) -> bytes:
-        """A whole answer of `sized`, or as much of one as came before the end."""
+        """Read a whole answer of `sized`, or as much as came before the end."""
         head = b""
         async with asyncio.timeout(20):
             while not head.endswith(b"\r\n\r\n"):
@@ -48,7 +48,7 @@ class Line:
             return head + await self.reader.readexactly(size)
 
     async def rest(self) -> bytes:
-        """All that comes until the server hangs up."""
+        """Return all bytes until the server hangs up."""
         async with asyncio.timeout(20):
             try:
                 return await self.reader.read()
@@ -56,8 +56,8 @@ class Line:
                 return b""
 
 
-async def sized(scope: Any, receive: Any, send: Any) -> None:
-    """Answers with the size of the body that came."""
+async def answer_with_size(scope: Any, receive: Any, send: Any) -> None:
+    """ASGI application that answers with the size of the request's body."""
     size, more = 0, True
     while more:
         message = await receive()
@@ -76,8 +76,10 @@ Call = Callable[[], Awaitable[Line]]
 
 @pytest_asyncio.fixture
 async def call() -> AsyncIterator[Call]:
-    """Opens connections to a server; both ends are closed afterwards."""
-    config = uvicorn.Config(sized, http=HeadBound, lifespan="off", log_config=None)
+    """Return a function that opens connections to a server; close both ends."""
+    config = uvicorn.Config(
+        answer_with_size, http=HeadBound, lifespan="off", log_config=None
+    )
     state = ServerState()
     listening = await asyncio.get_running_loop().create_server(
         lambda: HeadBound(config, state, {}), "127.0.0.1", 0
@@ -99,25 +101,25 @@ async def call() -> AsyncIterator[Call]:
     await asyncio.gather(*state.tasks)
 
 
-async def test_a_head_without_end_is_refused(call: Call) -> None:
+async def test_endless_request_head_is_refused(call: Call) -> None:
     line = await call()
     await line.say(GET, b"x: ", *(b"y" * 1024 for _ in range(HEAD_BYTES // 1024 + 1)))
     assert (await line.rest()).startswith(b"HTTP/1.1 431 ")
 
 
-async def test_many_short_headers_without_end_are_refused(call: Call) -> None:
+async def test_endless_short_headers_are_refused(call: Call) -> None:
     line = await call()
     await line.say(GET, *(b"x: y\r\n" * 100 for _ in range(HEAD_BYTES // 600 + 1)))
     assert (await line.rest()).startswith(b"HTTP/1.1 431 ")
 
 
-async def test_an_address_without_end_is_refused(call: Call) -> None:
+async def test_endless_request_target_is_refused(call: Call) -> None:
     line = await call()
     await line.say(b"GET /", *(b"y" * 1024 for _ in range(9)))
     assert (await line.rest()).startswith(b"HTTP/1.1 414 ")
 
 
-async def test_a_second_head_has_the_same_bounds(call: Call) -> None:
+async def test_second_head_of_a_connection_has_the_same_bounds(call: Call) -> None:
     line = await call()
     await line.say(GET, b"\r\n")
     assert (await line.answer()).endswith(b"\r\n\r\n0")
@@ -125,7 +127,7 @@ async def test_a_second_head_has_the_same_bounds(call: Call) -> None:
     assert (await line.rest()).startswith(b"HTTP/1.1 431 ")
 
 
-async def test_trailers_without_end_are_cut(call: Call) -> None:
+async def test_endless_trailers_are_cut_off(call: Call) -> None:
     line = await call()
     await line.say(POST, CHUNKED, b"1\r\na\r\n0\r\n")
     trailers = (b"x: " + b"y" * 1024 + b"\r\n" for _ in range(10_000))
@@ -133,7 +135,7 @@ async def test_trailers_without_end_are_cut(call: Call) -> None:
         await line.say(*trailers)
 
 
-async def test_bodies_are_no_heads(call: Call) -> None:
+async def test_request_body_is_not_bounded_as_a_head(call: Call) -> None:
     line = await call()
     size = HEAD_BYTES * 4
     await line.say(POST, b"content-length: %d\r\n\r\n" % size, b"a" * size)
@@ -142,7 +144,7 @@ async def test_bodies_are_no_heads(call: Call) -> None:
     assert (await line.answer()).endswith(str(size).encode())
 
 
-async def test_a_head_as_long_as_the_gate_lets_through_is_taken(call: Call) -> None:
+async def test_longest_head_that_the_gate_allows_is_taken(call: Call) -> None:
     line = await call()
     await line.say(b"GET /", b"y" * 8_000, b" HTTP/1.1\r\nhost: a\r\nx: ")
     await line.say(b"y" * 16_000, b"\r\n\r\n")
@@ -150,7 +152,7 @@ async def test_a_head_as_long_as_the_gate_lets_through_is_taken(call: Call) -> N
 
 
 @pytest.mark.parametrize("sent", [b"", b"GET / HT", GET, b"\r\n"])
-async def test_a_head_that_does_not_come_is_not_waited_for(
+async def test_slow_request_head_times_out(
     call: Call, monkeypatch: pytest.MonkeyPatch, sent: bytes
 ) -> None:
     monkeypatch.setattr(heads, "HEAD_SECONDS", 0.05)
@@ -159,23 +161,25 @@ async def test_a_head_that_does_not_come_is_not_waited_for(
     assert await line.rest() == b""
 
 
-async def test_nor_is_a_second_one(call: Call, monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_slow_second_head_times_out(
+    call: Call, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setattr(heads, "HEAD_SECONDS", 0.2)
     line = await call()
     await line.say(GET, b"\r\n")
     assert (await line.answer()).startswith(b"HTTP/1.1 200 ")
-    # What has begun is no idle connection to uvicorn, which would wait for ever.
+    # A begun head is not idle for uvicorn, which would wait for ever.
     await line.say(GET)
     assert await line.rest() == b""
 
 
-async def test_a_body_has_its_own_time(
+async def test_request_body_has_its_own_timeout(
     call: Call, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(heads, "HEAD_SECONDS", 0.05)
     slow, late = await call(), await call()
     await slow.say(POST, b"content-length: 2\r\n\r\n", b"a")
-    # One that is cut shows that the other's time would be up as well.
+    # The connection that is cut shows that the other's time is over as well.
     assert await late.rest() == b""
     await slow.say(b"b")
     assert (await slow.answer()).endswith(b"\r\n\r\n2")
@@ -184,7 +188,7 @@ async def test_a_body_has_its_own_time(
 GARBAGE = b"no request at all\r\n\r\n"
 
 
-async def test_what_is_no_request_is_answered_by_a_400(call: Call) -> None:
+async def test_garbage_is_answered_by_400(call: Call) -> None:
     for before in (b"", GET + b"\r\n"):
         line = await call()
         await line.say(before)
@@ -194,8 +198,8 @@ async def test_what_is_no_request_is_answered_by_a_400(call: Call) -> None:
         assert (await line.rest()).startswith(b"HTTP/1.1 400 ")
 
 
-async def test_nor_does_it_take_the_place_of_another_answer(call: Call) -> None:
-    """Whatever stands behind a request, its own answer comes, and is the last."""
+async def test_garbage_after_a_request_does_not_replace_its_answer(call: Call) -> None:
+    """The answer to the request before the garbage comes, and is the last."""
     line = await call()
     await line.say(POST + b"content-length: 1\r\n\r\na" + GARBAGE)
     assert (await line.answer()).endswith(b"\r\n\r\n1")
@@ -207,20 +211,20 @@ async def test_nor_does_it_take_the_place_of_another_answer(call: Call) -> None:
     assert await pipelined.rest() == b""
 
 
-async def test_a_body_that_can_not_be_read_is_answered_by_a_400(call: Call) -> None:
+async def test_unreadable_body_is_answered_by_400(call: Call) -> None:
     line = await call()
     await line.say(POST, CHUNKED, b"1\r\na\r\n", b"no size\r\n")
     assert (await line.rest()).startswith(b"HTTP/1.1 400 ")
     behind = await call()
-    # Of the first nothing is known then, but that the second was not taken for it.
+    # The first request's answer is open; the second must not be taken for the first.
     await behind.say(GET + b"\r\n" + POST + CHUNKED + b"no size\r\n" + GET + b"\r\n")
     assert b"400" not in await behind.rest()
 
 
-def test_this_is_the_uvicorn_whose_insides_these_are() -> None:
+def test_uvicorn_version_is_the_reviewed_one() -> None:
     # Read its protocol again before this number is changed.
     assert version("uvicorn").startswith("0.54.")
 
 
-def test_the_server_uses_it() -> None:
-    assert server(listening=lambda: None).config.http is HeadBound
+def test_server_uses_the_head_bound_protocol() -> None:
+    assert build_server(listening=lambda: None).config.http is HeadBound

@@ -1,17 +1,17 @@
-"""Answers leave whole, and nothing is kept back for longer than a turn of the loop."""
+"""Joined writes: a response leaves whole, delayed by one turn of the loop at most."""
 
 from __future__ import annotations
 
 import asyncio
 from typing import cast
 
-from memoryhub.management.serving.joined import Joined
+from memoryhub.management.serving.joined import JoiningTransport
 
 HEAD, BODY = b"HTTP/1.1 200 OK\r\n\r\n", b"body"
 
 
 class Wire(asyncio.Transport):
-    """A transport that remembers each call of the system."""
+    """A transport that records each write to the system."""
 
     def __init__(self) -> None:
         super().__init__({"peername": "there"})
@@ -26,12 +26,14 @@ class Wire(asyncio.Transport):
         self.closed = True
 
 
-def joined() -> tuple[Wire, Joined]:
+def joined() -> tuple[Wire, JoiningTransport]:
     wire = Wire()
-    return wire, Joined(cast(asyncio.Transport, wire), asyncio.get_running_loop())
+    return wire, JoiningTransport(
+        cast(asyncio.Transport, wire), asyncio.get_running_loop()
+    )
 
 
-async def test_a_head_leaves_with_its_body() -> None:
+async def test_response_head_leaves_with_its_body() -> None:
     wire, line = joined()
     line.write(HEAD)
     line.write(BODY)
@@ -39,7 +41,7 @@ async def test_a_head_leaves_with_its_body() -> None:
     assert wire.sent == [HEAD + BODY, BODY]
 
 
-async def test_a_head_whose_body_is_not_there_yet_does_not_wait_for_it() -> None:
+async def test_response_head_does_not_wait_for_a_later_body() -> None:
     wire, line = joined()
     line.write(HEAD)
     assert wire.sent == []
@@ -50,7 +52,7 @@ async def test_a_head_whose_body_is_not_there_yet_does_not_wait_for_it() -> None
     assert wire.sent == [HEAD, BODY]
 
 
-async def test_two_heads_keep_their_order() -> None:
+async def test_response_heads_keep_their_order() -> None:
     wire, line = joined()
     line.write(HEAD)
     line.write(BODY)
@@ -59,7 +61,7 @@ async def test_two_heads_keep_their_order() -> None:
     assert wire.sent == [HEAD + BODY, HEAD]
 
 
-async def test_a_head_leaves_before_the_line_is_closed() -> None:
+async def test_response_head_leaves_before_the_connection_closes() -> None:
     wire, line = joined()
     line.write(HEAD)
     line.close()
@@ -68,5 +70,5 @@ async def test_a_head_leaves_before_the_line_is_closed() -> None:
     assert wire.sent == [HEAD]
 
 
-async def test_it_is_its_transport_in_all_else() -> None:
+async def test_joined_transport_delegates_everything_else() -> None:
     assert joined()[1].get_extra_info("peername") == "there"

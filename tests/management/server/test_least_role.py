@@ -1,4 +1,4 @@
-"""PostgreSQL's least role: it owns its databases, and is no superuser."""
+"""PostgreSQL's least role, which owns its databases and is no superuser."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ pytestmark = [pytest.mark.slow, pytest.mark.grown]
 
 
 def forget() -> None:
-    """One of two is forgotten, as far as it goes; then the tables are written anew."""
+    """Erase one subject as far as possible; print its state and the open rewrite."""
     agent = make_agent(make_project("zeta"))
     for name in ("ann", "bob"):
         make_person(agent, name)
@@ -54,7 +54,7 @@ def tell(row: Erasure) -> None:
 
 @pytest.fixture
 def least(tmp_path: Path) -> Iterator[Instance]:
-    """Its databases are a role's own that may do nothing else."""
+    """Make an instance whose databases belong to a role with no other rights."""
     role = f"{ROLE}_{secrets.token_hex(6)}"
     admin = os.environ["DATABASE_URL"]
     run(admin, "CREATE ROLE {} LOGIN PASSWORD {}", role, literal=password(admin))
@@ -106,7 +106,9 @@ def answer_of(made: Instance, function: str) -> dict[str, str]:
     return found
 
 
-def test_it_forgets_and_is_told_what_a_rewrite_needs(least: Instance) -> None:
+def test_least_role_forgets_and_names_the_rights_a_rewrite_needs(
+    least: Instance,
+) -> None:
     found = answer_of(least, "forget")
     assert found == {"state": "complete", "waiting_on": "", "rewrite": "rights"}
     assert {"W006", *GRANTED} <= words(least)
@@ -127,15 +129,15 @@ GRANTED = ("GRANT EXECUTE ON FUNCTION pg_switch_wal()", "GRANT pg_checkpoint")
 
 
 def words(made: Instance) -> set[str]:
-    """Of the warning and of what it names, what `check --deploy` says."""
+    """Return which of the warning and its parts `check --deploy` prints."""
     databases = ("--database", "default", "--database", "keys")
     printed = made.manage("check", "--deploy", *databases).stderr
     every = {"W006", "table memoryhub_slot", *GRANTED}
     return {each for each in every if each in printed}
 
 
-def test_a_table_of_another_role_is_said_to_be_in_the_way(least: Instance) -> None:
-    """VACUUM would pass over it, and every byte stay."""
+def test_table_owned_by_another_role_blocks_the_erasure(least: Instance) -> None:
+    """VACUUM would skip the table, and every byte would stay."""
     url = least.urls[0]
     run(url, "ALTER TABLE memoryhub_slot OWNER TO CURRENT_USER")
     run(url, "GRANT ALL ON memoryhub_slot TO {}", role_of(least))
@@ -147,8 +149,8 @@ def test_a_table_of_another_role_is_said_to_be_in_the_way(least: Instance) -> No
     assert answer_of(least, "go_on")["state"] == "complete"
 
 
-def test_another_roles_reader_is_waited_for(least: Instance) -> None:
-    """Our role is not told all about it, and must not take it for nobody."""
+def test_erasure_waits_for_a_reader_of_another_role(least: Instance) -> None:
+    """Our role sees little of a foreign session, and must not take it for none."""
     with held(least.urls[0]):
         found = answer_of(least, "forget")
         assert (found["state"], found["waiting_on"]) == ("caches_purged", "reader")

@@ -1,4 +1,4 @@
-"""Logs: a closed set of fields, and no text that anybody else has written."""
+"""Logs: a closed set of fields, and no text from outside the code."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ CANARY = "canary-7f3a"
 
 @pytest.fixture
 def stream() -> Iterator[io.StringIO]:
-    """A log of its own; everything as it was afterwards."""
+    """Redirect the log to a stream; restore the logging setup afterwards."""
     kept, root = structlog.get_config(), logging.getLogger()
     handlers, level = list(root.handlers), root.level
     levels = {name: logging.getLogger(name).level for name in logs.QUIET}
@@ -48,7 +48,7 @@ def fail(text: str) -> None:
     raise ValueError(text)
 
 
-def test_only_known_fields_are_written(stream: io.StringIO) -> None:
+def test_log_writes_only_known_fields(stream: io.StringIO) -> None:
     log = structlog.get_logger()
     log.info("slot.appended", seq=7, thread="t", user_id=CANARY, path=CANARY)
     (line,) = lines(stream)
@@ -56,13 +56,13 @@ def test_only_known_fields_are_written(stream: io.StringIO) -> None:
     assert (line["level"], line["event"], line["seq"]) == ("info", "slot.appended", 7)
 
 
-def test_an_event_that_is_a_sentence_is_dropped(stream: io.StringIO) -> None:
+def test_log_event_that_is_a_sentence_is_dropped(stream: io.StringIO) -> None:
     structlog.get_logger().warning(f"could not store {CANARY}", code="full")
     (line,) = lines(stream)
     assert (line["event"], line["code"]) == ("log", "full")
 
 
-def test_a_failure_is_its_type_and_its_frames(stream: io.StringIO) -> None:
+def test_log_of_a_failure_has_its_type_and_frames(stream: io.StringIO) -> None:
     log = structlog.get_logger()
     try:
         fail(CANARY)
@@ -74,7 +74,7 @@ def test_a_failure_is_its_type_and_its_frames(stream: io.StringIO) -> None:
     assert line["frames"][-1].endswith(" fail")
 
 
-def test_a_library_says_who_and_where_but_not_what(stream: io.StringIO) -> None:
+def test_library_log_line_has_its_source_but_no_message(stream: io.StringIO) -> None:
     try:
         fail(CANARY)
     except ValueError:
@@ -90,7 +90,7 @@ def test_a_library_says_who_and_where_but_not_what(stream: io.StringIO) -> None:
     assert second["level"] == "warning"
 
 
-def test_a_warning_does_not_quote(stream: io.StringIO) -> None:
+def test_python_warning_is_not_logged(stream: io.StringIO) -> None:
     with warnings.catch_warnings():
         warnings.simplefilter("always")
         logging.captureWarnings(capture=False)
@@ -99,7 +99,7 @@ def test_a_warning_does_not_quote(stream: io.StringIO) -> None:
     assert lines(stream) == []
 
 
-def test_a_thread_that_dies_says_no_more(stream: io.StringIO) -> None:
+def test_failed_thread_is_logged_by_its_type(stream: io.StringIO) -> None:
     thread = threading.Thread(target=fail, args=[CANARY])
     thread.start()
     thread.join()
@@ -114,7 +114,7 @@ def test_refused_hosts_and_missing_pages_are_not_errors(stream: io.StringIO) -> 
     assert lines(stream) == []
 
 
-def test_nobody_reading_stops_nothing() -> None:
+def test_closed_log_stream_stops_nothing() -> None:
     closed = io.StringIO()
     closed.close()
     logs.Sink(closed).write("x")

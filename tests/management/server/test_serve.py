@@ -1,4 +1,4 @@
-"""The server as a process: what it says, answers, keeps and does not do."""
+"""The server as a process: its output, answers, files and connections."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from typing import Any
 
 import pytest
 
-from memoryhub.services.access.api_keys import SHAPE
+from memoryhub.services.access.api_keys import KEY_PATTERN
 from tests.harness.forks import MANAGE, ROOT
 from tests.harness.instances import Instance, Server, free_port
 
@@ -28,7 +28,7 @@ LINK = re.compile(r"http://127\.0\.0\.1:\d+/sign-in/([A-Za-z0-9_-]{43})\b")
 def ask(
     server: Server, method: str, path: str, body: Any = None, **headers: str
 ) -> tuple[int, bytes]:
-    """Status and body of one request."""
+    """Return status and body of one request."""
     line = HTTPConnection("127.0.0.1", server.port, timeout=20)
     try:
         sent = None if body is None else json.dumps(body)
@@ -58,7 +58,7 @@ def append(server: Server, key: str, thread: str, content: Any) -> int:
     return status
 
 
-def test_a_first_start_serves(empty: Instance) -> None:
+def test_first_start_of_the_server_serves(empty: Instance) -> None:
     with empty.serve() as server:
         status, body = ask(server, "GET", "/health/ready")
         assert status == 200, body
@@ -66,7 +66,7 @@ def test_a_first_start_serves(empty: Instance) -> None:
         parts = {"clock", "expiry", "journal", "keys", "writer", "live", "worker"}
         parts |= {"erasures"}
         assert set(ready["parts"]) == parts
-        # Its own workers begin by writing: what waits may be one of theirs.
+        # The server's workers write at the start: a queued write may be theirs.
         assert ready["parts"]["writer"].keys() == {"state", "waiting"}
         assert ready["parts"]["writer"]["state"] == "ok"
         assert ask(server, "GET", "/health/live") == (200, b'{"status": "ok"}')
@@ -80,7 +80,7 @@ def test_a_first_start_serves(empty: Instance) -> None:
     assert "keys backup" in log
 
 
-def test_each_start_prints_another_link(instance: Instance) -> None:
+def test_each_start_prints_a_new_sign_in_link(instance: Instance) -> None:
     for _ in range(2):
         with instance.serve() as server:
             assert server.stop() in (0, -15)
@@ -88,7 +88,7 @@ def test_each_start_prints_another_link(instance: Instance) -> None:
     assert len(set(links)) == 2
 
 
-def test_a_graceful_stop_leaves_no_log_beside_the_database(empty: Instance) -> None:
+def test_graceful_stop_leaves_no_log_beside_the_database(empty: Instance) -> None:
     key = make_key(empty)
     with empty.serve() as server:
         assert append(server, key, "t-1", "hello") == 201
@@ -97,7 +97,7 @@ def test_a_graceful_stop_leaves_no_log_beside_the_database(empty: Instance) -> N
     assert not [path for path in empty.data.iterdir() if "sqlite3-" in path.name]
 
 
-def test_no_link_off_loopback(instance: Instance) -> None:
+def test_no_sign_in_link_is_printed_off_loopback(instance: Instance) -> None:
     with instance.serve("--host", "0.0.0.0", MEMORYHUB_SECRET_KEY=SECRET) as server:
         assert ask(server, "GET", "/health/live")[0] == 200
     log = instance.log.read_text()
@@ -106,16 +106,16 @@ def test_no_link_off_loopback(instance: Instance) -> None:
     assert SECRET not in log
 
 
-def test_a_key_that_was_printed_writes_and_one_that_was_revoked_does_not(
+def test_printed_key_writes_until_it_is_revoked(
     empty: Instance,
 ) -> None:
     key = make_key(empty)
     with empty.serve() as server:
         assert append(server, key, "t-1", "hello") == 201
-        prefix = SHAPE.fullmatch(key)
+        prefix = KEY_PATTERN.fullmatch(key)
         assert prefix is not None
         empty.managed("revoke_key", prefix[1])
-        # It is believed for a second.
+        # The server caches a key for a second.
         for _ in range(2_000):
             if append(server, key, "t-1", "again") == 401:
                 break
@@ -123,7 +123,7 @@ def test_a_key_that_was_printed_writes_and_one_that_was_revoked_does_not(
             pytest.fail("a revoked key still writes")
 
 
-def test_a_sign_in_link_from_the_command_line_opens_the_inspector(
+def test_sign_in_link_from_the_command_line_opens_the_inspector(
     instance: Instance,
 ) -> None:
     with instance.serve() as server:
@@ -136,7 +136,7 @@ def test_a_sign_in_link_from_the_command_line_opens_the_inspector(
 
 
 def test_no_content_in_logs(empty: Instance) -> None:
-    """A canary in every part of a request, and in what makes it fail."""
+    """Put a canary into every part of a request, and into failing requests."""
     canary = "canary-9b1e"
     key = make_key(empty)
     with empty.serve() as server:
@@ -176,7 +176,7 @@ def raw(server: Server, text: str) -> None:
             pass
 
 
-def test_a_killed_server_starts_again_by_itself(empty: Instance) -> None:
+def test_killed_server_starts_again_without_repair(empty: Instance) -> None:
     key = make_key(empty)
     port = free_port()
     for n in range(3):
@@ -186,8 +186,8 @@ def test_a_killed_server_starts_again_by_itself(empty: Instance) -> None:
     empty.managed("verify", "--all")
 
 
-def test_the_server_speaks_to_nobody_else(empty: Instance, tmp_path: Path) -> None:
-    """No socket of its processes is ever connected beyond this machine."""
+def test_server_connects_to_loopback_only(empty: Instance, tmp_path: Path) -> None:
+    """No process of the server connects a socket beyond this machine."""
     tracer = shutil.which("strace")
     if tracer is None and os.environ.get("MEMORYHUB_TEST_ALL") == "1":
         pytest.fail("strace is missing")
@@ -196,19 +196,21 @@ def test_the_server_speaks_to_nobody_else(empty: Instance, tmp_path: Path) -> No
     key = make_key(empty)
     trace = tmp_path / "trace"
     port = free_port()
-    with traced(empty, tracer, trace, port) as server:
+    with serve_traced(empty, tracer, trace, port) as server:
         assert append(server, key, "t-1", "hello") == 201
         assert ask(server, "GET", "/")[0] in (200, 302)
         assert ask(server, "GET", "/api/v1/openapi.json")[0] == 200
         server.stop()
     calls = trace.read_text()
     assert "bind(" in calls, "the trace saw nothing"
-    assert foreign(calls) == []
+    assert list_foreign_calls(calls) == []
 
 
 @contextmanager
-def traced(instance: Instance, tracer: str, trace: Path, port: int) -> Iterator[Server]:
-    """As `instance.serve`, with each network call of its processes written down."""
+def serve_traced(
+    instance: Instance, tracer: str, trace: Path, port: int
+) -> Iterator[Server]:
+    """Serve as `instance.serve` does, and record each network call of its processes."""
     # -D: the tracer is the grandchild, so that signals reach the server itself.
     words = [tracer, "-D", "-f", "-e", "trace=%network", "-o", str(trace)]
     with instance.log.open("ab") as log:
@@ -240,12 +242,12 @@ def traced(instance: Instance, tracer: str, trace: Path, port: int) -> Iterator[
         ('connect(3, {sa_family=AF_UNIX, sun_path="/run/s"}, 110) = 0', 0),
     ],
 )
-def test_a_call_to_somebody_else_would_be_seen(call: str, alarm: int) -> None:
-    assert len(foreign(call)) == alarm
+def test_connection_beyond_loopback_would_be_seen(call: str, alarm: int) -> None:
+    assert len(list_foreign_calls(call)) == alarm
 
 
-def foreign(calls: str) -> list[str]:
-    """The lines that connect or send to an address that is not loopback's."""
+def list_foreign_calls(calls: str) -> list[str]:
+    """Return the lines that connect or send to an address outside loopback."""
     ours = re.compile(r"inet_addr\(\"127\.|\"::1\"|sa_family=AF_(UNIX|NETLINK)")
     sends = re.compile(r"\b(connect|sendto|sendmsg)\(.*sa_family=")
     return [

@@ -1,4 +1,4 @@
-"""Starting: what is refused, in one line and without a secret."""
+"""Start-up refusals, in one line and without a secret."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ PASSWORD = "geheim-und-lang"
 
 
 def refused(instance: Instance, *words: object, **env: str) -> str:
-    """The one line that `serve` ended with; its exit code is 2."""
+    """Run `serve`, which must exit with 2; return its one line of output."""
     done = instance.manage("serve", "--port", "0", *words, **env)
     return one_line(done.returncode, done.stdout, done.stderr, secrets=env.values())
 
@@ -60,7 +60,7 @@ def show_keys(instance: Instance) -> None:
 
 
 def change_keys(instance: Instance) -> None:
-    """The same ids, other keys."""
+    """Keep the ids, change the keys."""
     shape = json.loads(key_ring(instance).read_text())
     keys = next(value for value in shape.values() if isinstance(value, dict))
     for name in keys:
@@ -88,7 +88,7 @@ def drop_trigger(instance: Instance) -> None:
     instance.call("tests.management.damage:drop_trigger", "update", "event")
 
 
-#: What is wrong with an instance, by the code of the line that refuses it.
+#: Damages of an instance, by the code of the refusal.
 SPOILED: list[tuple[str, Callable[[Instance], None]]] = [
     ("kek_missing", lose_keys),
     ("kek_short", shorten_keys),
@@ -100,7 +100,7 @@ SPOILED: list[tuple[str, Callable[[Instance], None]]] = [
     ("data_mode", show_ledger),
     ("triggers_missing", drop_trigger),
 ]
-#: What is wrong with settings once others can reach the server.
+#: Settings that are refused once others can reach the server.
 EXPOSED = [
     ("secret_default", {}),
     ("secret_short", {"MEMORYHUB_SECRET_KEY": "short-but-mine"}),
@@ -112,7 +112,7 @@ EXPOSED = [
 
 
 @pytest.mark.parametrize(("code", "spoil"), SPOILED)
-def test_each_startup_refusal(
+def test_each_damaged_instance_is_refused_at_start(
     instance: Instance, code: str, spoil: Callable[[Instance], None]
 ) -> None:
     spoil(instance)
@@ -120,7 +120,7 @@ def test_each_startup_refusal(
 
 
 @pytest.mark.parametrize(("code", "env"), EXPOSED)
-def test_each_startup_refusal_of_what_others_can_reach(
+def test_each_file_that_others_can_reach_is_refused_at_start(
     empty: Instance, code: str, env: dict[str, str]
 ) -> None:
     assert code in refused(empty, *PUBLIC, **env)
@@ -129,7 +129,9 @@ def test_each_startup_refusal_of_what_others_can_reach(
 
 @pytest.mark.usefixtures("sqlite")
 @pytest.mark.parametrize("pragma", ["journal_mode=DELETE", "synchronous=OFF"])
-def test_each_startup_refusal_of_sqlite(instance: Instance, pragma: str) -> None:
+def test_each_wrong_sqlite_pragma_is_refused_at_start(
+    instance: Instance, pragma: str
+) -> None:
     with instance.start("tests.management.damage:serve_with", pragma) as serving:
         out, errors = serving.communicate(timeout=COMMAND_SECONDS)
     line = one_line(serving.returncode, out, errors)
@@ -137,7 +139,7 @@ def test_each_startup_refusal_of_sqlite(instance: Instance, pragma: str) -> None
     assert pragma.partition("=")[0] in line
 
 
-def test_a_port_in_use_is_named(empty: Instance) -> None:
+def test_port_in_use_is_named(empty: Instance) -> None:
     with socket.create_server(("127.0.0.1", 0)) as taken:
         port = taken.getsockname()[1]
         line = refused(empty, "--port", port)
@@ -146,7 +148,7 @@ def test_a_port_in_use_is_named(empty: Instance) -> None:
 
 
 @pytest.mark.parametrize("name", ["DATABASE_URL", "KEYS_DATABASE_URL"])
-def test_a_database_that_is_away_is_one_line_without_its_password(
+def test_unreachable_database_is_one_line_without_its_password(
     empty: Instance, name: str
 ) -> None:
     url = f"postgresql://ann:{PASSWORD}@127.0.0.1:1/nothing"
@@ -156,14 +158,14 @@ def test_a_database_that_is_away_is_one_line_without_its_password(
 @pytest.mark.parametrize(
     "name", ["MEMORYHUB_READERS", "MEMORYHUB_SQLITE_SYNCHRONOUS", "MEMORYHUB_PRICES"]
 )
-def test_a_bad_setting_is_refused_by_name(empty: Instance, name: str) -> None:
+def test_bad_setting_is_refused_by_name(empty: Instance, name: str) -> None:
     line = refused(empty, **{name: "seven-hundred"})
     assert name in line
     assert "seven-hundred" not in line
 
 
 @pytest.mark.parametrize("alias", ["default", "keys"])
-def test_a_newer_schema_is_refused(instance: Instance, alias: str) -> None:
+def test_newer_schema_is_refused(instance: Instance, alias: str) -> None:
     instance.call("tests.management.damage:migrate_beyond", alias)
     line = refused(instance)
     assert "schema_newer" in line
@@ -187,9 +189,7 @@ def test_data_of_an_older_format_is_refused(instance: Instance, alias: str) -> N
 
 
 @pytest.mark.parametrize("alias", ["default", "keys"])
-def test_a_ledger_behind_the_databases_is_refused(
-    instance: Instance, alias: str
-) -> None:
+def test_ledger_behind_the_databases_is_refused(instance: Instance, alias: str) -> None:
     instance.call("tests.management.damage:apply_a_line", alias)
     kept = instance.data / "ledger" / "erasures.jsonl"
     whole = kept.read_bytes()
@@ -202,7 +202,7 @@ def test_a_ledger_behind_the_databases_is_refused(
     assert "ledger_broken" in refused(instance)
 
 
-def test_a_ledger_of_another_place_is_looked_for_there(
+def test_ledger_is_looked_for_in_its_configured_folder(
     instance: Instance, tmp_path: Path
 ) -> None:
     instance.call("tests.management.damage:apply_a_line", "keys")
@@ -228,7 +228,7 @@ def test_data_that_others_may_read_is_refused(instance: Instance, name: str) -> 
 
 @pytest.mark.parametrize("mode", [0o777, 0o730, 0o722])
 @pytest.mark.parametrize("name", [".", "ledger"])
-def test_a_folder_that_others_may_write_to_is_refused(
+def test_folder_that_others_may_write_to_is_refused(
     instance: Instance, name: str, mode: int
 ) -> None:
     folder = instance.data / name
@@ -239,14 +239,14 @@ def test_a_folder_that_others_may_write_to_is_refused(
     assert f"{mode:04o}" in line
 
 
-def test_the_worker_refuses_as_the_server_does(instance: Instance) -> None:
+def test_worker_refuses_to_start_as_the_server_does(instance: Instance) -> None:
     (instance.data / "kek.json").unlink()
     done = instance.manage("worker")
     assert done.returncode == 2
     assert "kek_missing" in done.stderr
 
 
-def test_what_a_first_start_makes_is_for_its_user_alone(instance: Instance) -> None:
+def test_files_of_a_first_start_are_private_to_the_user(instance: Instance) -> None:
     made = [instance.data, *instance.data.rglob("*")]
     assert {"kek.json", "public-keys.json"} < {path.name for path in made}
     for path in made:
@@ -256,7 +256,7 @@ def test_what_a_first_start_makes_is_for_its_user_alone(instance: Instance) -> N
 
 @pytest.fixture
 def hung_up(transactional_db: None) -> Iterator[None]:
-    """Connections are as they were made for the next test."""
+    """Close the connections afterwards, so that the next test opens fresh ones."""
     assert connections["default"].vendor == "sqlite"
     yield
     connections.close_all()
@@ -269,7 +269,7 @@ def hung_up(transactional_db: None) -> Iterator[None]:
     "pragma",
     ["synchronous=OFF", "secure_delete=OFF", "secure_delete=FAST", "foreign_keys=OFF"],
 )
-def test_a_pragma_that_does_not_hold_is_refused(alias: str, pragma: str) -> None:
+def test_sqlite_pragma_that_does_not_hold_is_refused(alias: str, pragma: str) -> None:
     start.refuse_sqlite(alias)
     with connections[alias].cursor() as cursor:
         cursor.execute(f"PRAGMA {pragma}")
@@ -293,5 +293,5 @@ def test_a_pragma_that_does_not_hold_is_refused(alias: str, pragma: str) -> None
         ("", False),
     ],
 )
-def test_only_loopback_is_private(host: str, private: bool) -> None:
-    assert start.loopback(host) is private
+def test_loopback_hosts_are_recognised(host: str, private: bool) -> None:
+    assert start.is_loopback(host) is private

@@ -1,4 +1,4 @@
-"""`manage.py worker`: does the background work, and ends when it is asked to."""
+"""The command `worker`: background work, and a clean stop on request."""
 
 from __future__ import annotations
 
@@ -21,20 +21,20 @@ PROGRAM = "tests.management.expiring"
 
 @contextmanager
 def working(instance: Instance, **env: str) -> Iterator[Process]:
-    """A worker that has said that it runs."""
+    """Start a worker; yield it once it says that it runs."""
     process = forks.start(
         ["worker"],
         env={**instance.env, **env},
         stdout=subprocess.DEVNULL,
         stderr=subprocess.PIPE,
     )
-    with ended(process):
+    with wait_and_stop(process):
         yield process
 
 
 @contextmanager
-def ended(process: Process) -> Iterator[None]:
-    """From its first words to its end, which comes with the block."""
+def wait_and_stop(process: Process) -> Iterator[None]:
+    """Wait for the first line of the process; stop the process with the block."""
     try:
         assert process.stderr is not None
         assert "The worker runs" in process.stderr.readline()
@@ -45,7 +45,7 @@ def ended(process: Process) -> Iterator[None]:
 
 
 @pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT])
-def test_a_worker_ends_in_good_order(
+def test_worker_stops_cleanly_on_a_signal(
     instance: Instance, number: signal.Signals
 ) -> None:
     with working(instance) as process:
@@ -56,8 +56,8 @@ def test_a_worker_ends_in_good_order(
         assert "Stopping" in printed
 
 
-def test_a_worker_in_the_background_ends_in_good_order(instance: Instance) -> None:
-    """A shell has what it runs in the background ignore SIGINT; a worker does not."""
+def test_background_worker_stops_cleanly_on_sigint(instance: Instance) -> None:
+    """A shell makes background jobs ignore SIGINT; a worker must not."""
     background = 'trap "" INT; exec "$0" "$@"'
     process = subprocess.Popen(
         ["sh", "-c", background, sys.executable, MANAGE, "worker"],
@@ -68,7 +68,7 @@ def test_a_worker_in_the_background_ends_in_good_order(instance: Instance) -> No
         stderr=subprocess.PIPE,
         text=True,
     )
-    with ended(process):
+    with wait_and_stop(process):
         process.send_signal(signal.SIGINT)
         _, printed = process.communicate(timeout=60)
         assert process.returncode == 0, printed
@@ -84,10 +84,8 @@ def test_two_workers_run_beside_each_other(instance: Instance) -> None:
 
 @pytest.mark.promise("P9", load="480 keys, 2 workers, {killed} killed")
 @pytest.mark.parametrize("killed", [0, pytest.param(1, marks=pytest.mark.nightly)])
-def test_workers_sweep_what_expires_and_erase_it(
-    instance: Instance, killed: int
-) -> None:
-    """Each value goes once and within a minute, also if the one that works dies."""
+def test_workers_sweep_and_erase_expired_keys(instance: Instance, killed: int) -> None:
+    """Each value is erased once, within a minute, even if the active worker dies."""
     often = {"MEMORYHUB_EXPIRY_INTERVAL_SECONDS": "1"}
     with working(instance, **often) as first, working(instance, **often):
         instance.call(f"{PROGRAM}:make", 12, 40)
@@ -97,13 +95,13 @@ def test_workers_sweep_what_expires_and_erase_it(
     assert printed == {"rows": 0, "kept": 0, "erased": 480, "whole": True}
 
 
-def test_the_help_says_what_it_does(instance: Instance) -> None:
+def test_worker_help_says_what_the_worker_does(instance: Instance) -> None:
     printed = instance.managed("worker", "--help")
     assert "expiry of keys" in " ".join(printed.split())
     assert "MEMORYHUB_EXPIRY_INTERVAL_SECONDS" in printed
 
 
-def test_a_worker_does_all_that_is_due_once(instance: Instance) -> None:
+def test_worker_once_does_all_due_work(instance: Instance) -> None:
     printed = instance.managed("worker", "--once").splitlines()
     assert {line.partition(":")[0] for line in printed} == {
         *(task.name for task in TASKS),
@@ -111,10 +109,10 @@ def test_a_worker_does_all_that_is_due_once(instance: Instance) -> None:
     }
 
 
-def test_of_two_workers_only_one_works(instance: Instance) -> None:
+def test_second_worker_is_refused_while_the_server_works(instance: Instance) -> None:
     with instance.serve() as server:
         done = instance.manage("worker", "--once")
-        # Killed, it would keep the work to itself for half a minute.
+        # A killed server would hold the lease for half a minute.
         server.stop()
     assert done.returncode == 1
     assert "Another process" in done.stderr

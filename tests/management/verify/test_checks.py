@@ -1,4 +1,4 @@
-"""What `check --deploy` says of the servers beside ours, and of ourselves."""
+"""Warnings of `check --deploy` about the database, Redis and our configuration."""
 
 from __future__ import annotations
 
@@ -46,12 +46,12 @@ def test_deploy_check_is_clean(empty: Instance) -> None:
 
 
 @pytest.mark.django_db
-def test_a_log_that_holds_values_is_warned_of() -> None:
+def test_deploy_check_warns_of_a_log_with_values() -> None:
     if connections["default"].vendor != "postgresql":
         assert server_checks.database_logs(databases=BOTH) == []
         return
     found = server_checks.database_logs(databases=BOTH)
-    # As it comes; of the three only parameters are kept out unasked.
+    # The default: of the three settings only parameters are kept out.
     assert ids(found) == ["memoryhub.W003"] * 4
     for alias in BOTH:
         with connections[alias].cursor() as cursor:
@@ -66,7 +66,7 @@ def test_a_log_that_holds_values_is_warned_of() -> None:
 
 
 @pytest.mark.django_db
-def test_a_limit_that_a_pooler_drops_is_warned_of() -> None:
+def test_deploy_check_warns_of_a_limit_that_a_pooler_drops() -> None:
     if connections["default"].vendor != "postgresql":
         assert server_checks.database_limits(databases=BOTH) == []
         return
@@ -82,7 +82,7 @@ def test_a_limit_that_a_pooler_drops_is_warned_of() -> None:
 
 
 @pytest.mark.django_db
-def test_a_superuser_is_warned_of() -> None:
+def test_deploy_check_warns_of_a_superuser() -> None:
     if connections["default"].vendor != "postgresql":
         assert server_checks.database_roles(databases=BOTH) == []
         return
@@ -96,8 +96,8 @@ def test_a_superuser_is_warned_of() -> None:
 
 
 @pytest.mark.django_db
-def test_the_databases_are_looked_at_where_they_are_named() -> None:
-    """Without, `check` opens no connection; nor does anything but a deployment's."""
+def test_deploy_check_opens_only_named_databases() -> None:
+    """Without both options `check` opens no connection."""
     lite = connections["default"].vendor == "sqlite"
     ours = {"memoryhub.W003", "memoryhub.W004"}
     named = run_checks(databases=BOTH, include_deployment_checks=True)
@@ -112,7 +112,9 @@ def test_the_databases_are_looked_at_where_they_are_named() -> None:
 # Redis
 
 
-def test_a_redis_that_saves_is_refused(settings: Settings, redis_url: str) -> None:
+def test_deploy_check_refuses_a_redis_that_saves(
+    settings: Settings, redis_url: str
+) -> None:
     settings.REDIS_URL = redis_url
     assert server_checks.redis_saves() == []
     with redis.Redis.from_url(redis_url) as client:
@@ -127,22 +129,22 @@ def test_a_redis_that_saves_is_refused(settings: Settings, redis_url: str) -> No
     assert server_checks.redis_saves() == []
 
 
-def test_a_redis_that_says_nothing_is_warned_of(
+def test_deploy_check_warns_of_a_redis_that_does_not_answer(
     settings: Settings, tmp_path: Path
 ) -> None:
     settings.REDIS_URL = f"unix://{tmp_path / 'none.sock'}"
     assert ids(server_checks.redis_saves()) == ["memoryhub.W005"]
 
 
-def test_without_redis_there_is_nothing_to_say(settings: Settings) -> None:
+def test_deploy_check_is_silent_without_redis(settings: Settings) -> None:
     settings.REDIS_URL = ""
     assert server_checks.redis_saves() == []
 
 
-# What others could reach
+# Exposed settings
 
 
-def test_the_secret_that_everybody_knows_is_warned_of(settings: Settings) -> None:
+def test_deploy_check_warns_of_a_known_secret(settings: Settings) -> None:
     settings.SECRET_KEY = settings.DEFAULT_SECRET_KEY
     (found,) = server_checks.secret()
     assert found.id == "memoryhub.W007"
@@ -151,7 +153,7 @@ def test_the_secret_that_everybody_knows_is_warned_of(settings: Settings) -> Non
     assert server_checks.secret() == []
 
 
-def test_hosts_without_a_proxy_are_warned_of(settings: Settings) -> None:
+def test_deploy_check_warns_of_hosts_without_a_proxy(settings: Settings) -> None:
     assert server_checks.proxies() == []
     settings.HOSTS = ["m.example"]
     assert ids(server_checks.proxies()) == ["memoryhub.W008"]

@@ -1,4 +1,4 @@
-"""The commands `verify` and `rebuild`, as a person or a script uses them."""
+"""The commands `verify` and `rebuild`, as people and scripts use them."""
 
 from __future__ import annotations
 
@@ -60,7 +60,7 @@ def damage(thread: Thread, *, seq: int) -> None:
 
 
 def alter(thread: Thread, *, turn: int) -> None:
-    """Say in a record that one page more was left out than there was."""
+    """Alter a record, so that it counts one omitted page too many."""
     row = thread.turns.get(n=turn)
     event = thread.events.get(seq=row.packed_seq or 0)
     body = json.loads(event.body)
@@ -70,14 +70,16 @@ def alter(thread: Thread, *, turn: int) -> None:
     rows.update(body=json.dumps(body))
 
 
-def test_all_is_well_says_how_much_was_looked_at(agent: Agent) -> None:
+def test_verify_says_how_much_was_checked(agent: Agent) -> None:
     append(agent, "t-1", "a", "b")
     append(agent, "t-2", "a")
     out, _ = command("verify", "--all")
     assert "2 threads, 5 events" in out
 
 
-def test_one_thread_is_named_by_project_and_name(agent: Agent, stranger: Agent) -> None:
+def test_verify_takes_a_thread_by_project_and_name(
+    agent: Agent, stranger: Agent
+) -> None:
     append(agent, "t-1", "a", "b")
     append(stranger, "t-1", "a")
     assert "1 threads, 3 events" in command("verify", "--thread", "acme/t-1")[0]
@@ -85,17 +87,17 @@ def test_one_thread_is_named_by_project_and_name(agent: Agent, stranger: Agent) 
 
 
 @pytest.mark.parametrize("address", ["acme/none", "none/t-1", "t-1", "", "acme/"])
-def test_a_thread_that_is_not_there_is_wrong_usage(agent: Agent, address: str) -> None:
+def test_verify_of_an_unknown_thread_is_wrong_usage(agent: Agent, address: str) -> None:
     append(agent, "t-1", "a")
     assert refusal("verify", "--thread", address).returncode == 2
 
 
 @pytest.mark.parametrize("words", [(), ("--all", "--thread", "acme/t-1")])
-def test_verify_wants_to_know_what(words: tuple[str, ...]) -> None:
+def test_verify_without_a_target_is_wrong_usage(words: tuple[str, ...]) -> None:
     refusal("verify", *words)
 
 
-def test_contexts_are_put_together_again(
+def test_verify_rebuilds_recorded_contexts(
     acme: Project, agent: Agent, tmp_path: Path
 ) -> None:
     assert command("verify", "--contexts", "--all")[0] == (
@@ -111,7 +113,7 @@ def test_contexts_are_put_together_again(
 
 
 @pytest.mark.no_replay
-def test_a_context_that_differs_ends_with_1_and_its_turn(
+def test_verify_of_a_differing_context_exits_1_and_names_the_turn(
     acme: Project, tmp_path: Path
 ) -> None:
     take(acme, array(tmp_path, run(messages=8)), budget=6000)
@@ -123,7 +125,7 @@ def test_a_context_that_differs_ends_with_1_and_its_turn(
 
 
 @pytest.mark.no_replay
-def test_a_difference_ends_with_1_and_names_the_first_wrong_event(
+def test_verify_of_a_wrong_event_exits_1_and_names_the_event(
     agent: Agent,
 ) -> None:
     append(agent, "good", "a")
@@ -141,7 +143,7 @@ def anchor() -> None:
     assert move(at=clock.now()) > 0
 
 
-def test_anchors_are_compared_when_all_is_looked_at(agent: Agent) -> None:
+def test_verify_all_compares_the_anchors(agent: Agent) -> None:
     append(agent, "t-1", "a")
     assert "anchored" not in command("verify", "--all")[0]
     anchor()
@@ -153,7 +155,7 @@ def test_anchors_are_compared_when_all_is_looked_at(agent: Agent) -> None:
 
 
 @pytest.mark.no_replay
-def test_a_thread_that_vanished_ends_with_1(agent: Agent) -> None:
+def test_verify_of_a_vanished_thread_exits_1(agent: Agent) -> None:
     append(agent, "t-1", "a")
     append(agent, "t-2", "a")
     anchor()
@@ -166,7 +168,7 @@ def test_a_thread_that_vanished_ends_with_1(agent: Agent) -> None:
 
 
 @pytest.mark.no_replay
-def test_a_restored_anchor_says_as_of_when(agent: Agent) -> None:
+def test_verify_says_as_of_when_an_anchor_was_restored(agent: Agent) -> None:
     append(agent, "t-1", "a")
     anchor()
     row = get_thread(agent)
@@ -178,7 +180,7 @@ def test_a_restored_anchor_says_as_of_when(agent: Agent) -> None:
     assert "; it is as of line 1" in str(refusal("verify", "--all"))
 
 
-def test_a_damaged_ledger_ends_with_1(agent: Agent) -> None:
+def test_verify_of_a_damaged_ledger_exits_1(agent: Agent) -> None:
     append(agent, "t-1", "a")
     anchor()
     ledger.path().write_text("{}\n")
@@ -187,7 +189,7 @@ def test_a_damaged_ledger_ends_with_1(agent: Agent) -> None:
     assert "the ledger" in str(refused)
 
 
-def test_rebuild_repairs_the_rows_and_says_how_many(agent: Agent) -> None:
+def test_rebuild_repairs_rows_and_counts_them(agent: Agent) -> None:
     append(agent, "t-1", "a", "b")
     append(agent, "t-2", "a")
     Slot.objects.filter(thread=get_thread(agent)).delete()
@@ -205,8 +207,8 @@ def test_rebuild_repairs_the_rows_and_says_how_many(agent: Agent) -> None:
 
 
 @pytest.mark.django_db(transaction=True)
-def test_a_rebuild_waits_for_erasures(agent: Agent) -> None:
-    """What it wrote anew would have to go once more."""
+def test_rebuild_waits_for_erasures(agent: Agent) -> None:
+    """A rebuild during an erasure would write rows that must be erased again."""
     row = confirm(plan(make_person(agent, "ann")))
     make_person(agent, "bob")
     assert "forget --resume" in str(refusal("rebuild"))
@@ -233,7 +235,7 @@ class Terminal(io.StringIO):
         return True
 
 
-def test_progress_is_drawn_on_a_terminal_and_gone_at_the_end(
+def test_verify_progress_is_drawn_and_cleared_on_a_terminal(
     agent: Agent, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     for _ in range(4):
@@ -250,7 +252,7 @@ def test_progress_is_drawn_on_a_terminal_and_gone_at_the_end(
     assert out.startswith("1 threads, 801 events")
 
 
-def test_progress_is_a_line_now_and_then_elsewhere(
+def test_verify_progress_off_a_terminal_is_an_occasional_line(
     agent: Agent, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     for _ in range(4):
@@ -269,7 +271,9 @@ def test_progress_is_a_line_now_and_then_elsewhere(
 
 
 @pytest.mark.no_replay
-def test_exit_codes_and_streams_of_the_real_commands(instance: Instance) -> None:
+def test_verify_and_rebuild_commands_have_exit_codes_and_streams(
+    instance: Instance,
+) -> None:
     instance.call("tests.management.verify.test_verify:make_damaged")
     good = instance.manage("verify", "--thread", "acme/good")
     assert (good.returncode, good.stderr) == (0, "")
@@ -283,7 +287,7 @@ def test_exit_codes_and_streams_of_the_real_commands(instance: Instance) -> None
 
 
 def make_damaged() -> None:
-    """Runs in an instance."""
+    """Make damaged threads. Runs in an instance."""
     agent = make_agent(make_project("acme"))
     append(agent, "good", "a")
     append(agent, "bad", "a", "b", "c")

@@ -1,4 +1,4 @@
-"""Canaries: texts that stand nowhere else, planted by every way in.
+"""Canaries: texts that occur nowhere else, planted by every way in.
 
 Content and ids are `planted` and must never be met in the clear. Names stand in the
 clear lawfully while they are somebody's, and are kept apart.
@@ -18,7 +18,7 @@ from tests.promises.journal.clients import Client, slot
 
 @dataclass(slots=True)
 class Canaries:
-    """One for each place that something enters by, by the name of the place."""
+    """Canaries by the place where each enters."""
 
     planted: dict[str, str] = field(default_factory=dict)
     names: dict[str, str] = field(default_factory=dict)
@@ -32,13 +32,13 @@ class Canaries:
         return text
 
     def name(self, place: str) -> str:
-        """One that may stand in the clear."""
+        """Return a canary that may stand in the clear."""
         text = self.name_stem + secrets.token_hex(8)
         self.names[f"{place} {len(self.names)}"] = text
         return text
 
     def value(self, place: str) -> dict[str, Any]:
-        """A JSON value with canaries at every depth, as a key as well."""
+        """Return a JSON value with canaries at every depth, also as a key."""
         return {
             self.new(f"{place}: key"): 1,
             "text": self.new(f"{place}: text") * 40,
@@ -46,7 +46,7 @@ class Canaries:
         }
 
     def named(self, place: str) -> str:
-        """The first name that was planted there."""
+        """Return the first name that was planted at a place."""
         return next(text for at, text in self.names.items() if at.startswith(place))
 
     @property
@@ -69,14 +69,14 @@ OK = {200, 201}
 
 @dataclass(frozen=True, slots=True)
 class Planter:
-    """Writes to one subject's memory by every way that agents have."""
+    """Writer to one subject's memory by every way that agents have."""
 
     client: Client
     canaries: Canaries
     user_id: str
 
     def everything(self) -> list[str]:
-        """A thread with all that a thread can have, and a fork. What was answered."""
+        """Write a thread with all possible records, and a fork; return the answers."""
         thread = self.canaries.name("thread")
         return [
             *self.described(thread),
@@ -137,14 +137,18 @@ class Planter:
         )
 
     def more(self, thread: str, *, count: int) -> Iterator[str]:
-        """Many messages, two hundred at a time."""
+        """Append many messages, two hundred at a time."""
         new, at = self.canaries.new, f"/threads/{thread}/slots:batch"
         for _ in range(0, count, 200):
             items = [slot(new("more")) for _ in range(200)]
             yield from told(self.client.post(at, {"items": items}), wanted=OK)
+        # So that pages leave the working set together.
+        smaller = {"config": {"budget_tokens": 8_000}}
+        patched = self.client.send("PATCH", f"/threads/{thread}", smaller)
+        yield from told(patched, wanted=OK)
 
     def pages(self, thread: str) -> Iterator[str]:
-        """A page with every field, and all that may be done to one."""
+        """Write a page with every field, and act on it in every way."""
         new, at = self.canaries.new, f"/threads/{thread}"
         page, other = self.canaries.name("page"), self.canaries.name("page")
         text = " ".join(f"{new('long')} and more of it." for _ in range(30))
@@ -209,7 +213,7 @@ class Planter:
             yield from told(self.client.put(at, _page(modality, content)), wanted=OK)
 
     def turns(self, thread: str) -> Iterator[str]:
-        """Contexts are packed of it all, and tools are called."""
+        """Pack contexts of all records, and call tools."""
         new, at = self.canaries.new, f"/threads/{thread}"
         message = {"role": "user", "content": new("of a turn")}
         asked = {"page_id": "slot-0", "target_level": 0}
@@ -226,7 +230,7 @@ class Planter:
         )
 
     def memory(self, thread: str) -> Iterator[str]:
-        """Values that are overwritten, cleared, restored and expire as well."""
+        """Write working memory: overwritten, cleared, restored and expiring values."""
         new, value, name = self.canaries.new, self.canaries.value, self.canaries.name
         at, send = f"/threads/{thread}", self.client.send
         key, point = name("key"), name("checkpoint")
@@ -255,7 +259,7 @@ class Planter:
         )
 
     def known(self, thread: str) -> Iterator[str]:
-        """What is known of the subject beyond the thread: a fact, and a block."""
+        """Plant knowledge of the subject beyond the thread: a fact and a block."""
         new = self.canaries.new
         fact = {part: new(part) for part in ("entity", "predicate", "value")}
         block = {"text": new("block"), "description": new("block's description")}
@@ -277,7 +281,7 @@ class Planter:
         )
 
     def refused(self, thread: str) -> Iterator[str]:
-        """What is not taken leaves nothing either."""
+        """Send requests that are refused and must leave nothing behind."""
         new, at = self.canaries.new, f"/threads/{thread}"
         yield from told(
             self.client.append(thread, new("stale"), If_Match='"1"'),

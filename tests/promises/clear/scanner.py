@@ -1,6 +1,6 @@
-"""Looks for plaintext in every byte of every file, in every dress it may wear.
+"""Scanner for plaintext in every byte of every file, in every encoding.
 
-It is believed only if it finds what is planted: see `planted`.
+Only a scanner that finds planted texts is believed: see `planted`.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from pathlib import Path
 
 Encoder = Callable[[str], list[bytes]]
 
-#: What may begin a zlib stream: the usual window sizes, all four levels.
+#: Beginnings of a zlib stream: the usual window sizes, all four levels.
 _ZLIB_HEAD = re.compile(rb"[\x08\x18\x28\x38\x48\x58\x68\x78](?=[\x01-\xff])")
 #: Of a stream that is inflated while looking; more is not ours.
 _INFLATED_BYTES = 1 << 20
@@ -26,7 +26,7 @@ SHORTEST = 8
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Hit:
-    """A needle was found: where, and how it was written there."""
+    """Needle found, with its place and its encoding."""
 
     needle: str
     place: str
@@ -34,7 +34,7 @@ class Hit:
 
 
 def _aligned_base64(text: str) -> list[bytes]:
-    """The part of the base64 text that is the same whatever stands beside it."""
+    """Return the part of the base64 text that no neighbouring byte changes."""
     found = []
     raw = text.encode()
     for before in range(3):
@@ -54,7 +54,7 @@ def _hex(text: str) -> list[bytes]:
 
 
 def _escaped(text: str) -> list[bytes]:
-    r"""JSON with every character as \uXXXX, and with only those beyond ASCII."""
+    r"""Return JSON with every character as \uXXXX, and with only those beyond ASCII."""
     units = text.encode("utf-16-be")
     every = "".join(
         f"\\u{units[i]:02x}{units[i + 1]:02x}" for i in range(0, len(units), 2)
@@ -65,7 +65,7 @@ def _escaped(text: str) -> list[bytes]:
     return [form.encode() for form in (every, upper, usual, doubled)]
 
 
-#: How a text may be written without being the text; every one is proved by planting.
+#: Encodings of a text; every one is proved by planting.
 DRESSES: dict[str, Encoder] = {
     "raw": lambda text: [text.encode()],
     "utf-16-le": lambda text: [text.encode("utf-16-le")],
@@ -77,10 +77,10 @@ DRESSES: dict[str, Encoder] = {
 
 
 class Scanner:
-    """Looks for the same needles in many bytes.
+    """Scanner for the same needles in many byte strings.
 
-    First for what begins many of them, then for each: needles with a common beginning
-    cost one.
+    It looks first for common beginnings, then for each needle: needles with a common
+    beginning cost one.
     """
 
     def __init__(self, needles: Iterable[str], *, shortest: int = SHORTEST) -> None:
@@ -90,7 +90,7 @@ class Scanner:
             self.stems.setdefault(needle[:SHORTEST], []).append(needle)
 
     def files(self, *folders: Path) -> Iterator[Hit]:
-        """Hits in every file below these, in their names as well."""
+        """Yield hits in every file below these folders, file names included."""
         for folder in folders:
             for path in sorted(folder.rglob("*")):
                 yield from self.content(str(path).encode(), place="a file's name")
@@ -98,21 +98,21 @@ class Scanner:
                     yield from self.content(path.read_bytes(), place=path.name)
 
     def content(self, data: bytes, *, place: str) -> Iterator[Hit]:
-        """Hits in these bytes and in what they inflate to."""
+        """Yield hits in these bytes and in what they inflate to."""
         yield from self._plain(data, place=place, inside="")
-        inflated = b"\n".join(_inflated(data))
+        inflated = b"\n".join(_iter_inflated(data))
         yield from self._plain(inflated, place=place, inside="zlib, ")
 
     def _plain(self, data: bytes, *, place: str, inside: str) -> Iterator[Hit]:
         for stem, needles in self.stems.items():
-            for dress in dressed(data, stem):
+            for dress in list_encodings(data, stem):
                 for needle in needles:
-                    if dress in dressed(data, needle):
+                    if dress in list_encodings(data, needle):
                         yield Hit(needle=needle, place=place, dress=inside + dress)
 
 
-def dressed(data: bytes, text: str) -> list[str]:
-    """The dresses in which the text stands there."""
+def list_encodings(data: bytes, text: str) -> list[str]:
+    """Return the encodings in which the text occurs."""
     # One search a form: one pattern of all forms would be a hundred times slower.
     return [
         dress
@@ -123,7 +123,7 @@ def dressed(data: bytes, text: str) -> list[str]:
 
 @lru_cache(maxsize=10_000)
 def _forms(text: str) -> dict[str, list[bytes]]:
-    """Each form that a text may have, once: under the first dress that makes it."""
+    """Return each form of a text once, under the first encoding that makes it."""
     first = {
         form: dress
         for dress, encode in reversed(DRESSES.items())
@@ -135,8 +135,8 @@ def _forms(text: str) -> dict[str, list[bytes]]:
     }
 
 
-def _inflated(data: bytes) -> Iterator[bytes]:
-    """What each place that looks like a zlib stream inflates to."""
+def _iter_inflated(data: bytes) -> Iterator[bytes]:
+    """Yield the inflated bytes of each place that looks like a zlib stream."""
     for found in _ZLIB_HEAD.finditer(data):
         start = found.start()
         # RFC 1950: the two bytes are a multiple of 31.
@@ -151,8 +151,8 @@ def _inflated(data: bytes) -> Iterator[bytes]:
             yield plain
 
 
-def planted(text: str) -> dict[str, list[bytes]]:
-    """The text as each dress would leave it in a file, neighbours included."""
+def build_planted_forms(text: str) -> dict[str, list[bytes]]:
+    """Return by encoding the forms of a text in a file, with neighbours."""
     plain = text.encode()
     return {
         "raw": [b"a" + plain + b"z"],

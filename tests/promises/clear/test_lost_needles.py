@@ -1,4 +1,4 @@
-"""P13: no receipt after a hit but by a scan that looked for the same again."""
+"""P13: after a hit only a scan that looked for the same again gives a receipt."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ WAIT_SECONDS = 60
 
 
 def guess(server: Server) -> int:
-    """An anonymous client types the person's id at the sign-in form, everywhere."""
+    """Type the person's id at every page's sign-in form, as an anonymous client."""
     line = HTTPConnection("127.0.0.1", server.port, timeout=30)
     line.request("GET", "/sign-in")
     answer = line.getresponse()
@@ -53,8 +53,8 @@ def told(client: Client, erasure: str) -> dict[str, Any]:
     return dict(answer.body)
 
 
-def awaited(client: Client, erasure: str, word: str) -> dict[str, Any]:
-    """Once it waits for that."""
+def await_state(client: Client, erasure: str, word: str) -> dict[str, Any]:
+    """Wait until the erasure waits for this, and return it."""
     deadline = time.monotonic() + WAIT_SECONDS
     while (found := told(client, erasure))["waiting_on"] != word:
         assert time.monotonic() < deadline, found
@@ -64,7 +64,7 @@ def awaited(client: Client, erasure: str, word: str) -> dict[str, Any]:
 
 @pytest.mark.promise("P13", load="a hit, a kill, guesses at the sign-in form")
 @pytest.mark.parametrize("end", [signal.SIGKILL, signal.SIGTERM], ids=["kill", "stop"])
-def test_after_a_hit_only_the_same_scan_gives_a_receipt(
+def test_scan_with_a_hit_gives_a_receipt_only_after_a_repeat(
     instance: Instance, tmp_path: Path, end: signal.Signals
 ) -> None:
     writing, forgetting = json.loads(
@@ -84,13 +84,13 @@ def test_after_a_hit_only_the_same_scan_gives_a_receipt(
             confirming = {word: plan[word] for word in ("plan_token", "count")}
             client.post(f"/erasures/{plan['id']}:confirm", confirming)
             assert guess(server) == 422
-            awaited(client, plan["id"], "store")
+            await_state(client, plan["id"], "store")
         server.process.send_signal(end)
         server.process.wait(timeout=30)
     instance.call(f"{PLACE}:remove")
     with instance.serve(**UNLIMITED) as server:
         with Client(server.port, forgetting) as client:
-            found = awaited(client, plan["id"], "needles")
+            found = await_state(client, plan["id"], "needles")
             assert guess(server) == 422
             assert found["state"] == "scrubbed"
             assert client.get(f"/erasures/{plan['id']}/receipt").status == 409

@@ -25,7 +25,7 @@ pytestmark = [pytest.mark.slow, pytest.mark.timeout(300)]
 
 KEYS = "/threads/t-1/keys"
 BACK_SECONDS = 5.0
-#: What a write may take longer because nobody hears of it.
+#: Seconds that a write may lose because nobody hears of it.
 SLOWED_SECONDS = 0.25
 ALONE = {**UNLIMITED, "REDIS_URL": ""}
 
@@ -75,7 +75,7 @@ def place(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Place]:
 
 
 def every(port: int, key: str, said: dict[str, Said]) -> dict[str, Answer]:
-    """All at once: each may wait until it is sure that there is no database."""
+    """Send all requests at once: each may wait until the database is surely away."""
     with ThreadPoolExecutor(len(said)) as pool:
         answers = pool.map(lambda each: ask(port, key, each), said.values())
         return dict(zip(said, answers, strict=True))
@@ -88,7 +88,7 @@ def assert_refused(answers: dict[str, Answer]) -> None:
 
 
 def assert_back(port: int, key: str, before: Answer) -> None:
-    """Within five seconds, without a restart, and nothing has happened meanwhile."""
+    """Assert service within five seconds, without a restart and without a change."""
     since = time.monotonic()
     while (now := ask(port, key, READS["memory"])).status == 503:
         assert time.monotonic() - since < BACK_SECONDS
@@ -101,8 +101,10 @@ def assert_back(port: int, key: str, before: Answer) -> None:
 
 @pytest.mark.promise("P17", load="PostgreSQL stopped, writes of every kind")
 @pytest.mark.grown
-def test_no_fallback(place: Place) -> None:
-    """503 with Retry-After to every read and write, and ready says so; then back."""
+def test_requests_are_refused_without_a_database_never_served_elsewhere(
+    place: Place,
+) -> None:
+    """Reads and writes get 503 with Retry-After, as readiness says, and recover."""
     instance = place.instance
     key = instance.managed("create_key", "acme").strip()
     with instance.serve(**ALONE) as server:
@@ -121,7 +123,7 @@ def test_no_fallback(place: Place) -> None:
 
 @contextmanager
 def full_disk(process: Process) -> Iterator[None]:
-    """No file of the process may grow or be written to."""
+    """Let no file of the process grow or be written to."""
     limits = resource.prlimit(process.pid, resource.RLIMIT_FSIZE)
     resource.prlimit(process.pid, resource.RLIMIT_FSIZE, (0, limits[1]))
     yield
@@ -129,8 +131,10 @@ def full_disk(process: Process) -> Iterator[None]:
 
 
 @pytest.mark.promise("P17", load="no file can be written to, writes of every kind")
-def test_no_fallback_on_a_full_disk(sqlite: None, instance: Instance, key: str) -> None:
-    """Writes are refused, reads show what is stored, and then all is as it was."""
+def test_writes_are_refused_on_a_full_disk_and_reads_go_on(
+    sqlite: None, instance: Instance, key: str
+) -> None:
+    """Writes are refused, reads show stored data, and then the hub recovers."""
     with instance.serve(**ALONE) as server:
         assert ask(server.port, key, WRITES["key"]).status == 201
         before = ask(server.port, key, READS["memory"])
@@ -154,7 +158,7 @@ def redis(tmp_path: Path) -> Iterator[Redis]:
 
 @pytest.fixture
 def wired(tmp_path: Path, redis: Redis) -> Iterator[Instance]:
-    """An instance whose processes hear of each other through that Redis."""
+    """Yield an instance whose processes hear of each other through that Redis."""
     extra = {**UNLIMITED, "REDIS_URL": f"unix://{redis.place}"}
     with prepared(tmp_path / "wired", **extra) as made:
         yield made
@@ -163,10 +167,10 @@ def wired(tmp_path: Path, redis: Redis) -> Iterator[Instance]:
 @pytest.mark.promise("P17", load="Redis {away}, 50 writes")
 @pytest.mark.grown
 @pytest.mark.parametrize("away", ["stopped", "suspended"])
-def test_a_dead_channel_layer_is_said_and_slows_no_write(
+def test_dead_channel_layer_is_reported_and_slows_no_write(
     wired: Instance, redis: Redis, away: str
 ) -> None:
-    """Writes are durable as ever, readiness is 200 and names what is degraded."""
+    """Writes stay durable, and readiness is 200 and names the degraded part."""
     key = wired.call("tests.promises.journal.appender:make_key").strip()
 
     def put(client: Client) -> float:
@@ -197,7 +201,7 @@ def await_degraded(port: int, wanted: list[str]) -> Ready:
 
 
 def assert_ready_again(port: int, client: Client) -> None:
-    """A write rings, and so finds out that somebody hears it again."""
+    """Assert readiness after a write, whose ring tests the channel again."""
     since = time.monotonic()
     while ready(port).body["degraded"]:
         assert time.monotonic() - since < BACK_SECONDS
@@ -233,7 +237,7 @@ def assert_reads_writes(writer: Client, reader: Client, times: int) -> None:
 def test_forgetting_waits_for_a_redis_that_is_away(
     wired: Instance, redis: Redis, away: str
 ) -> None:
-    """She is out of reach at once; no receipt before every store was looked through."""
+    """The subject is unreadable at once; the receipt waits for the full scan."""
     keys = json.loads(wired.call("tests.promises.forget.erasing:make_keys", "acme"))
     with (
         wired.serve() as server,
@@ -254,7 +258,7 @@ def test_forgetting_waits_for_a_redis_that_is_away(
 
 
 def confirmed(officer: Client, user: str) -> str:
-    """Id of the erasure of all that there is of a person."""
+    """Confirm the erasure of a person and return its id."""
     subject = officer.post("/subjects:resolve", {"user_id": user}).body["id"]
     wish = {"scope": "subject", "reason": "test"}
     plan = officer.post(f"/subjects/{subject}/erasures", wish).body
@@ -264,7 +268,7 @@ def confirmed(officer: Client, user: str) -> str:
 
 
 def await_waiting(officer: Client, erasure: str) -> None:
-    """Until all is done but the look through every store."""
+    """Wait until only the scan of every store is missing."""
     since = time.monotonic()
     while (told := officer.get(f"/erasures/{erasure}").body)["state"] != "scrubbed" or (
         told["waiting_on"] is None

@@ -1,7 +1,7 @@
-"""No content, and nobody's id, stands in any byte that we write.
+"""Bytes at rest: no content and nobody's id stands there in the clear.
 
-Before anything is erased; so it also holds for a stolen disk or backup. What is found
-lawfully, names, is looked for as well: a scan that can't find those proves nothing.
+Nothing is erased yet, so this holds for a stolen disk or backup as well. Names, which
+are lawful, are searched too: a scan that misses them proves nothing.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ from memoryhub.services.memory import operator_memory
 from tests.cast import sample
 from tests.harness.instances import UNLIMITED, Instance
 from tests.promises.clear.planting import Canaries, Planter, told
-from tests.promises.clear.scanner import Hit, Scanner, planted
+from tests.promises.clear.scanner import Hit, Scanner, build_planted_forms
 from tests.promises.journal.clients import Client, slot
 
 PLACE = "tests.promises.clear.test_nothing_in_the_clear"
@@ -36,11 +36,11 @@ KNOWN = "mia.li3818@example.com"
 THREADS = 8
 
 
-# What is written
+# Writing
 
 
 def write_everything(instance: Instance, canaries: Canaries, key: str) -> list[str]:
-    """Use every way in, and every way to be refused. Returns what refusals said."""
+    """Use every way in, and every way to be refused; return the refusals' texts."""
     with instance.serve(**UNLIMITED) as server:
         with Client(server.port, key) as client:
             for _ in range(THREADS):
@@ -55,7 +55,7 @@ def write_everything(instance: Instance, canaries: Canaries, key: str) -> list[s
 
 
 def operate(name: str, text: str) -> None:
-    """Runs in the instance: an operator types a value and keeps a checkpoint."""
+    """Type a value and keep a checkpoint as an operator. Runs in the instance."""
     thread = Thread.objects.select_related("subject", "project").get(name=name)
     key = Key.objects.filter(thread=thread).latest("value_seq")
     actor, value = f"operator:{uuid4()}", orjson.dumps({"typed": text})
@@ -63,7 +63,7 @@ def operate(name: str, text: str) -> None:
     operator_memory.set_key(
         thread, key.key, value, Expiry(), version=version, actor=actor
     )
-    operator_memory.take(thread, name="operators-point", actor=actor)
+    operator_memory.take_checkpoint(thread, name="operators-point", actor=actor)
 
 
 def refused(client: Client, canaries: Canaries) -> Iterator[str]:
@@ -84,7 +84,7 @@ def refused(client: Client, canaries: Canaries) -> Iterator[str]:
 
 
 def import_everything(instance: Instance, canaries: Canaries, folder: Path) -> str:
-    """Import the sample and a file of our own; some of it is bad. What was printed."""
+    """Import the sample and a partly bad file of our own; return the output."""
     lines = [
         {"role": "user", "content": canaries.value("import")},
         {"role": "user", "content": canaries.new("import", beyond_ascii=True)},
@@ -110,11 +110,11 @@ def user_ids() -> set[str]:
     return {run["info"]["task"]["user_id"] for run in runs}
 
 
-# Where is looked
+# Places
 
 
 def wal_file(instance: Instance) -> str:
-    """The file that PostgreSQL's write-ahead log goes to now; none on SQLite."""
+    """Return the current file of PostgreSQL's write-ahead log; none on SQLite."""
     if not instance.urls:
         return ""
     with psycopg.connect(instance.urls[0]) as database:
@@ -124,9 +124,9 @@ def wal_file(instance: Instance) -> str:
 
 
 def stores(instance: Instance, folder: Path, *, since: str) -> list[Path]:
-    """Folders with every byte that the instance has written, its log included.
+    """Return folders with every byte that the instance has written, its log included.
 
-    `since` is the `wal_file` of when it began: the server is shared by many.
+    `since` is the `wal_file` of the test's begin: many tests share the server.
     """
     logs = folder / "logs"
     logs.mkdir()
@@ -148,7 +148,7 @@ def stores(instance: Instance, folder: Path, *, since: str) -> list[Path]:
 
 
 def postgres_files(instance: Instance, dumps: Path) -> Iterator[Path]:
-    """Dumps of all tables; and the databases' own files, where we may read them."""
+    """Copy dumps of all tables, and the databases' own files where readable."""
     for url in instance.urls:
         with psycopg.connect(url, autocommit=True) as database:
             for (table,) in database.execute(
@@ -168,7 +168,7 @@ def postgres_files(instance: Instance, dumps: Path) -> Iterator[Path]:
 
 
 def copy_wal(instance: Instance, dumps: Path, *, since: str) -> None:
-    """The write-ahead log from that file on, where we may read it."""
+    """Copy the write-ahead log from that file on, where readable."""
     with psycopg.connect(instance.urls[0]) as database:
         asked = "SELECT current_setting('data_directory')"
         (folder,) = database.execute(asked).fetchone() or ("",)
@@ -189,11 +189,11 @@ def scan(needles: set[str], folders: list[Path]) -> set[Hit]:
 
 
 @pytest.mark.promise("sealed", load="texts planted in every dress", control=True)
-def test_the_scan_finds_a_planted_text_in_every_dress(tmp_path: Path) -> None:
-    """In a file as large and as random as sealed bytes are."""
+def test_scan_finds_a_planted_text_in_every_encoding(tmp_path: Path) -> None:
+    """The file is as large and as random as sealed bytes are."""
     chance = random.Random(7)  # a seed repeats it
     for text in ("mia.li3818@example.com", "user_12345", 'cnryж漢\U0001f600\n\\"x'):
-        for dress, forms in planted(text).items():
+        for dress, forms in build_planted_forms(text).items():
             for number, form in enumerate(forms):
                 place = chance.randrange(50_000)
                 noise = chance.randbytes(60_000)
@@ -206,7 +206,9 @@ def test_the_scan_finds_a_planted_text_in_every_dress(tmp_path: Path) -> None:
 
 @pytest.mark.promise("sealed", load="every file, log and answer")
 @pytest.mark.timeout(400)  # every file, in every dress, for every person
-def test_nothing_in_the_clear(instance: Instance, key: str, tmp_path: Path) -> None:
+def test_stores_hold_nothing_in_the_clear(
+    instance: Instance, key: str, tmp_path: Path
+) -> None:
     canaries, ids, began = Canaries(), user_ids(), wal_file(instance)
     assert len(ids) == sample.SUBJECTS
     bound = instance.manage(
@@ -231,12 +233,12 @@ def test_nothing_in_the_clear(instance: Instance, key: str, tmp_path: Path) -> N
 
 
 def assert_found_once_planted(secret: set[str], data: Path, copy: Path) -> None:
-    """Each text, put somewhere into a copy in each dress, is found there."""
+    """Assert that each text, put into a copy in each encoding, is found there."""
     chance = random.Random(11)  # a seed repeats it
     files = sorted(path for path in data.rglob("*") if path.is_file())
     largest = max(files, key=lambda path: path.stat().st_size).read_bytes()[:300_000]
-    for dress in planted("any text"):
-        forms = [planted(text)[dress][0] for text in sorted(secret)]
+    for dress in build_planted_forms("any text"):
+        forms = [build_planted_forms(text)[dress][0] for text in sorted(secret)]
         places = sorted(chance.choices(range(len(largest)), k=len(forms)))
         parts = [
             largest[start:end] + form

@@ -1,4 +1,4 @@
-"""The canaries themselves: every way in is used, and what went in comes out."""
+"""Canaries themselves: every way in is used, and all texts come out again."""
 
 from __future__ import annotations
 
@@ -10,7 +10,9 @@ from tests.promises.journal.clients import Client
 
 
 @pytest.mark.promise("P13", load="every way in, so that a scan proves something")
-def test_all_is_taken_and_read_again(instance: Instance, key: str) -> None:
+def test_planted_canaries_are_accepted_and_read_back(
+    instance: Instance, key: str
+) -> None:
     canaries = Canaries()
     with (
         instance.serve(**UNLIMITED) as server,

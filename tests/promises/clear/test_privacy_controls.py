@@ -21,7 +21,7 @@ EVENTS = "memoryhub/queries/export/bundle_events.py"
 #: So long the fault shows, so that no luck is needed to see it.
 PAUSE = "__import__('time').sleep(2)"
 FINAL = "test_forget.py::test_forget_is_final[few]"
-FULL = "test_no_fallback.py::test_no_fallback_on_a_full_disk"
+FULL = "test_no_fallback.py::test_writes_are_refused_on_a_full_disk_and_reads_go_on"
 
 #: Somebody goes on with it, it was not counted, it is waited for, or it stays.
 RESURRECTED = (
@@ -59,7 +59,7 @@ CHAINS_PLAIN_TEXT = (
 SHARES_NO_LOCK = (
     Fault(
         "memoryhub/journal/rows/statements.py",
-        """+ (" FOR SHARE OF s" if _postgres() else ""),""",
+        """+ (" FOR SHARE OF s" if _is_postgres() else ""),""",
         """+ "",""",
     ),
     # Between what a writer reads of her and its commit, of a thread that is new.
@@ -86,12 +86,12 @@ LETS_EVERYBODY_IN = (
 )
 ERASES_BY_VALUE = Fault(
     "memoryhub/queries/forget/erasure_closures.py",
-    "    return closure([(thread.id, seq, seq)], taught=taught)\n",
+    "    return compute_closure([(thread.id, seq, seq)], taught=taught)\n",
     "    same = Event.objects.filter(\n"
     "        body=Event.objects.get(thread=thread, seq=seq).body\n"
     "    )\n"
     "    places = [(row.thread_id, row.seq, row.seq) for row in same]\n"
-    "    return closure(places, taught=taught)\n",
+    "    return compute_closure(places, taught=taught)\n",
 )
 LISTS_NO_NOTES = Fault("memoryhub/queries/nouns.py", "    notes.STATES,\n", "")
 STOPS_AFTER_A_BATCH = (
@@ -110,7 +110,9 @@ ACCEPTS_IN_MEMORY = Fault(
     "",
 )
 KEEPS_NO_BALLAST = Fault(
-    "memoryhub/services/forget/ballast.py", "    if standing():\n", "    if wanted:\n"
+    "memoryhub/services/forget/ballast.py",
+    "    if is_complete():\n",
+    "    if wanted:\n",
 )
 
 CONTROLS = [
@@ -150,14 +152,14 @@ IN_PROCESS = [
     control(
         "P16",
         "a kind that is not listed",
-        "queries/export/test_bundles.py::test_a_canary_of_each_place_is_there",
+        "queries/export/test_bundles.py::test_bundle_holds_the_canary_of_each_place",
         "canary in texts[part]",
         LISTS_NO_NOTES,
     ),
     control(
         "P16",
         "an export that ends after a batch",
-        "queries/export/test_bundles.py::test_events_are_all_there_byte_for_byte",
+        "queries/export/test_bundles.py::test_bundle_holds_every_event_byte_for_byte",
         "len(lines) == rows.count()",
         *STOPS_AFTER_A_BATCH,
     ),
@@ -172,12 +174,14 @@ IN_PROCESS = [
 
 
 @pytest.mark.parametrize("control", CONTROLS)
-def test_controls_fail(control: Control, tmp_path: Path) -> None:
+def test_privacy_promise_is_broken_by_a_deliberate_fault(
+    control: Control, tmp_path: Path
+) -> None:
     assert_noticed(control, tmp_path)
 
 
 @pytest.mark.parametrize("control", IN_PROCESS)
-def test_controls_fail_in_one_process(
+def test_privacy_promise_is_broken_by_a_fault_in_one_process(
     sqlite: None, control: Control, tmp_path: Path
 ) -> None:
     assert_noticed(control, tmp_path)
@@ -194,9 +198,9 @@ WITHOUT_BALLAST = control(
 
 
 @pytest.mark.parametrize("control", [WITHOUT_BALLAST])
-def test_without_ballast_a_full_disk_keeps_her(
+def test_full_disk_without_ballast_keeps_the_subject(
     sqlite: None, control: Control, tmp_path: Path
 ) -> None:
-    """Where nobody may mount a disk, nothing is shown."""
+    """The test shows nothing where nobody may mount a disk."""
     with small_disk(tmp_path / "probe", 1):
         assert_noticed(control, tmp_path)

@@ -24,7 +24,7 @@ DEAD = {401, 429}
 
 
 def process_arguments() -> bytes:
-    """The command lines, which all users of the machine may see."""
+    """Return command lines, which all users of the machine may see."""
     found = []
     for path in Path("/proc").glob("[0-9]*/cmdline"):
         with suppress(OSError):  # it has just ended
@@ -33,13 +33,13 @@ def process_arguments() -> bytes:
 
 
 def parts_of(key: str) -> set[str]:
-    """What of a key must be nowhere: whole, and its secret alone."""
+    """Return the texts of a key that must be nowhere: the whole and its secret."""
     return {key, key.rsplit("_", maxsplit=1)[-1]}
 
 
 @pytest.mark.promise("P26", load="every file, log and command line")
 @pytest.mark.skipif(not Path("/proc/self/cmdline").exists(), reason="needs /proc")
-def test_key_is_nowhere(instance: Instance, tmp_path: Path) -> None:
+def test_api_key_is_stored_nowhere(instance: Instance, tmp_path: Path) -> None:
     began = wal_file(instance)
     instance.managed("create_project", "acme")
     made = instance.manage("create_key", "acme")
@@ -69,8 +69,8 @@ def statuses(clients: Iterable[Client]) -> set[int]:
 
 
 @pytest.mark.promise("P26", load="2 processes under use")
-def test_revocation_within_a_second(instance: Instance, key: str) -> None:
-    """Under use all the while: a server that asks is not to be kept by its cache."""
+def test_revoked_key_is_refused_within_a_second(instance: Instance, key: str) -> None:
+    """A server under use must not be kept from asking by its cache."""
     other = instance.managed("create_key", "acme").strip()
     with ExitStack() as stack:
         servers = [stack.enter_context(instance.serve(**UNLIMITED)) for _ in range(2)]

@@ -18,7 +18,7 @@ from memoryhub.models.projects import Project
 from memoryhub.models.server.clock import clock
 from memoryhub.models.server.leases import Lease
 from memoryhub.models.threads import Thread
-from memoryhub.queries.export.bundle_files import Archive
+from memoryhub.queries.export.bundle_files import ZipArchive
 from memoryhub.services.access import projects
 from memoryhub.services.export import exports
 from memoryhub.services.people import subjects
@@ -30,7 +30,7 @@ SLOTS = 200
 
 
 def live() -> None:
-    """Ann's life, in a project acme."""
+    """Live ann's life, in a project acme."""
     bundled.live(factories.make_agent(projects.create("acme")))
 
 
@@ -42,21 +42,21 @@ def kill_export(path: str) -> None:
 
 
 def _die_exporting(path: str) -> None:
-    add, added = Archive.add, []
+    add, added = ZipArchive.add, []
 
-    def dying(archive: Archive, *words: Any, **options: Any) -> Any:
+    def dying(archive: ZipArchive, *words: Any, **options: Any) -> Any:
         added.append(words)
         if len(added) > 5:
             os.kill(os.getpid(), signal.SIGKILL)
         return add(archive, *words, **options)
 
-    Archive.add = dying  # type: ignore[method-assign, assignment]  # to die
+    ZipArchive.add = dying  # type: ignore[method-assign, assignment]  # to die
     sys.stdin = io.StringIO("ann\n")
     execute_from_command_line(["manage.py", "export", "acme", "-o", path, "--quiet"])
 
 
 def measure(events: int) -> None:
-    """Export a thread of so many events; print the most memory that took."""
+    """Export a thread of so many events; print the peak memory."""
     project = projects.create(f"p{events}")
     agent = factories.make_agent(project)
     factories.make_thread(agent, "t-1", user_id="ann", max_slots=1_000_000)
@@ -70,7 +70,7 @@ def measure(events: int) -> None:
 
 def _exported(project: Project) -> None:
     ann = subjects.find_or_create(project.id, "ann")
-    export = exports.begin(ann, actor="command")
+    export = exports.begin_export(ann, actor="command")
     for _ in export.stream():
         pass
     peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * 1024
@@ -79,7 +79,7 @@ def _exported(project: Project) -> None:
 
 
 def kill_everywhere(path: str, every: int) -> None:
-    """Kill an import at every n-th of its commits; tell what was left, and of a repeat.
+    """Kill an import at every n-th of its commits; print the remains, and a repeat's.
 
     `seen` are threads that show, `left` those that do not and stay after the sweep.
     """
@@ -103,10 +103,12 @@ def _import(path: str, slug: str) -> int:
 
 
 def _seen(slug: str) -> int:
-    return Thread.objects.scoped(Project.objects.get(slug=slug)).count()
+    return Thread.objects.filter_visible(Project.objects.get(slug=slug)).count()
 
 
 def _swept(slug: str) -> int:
-    sweeping.imports(clock.now() + sweeping.ORPHANED_AFTER + timedelta(seconds=1))
+    sweeping.delete_imports(
+        clock.now() + sweeping.ORPHANED_AFTER + timedelta(seconds=1)
+    )
     rows = Thread.objects.filter(project__slug=slug, status="importing")
     return rows.count()

@@ -1,4 +1,4 @@
-"""What exports promise: whole, portable, flat in memory, and nothing after a kill."""
+"""Promises of exports: whole, portable, flat in memory, and no file after a kill."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ NIGHT_SECONDS = 1_800
 
 @pytest.fixture
 def second(tmp_path: Path) -> Iterator[Instance]:
-    """Another instance, with its own databases and keys."""
+    """Yield another instance, with its own databases and keys."""
     with fresh_instance(tmp_path / "second") as made:
         made.call("tests.harness.instances:make_tables")
         yield made
@@ -35,7 +35,7 @@ def export(instance: Instance, path: Path) -> bytes:
 def test_import_into_an_empty_instance_exports_the_same(
     instance: Instance, second: Instance, tmp_path: Path
 ) -> None:
-    """Another key ring, other keys, other databases; every recorded context as well."""
+    """Key ring, keys and databases are others; every recorded context is compared."""
     instance.call("tests.promises.export.bundling:live")
     path = tmp_path / "ann.zip"
     whole = bundled.opened(export(instance, path))
@@ -58,10 +58,10 @@ def test_import_into_an_empty_instance_exports_the_same(
     "every", [pytest.param(5, id="some"), pytest.param(1, marks=pytest.mark.nightly)]
 )
 @pytest.mark.timeout(900)
-def test_a_killed_import_leaves_nothing_that_shows(
+def test_killed_import_leaves_nothing_that_shows(
     instance: Instance, tmp_path: Path, every: int
 ) -> None:
-    """Its leftovers are swept, and the bundle then comes in."""
+    """Leftovers of the killed import are swept, and the bundle can be imported."""
     instance.call("tests.promises.export.bundling:live")
     path = tmp_path / "ann.zip"
     export(instance, path)
@@ -88,7 +88,7 @@ def test_a_killed_import_leaves_nothing_that_shows(
     ],
 )
 @pytest.mark.timeout(2 * NIGHT_SECONDS)
-def test_export_memory_flat(instance: Instance, small: int, large: int) -> None:
+def test_export_memory_stays_flat(instance: Instance, small: int, large: int) -> None:
     peaks = []
     for events in (small, large):
         with instance.start(
@@ -103,10 +103,10 @@ def test_export_memory_flat(instance: Instance, small: int, large: int) -> None:
     assert peaks[1] < 200 * MIB, peaks
 
 
-def test_a_killed_export_leaves_no_file_of_its_name(
+def test_killed_export_leaves_no_file_of_its_name(
     instance: Instance, tmp_path: Path
 ) -> None:
-    """What stands under the name is whole; its place is free again by itself."""
+    """A file under the name is whole; a killed export frees its place by itself."""
     instance.call("tests.promises.export.bundling:live")
     path = tmp_path / "ann.zip"
     told = instance.call("tests.promises.export.bundling:kill_export", str(path))

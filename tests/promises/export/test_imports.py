@@ -1,4 +1,4 @@
-"""What an import promises of its process: it may die, and it stays small."""
+"""Promises of an import's process: it may die, and it stays small."""
 
 from __future__ import annotations
 
@@ -22,7 +22,9 @@ KILL = "tests.harness.killing:kill_everywhere"
 @pytest.mark.parametrize(
     "every", [pytest.param(6, id="some"), pytest.param(1, marks=pytest.mark.nightly)]
 )
-def test_import_killed_anywhere(instance: Instance, tmp_path: Path, every: int) -> None:
+def test_killed_import_resumes_from_any_commit(
+    instance: Instance, tmp_path: Path, every: int
+) -> None:
     path = array(
         tmp_path,
         run(0, user_id="ann", messages=450),
@@ -51,7 +53,7 @@ def test_import_killed_anywhere(instance: Instance, tmp_path: Path, every: int) 
     "every", [pytest.param(9, id="some"), pytest.param(1, marks=pytest.mark.nightly)]
 )
 @pytest.mark.timeout(900)
-def test_import_with_paging_killed_anywhere(
+def test_killed_import_with_paging_resumes_from_any_commit(
     instance: Instance, tmp_path: Path, every: int
 ) -> None:
     """No turn is begun twice, and each request holds what it would have held."""
@@ -81,7 +83,7 @@ def test_import_with_paging_killed_anywhere(
     ],
 )
 @pytest.mark.timeout(NIGHT_SECONDS)
-def test_import_memory_flat(
+def test_import_memory_stays_flat(
     instance: Instance, tmp_path: Path, small: int, large: int, slack: int
 ) -> None:
     peaks = []
@@ -98,7 +100,7 @@ def test_import_memory_flat(
 
 
 def write_runs(path: Path, size: int) -> None:
-    """A file of about so many bytes; each run has ten messages of 20 KB."""
+    """Write a file of about so many bytes; each run has ten messages of 20 KB."""
     with path.open("w", encoding="utf-8") as file:
         file.write("[")
         for task in range(size // 200_000):

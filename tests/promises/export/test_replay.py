@@ -1,4 +1,4 @@
-"""P24: the state at any seq is the same wherever and however it is folded."""
+"""P24: the state at any seq is the same, wherever and however it is folded."""
 
 from __future__ import annotations
 
@@ -13,8 +13,8 @@ import pytest
 from memoryhub import journal
 from memoryhub.journal.log import log
 from memoryhub.kernel.replay import evolve
-from memoryhub.kernel.state.events import Limits
-from memoryhub.kernel.state.state import Scope
+from memoryhub.kernel.state.events import ThreadConfig
+from memoryhub.kernel.state.state import ScopeLabels
 from memoryhub.kernel.state_json import to_json
 from memoryhub.models.events import Snapshot
 from memoryhub.models.threads import Thread
@@ -35,7 +35,7 @@ SENDERS = [f"s-{number}" for number in range(40)]
 
 
 def live(agent: Agent, thread: str, *, events: int, seed: int) -> Thread:
-    """A thread that has seen everything, several snapshots long."""
+    """Make a thread with events of every kind, several snapshots long."""
     chance = random.Random(seed)  # a seed repeats it
     make_thread(agent, thread, labels={"a": "x", "b": 0.5})
     while (row := get_thread(agent, thread)).head_seq < events:
@@ -47,15 +47,19 @@ def live(agent: Agent, thread: str, *, events: int, seed: int) -> Thread:
         run(threads.close(agent=agent, thread=thread, reason="archived"))
         run(threads.reopen(agent=agent, thread=thread))
         labels = {name: chance.random() for name in chance.sample(SENDERS, 16)}
-        run(threads.amend(agent=agent, thread=thread, scope=Scope(), labels=labels))
+        run(
+            threads.amend(
+                agent=agent, thread=thread, scope=ScopeLabels(), labels=labels
+            )
+        )
     return row
 
 
 def folds(thread: Thread, seqs: Collection[int]) -> dict[int, bytes]:
-    """The canonical state after each of these events, by the kernel alone."""
-    state, states = log.origin(thread), {}
+    """Return the canonical state after each of these events, by the kernel alone."""
+    state, states = log.build_origin(thread), {}
     for row in log.iter_rows(thread.id):
-        state = evolve(state, log.recorded(row))
+        state = evolve(state, log.to_recorded(row))
         if state.seq in seqs:
             states[state.seq] = canonical(to_json(state))
     return states
@@ -66,7 +70,7 @@ def canonical(plain: object) -> bytes:
 
 
 def asked(thread: Thread, seq: int) -> bytes:
-    return canonical(to_json(journal.state_at(thread, seq).state))
+    return canonical(to_json(journal.fold_thread(thread, seq).state))
 
 
 @pytest.mark.promise("P24", load="2,300 events, up to {samples:,} states")
@@ -74,7 +78,7 @@ def asked(thread: Thread, seq: int) -> bytes:
 @pytest.mark.parametrize(
     "samples", [16, pytest.param(10_000, marks=pytest.mark.nightly)], ids=str
 )
-def test_the_state_at_a_seq_is_the_fold_with_and_without_snapshots(
+def test_state_at_a_seq_is_the_fold_with_and_without_snapshots(
     agent: Agent, samples: int
 ) -> None:
     thread = live(agent, "t-1", events=2_300, seed=1)
@@ -94,10 +98,10 @@ def test_the_state_at_a_seq_is_the_fold_with_and_without_snapshots(
 
 @pytest.mark.promise("P24", load="a fork at 1,100 events")
 @pytest.mark.django_db
-def test_a_fork_of_a_long_thread_folds_like_its_parent(agent: Agent) -> None:
+def test_fork_of_a_long_thread_folds_like_its_parent(agent: Agent) -> None:
     parent = live(agent, "t-1", events=1_200, seed=3)
-    command = threads.fork_command(
-        parent, 1_100, scope=Scope(), labels=None, config=Limits()
+    command = threads.build_fork(
+        parent, 1_100, scope=ScopeLabels(), labels=None, config=ThreadConfig()
     )
     run(threads.fork(agent=agent, name="child", command=command))
     append(agent, "child", *range(200))
@@ -109,12 +113,12 @@ def test_a_fork_of_a_long_thread_folds_like_its_parent(agent: Agent) -> None:
 
 
 def make_long_thread() -> None:
-    """Runs in an instance."""
+    """Make a long thread. Runs in an instance."""
     live(make_agent(make_project("acme")), "t-1", events=1_300, seed=4)
 
 
 def print_states() -> None:
-    """Runs in an instance: a digest of the states at a few seqs."""
+    """Print a digest of the states at a few seqs. Runs in an instance."""
     row = Thread.objects.select_related("subject").get(name="t-1")
     text = b"".join(asked(row, seq) for seq in (1, 700, 1_001, row.head_seq))
     Snapshot.objects.all().delete()

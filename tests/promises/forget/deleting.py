@@ -1,4 +1,4 @@
-"""Projects that are deleted, and killed on the way: what runs in an instance."""
+"""Deletions of projects that are killed on the way; runs in an instance."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ TEXT = "I would like seat 12A by the window, please, and a vegetarian meal."
 
 
 def remember(slug: str) -> None:
-    """A project with ann, and with what is about nobody."""
+    """Make a project with ann, and with records about nobody."""
     agent = factories.make_agent(projects.create(slug))
     factories.make_thread(agent, f"{slug}-ann", user_id="ann")
     factories.append(agent, f"{slug}-ann", TEXT)
@@ -40,19 +40,19 @@ def remember(slug: str) -> None:
 
 def begin(slug: str) -> Project:
     project = Project.objects.get(slug=slug)
-    return project_deletions.begin(project, confirmed=slug, reason="test")
+    return project_deletions.begin_deletion(project, confirmed=slug, reason="test")
 
 
 def delete(slug: str) -> None:
-    """From the beginning to the end; a repeat goes on."""
+    """Delete a project from begin to end; a repeat goes on."""
     project = deleting.follow(begin(slug), out=io.StringIO())
-    assert project.state == Project.State.DELETED, deleting.progress_line(project)
+    assert project.state == Project.State.DELETED, deleting.render_progress(project)
 
 
 def kill_everywhere(every: int) -> None:
-    """Kill a deletion around every n-th of its commits and go on; print what became.
+    """Kill a deletion around every n-th of its commits and go on; print the outcome.
 
-    Each is of a project of its own.
+    Each deletion is of a project of its own.
     """
     told, ends = {}, {}
     for slug, end in killing.kills(remember, delete, every):
@@ -65,12 +65,12 @@ def kill_everywhere(every: int) -> None:
 
 
 def tell(slug: str) -> None:
-    """Print what is left of a project, and what proves it."""
+    """Print the remains of a project, and the proof of its deletion."""
     sys.stdout.write(json.dumps(_left(slug)))
 
 
 def _told(slug: str) -> dict[str, Any]:
-    """From a process that knows nothing yet, by the rows and the ledger alone."""
+    """Read the remains in a fresh process, by rows and ledger alone."""
     told = killing.told_by_child(lambda: json.dumps(_left(slug)))
     return dict(json.loads(told))
 
@@ -78,7 +78,7 @@ def _told(slug: str) -> dict[str, Any]:
 def _left(slug: str) -> dict[str, Any]:
     project = Project.objects.get(slug=slug)
     people = Subject.objects.filter(project=project)
-    lines = [line for line in ledger.lines() if line.erasure == project.id]
+    lines = [line for line in ledger.iter_lines() if line.erasure == project.id]
     assert all(line.scope == ledgers.PROJECT for line in lines)
     told = AuditEntry.objects.filter(project=project.id).order_by("seq")
     threads = Thread.objects.filter(project=project)

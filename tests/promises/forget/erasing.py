@@ -1,4 +1,4 @@
-"""Erasures that are killed, raced and held up: what runs in an instance of its own."""
+"""Erasures that are killed, raced and held up; runs in an instance of its own."""
 
 from __future__ import annotations
 
@@ -34,11 +34,11 @@ TEXT = "I would like seat 12A by the window, please, and a vegetarian meal."
 
 
 def kill_everywhere(scope: str, every: int, memory: str = "some") -> None:
-    """Kill an erasure around every n-th of its commits and go on; print what became.
+    """Kill an erasure around every n-th of its commits and go on; print the outcome.
 
-    Each is in a project of its own. `ends` are exit codes; `told` is what is left of
-    the one who is forgotten, and of her twin, once the work was taken up again. With
-    "all" as `memory`, hers holds an event of every registered type.
+    Each is in a project of its own. `ends` are exit codes; `told` are the remains of
+    the forgotten subject and of her twin after the work was resumed. With "all" as
+    `memory`, hers holds an event of every registered type.
     """
     told, ends = {}, {}
     make = remember_all if memory == "all" else remember
@@ -51,7 +51,7 @@ def kill_everywhere(scope: str, every: int, memory: str = "some") -> None:
 
 
 def remember(slug: str) -> None:
-    """A project with ann and her twin: the same texts, names and labels."""
+    """Make a project with ann and her twin: the same texts, names and labels."""
     agent = factories.make_agent(projects.create(slug))
     for user_id in ("ann", "bob"):
         for n in range(2):
@@ -64,7 +64,7 @@ def remember(slug: str) -> None:
 
 
 def remember_all(slug: str) -> None:
-    """A project as `remember` makes it, and of ann an event of every type as well."""
+    """Make a project as `remember` does, with an event of every type of ann."""
     remember(slug)
     agent = factories.make_agent(Project.objects.get(slug=slug))
     every_event.remember(agent, "ann", TEXT)
@@ -76,9 +76,9 @@ def forget(slug: str, scope: str) -> Erasure:
 
 
 def make_keys(slug: str, erasures: str = "1") -> None:
-    """A project, a key that writes to it and those that forget; printed as JSON.
+    """Make a project, its writing key and its forgetting keys; print them as JSON.
 
-    As many as so many erasures of one day need: a key confirms no more than `A_DAY`.
+    The forgetting keys suffice for as many erasures: a key confirms at most `A_DAY`.
     """
     project = projects.create(slug)
     forgetting = [("subject:forget",)] * math.ceil(int(erasures) / A_DAY)
@@ -90,7 +90,7 @@ def make_keys(slug: str, erasures: str = "1") -> None:
 
 
 def show_left(slug: str) -> None:
-    """Print what each subject of a project still holds, and what her threads say."""
+    """Print what each subject of a project still holds, and her threads' texts."""
     told = {}
     for row in Subject.objects.filter(project__slug=slug, anonymous=False):
         threads = Thread.objects.filter(subject=row)
@@ -104,7 +104,7 @@ def show_left(slug: str) -> None:
 
 
 def show_receipts(slug: str) -> None:
-    """Print, by subject, how many are erased at each place by what the receipt says."""
+    """Print by subject the erased counts of each place in the receipt."""
     rows = Receipt.objects.filter(erasure__project__slug=slug, n=0)
     rows = rows.select_related("erasure")
     told = {row.erasure.subject_id.hex: erased_of(row.erasure) for row in rows}
@@ -112,13 +112,13 @@ def show_receipts(slug: str) -> None:
 
 
 def erased_of(row: Erasure) -> dict[str, int]:
-    """By place, what its receipt says is gone."""
+    """Return the erased counts of the receipt, by place."""
     places = json.loads(Receipt.objects.get(erasure=row, n=0).text)["erased"]
     return {place: each["count"] for place, each in places.items() if each["count"]}
 
 
 def show_parts(slug: str) -> None:
-    """Print, by erasure, what its receipt says, and what is found from outside it."""
+    """Print by erasure its receipt, and the findings from outside."""
     told = {}
     for row in Erasure.objects.filter(project__slug=slug).select_related("subject"):
         events = Event.objects.filter(thread__subject=row.subject)
@@ -158,13 +158,13 @@ def _planned(slug: str, scope: str) -> Erasure:
 def _finished(row: Erasure) -> Erasure:
     while row.state != Erasure.State.COMPLETE:
         before = row.state
-        row = erasures.advance(row)
+        row = erasures.advance_erasure(row)
         assert row.state != before, (row.state, row.waiting_on)
     return row
 
 
 def _again(slug: str, scope: str) -> int:
-    """As an operator goes on after a crash; who was not heard says it again."""
+    """Resume the erasure, as an operator does after a crash, or order it again."""
     rows = Erasure.objects.filter(project__slug=slug, scope=scope)
     row = rows.order_by("created_at").last()
     if row is None or row.confirmed_at is None:
@@ -180,15 +180,15 @@ def _again(slug: str, scope: str) -> int:
 
 
 def _told(slug: str) -> dict[str, Any]:
-    """From a process that knows nothing yet, by the rows and the ledger alone."""
+    """Read the remains in a fresh process, by rows and ledger alone."""
     return dict(json.loads(killing.told_by_child(partial(_tell, slug))))
 
 
 def _tell(slug: str) -> str:
     project = Project.objects.get(slug=slug)
     row = Erasure.objects.filter(project=project).latest("created_at")
-    line = ErasureLine.of(row)
-    kinds = [str(each.kind) for each in ledger.lines() if each.erasure == row.id]
+    line = ErasureLine.from_row(row)
+    kinds = [str(each.kind) for each in ledger.iter_lines() if each.erasure == row.id]
     bob = _subject(slug, "bob")
     left = erasure_targets.count_left(row)
     return json.dumps(
@@ -206,12 +206,12 @@ def _tell(slug: str) -> str:
 
 
 def _texts(subject: Subject) -> list[str]:
-    """What somebody reads of a memory, as digests."""
+    """Return digests of all texts that a reader of the memory sees."""
     found = []
     for thread in Thread.objects.filter(subject=subject).order_by("id"):
         rows = Event.objects.filter(thread=thread, payload__isnull=False)
         for seq in rows.order_by("seq").values_list("seq", flat=True):
-            plain = journal.contents(subject, subject.project_id, thread.id, [seq])
+            plain = journal.open_contents(subject, subject.project_id, thread.id, [seq])
             found.append(hashlib.sha256(json.dumps(plain).encode()).hexdigest())
     return found
 

@@ -24,7 +24,7 @@ _SECONDS = 900
 
 @dataclass(frozen=True, slots=True)
 class Fault:
-    """What stands once in a file, and what stands there instead."""
+    """Text that occurs once in a file, and the faulty text that replaces it."""
 
     file: str
     old: str
@@ -33,7 +33,7 @@ class Fault:
 
 @dataclass(frozen=True, slots=True)
 class Ran:
-    """How tests ended."""
+    """Exit code and output of a test run."""
 
     code: int
     output: str
@@ -43,13 +43,13 @@ class Ran:
         return self.code == 0
 
     def failed_by(self, *asserted: str) -> bool:
-        """Whether a test failed by an assertion that begins like one of these."""
+        """Tell whether a test failed by an assertion that begins like one of these."""
         where = rf"^> +assert ({'|'.join(map(re.escape, asserted))})"
         return self.code == 1 and bool(re.search(where, self.output, re.MULTILINE))
 
 
-def copied(folder: Path, faults: Iterable[Fault] = ()) -> Path:
-    """The sources and their tests, with these faults in them."""
+def copy_sources(folder: Path, faults: Iterable[Fault] = ()) -> Path:
+    """Copy the sources and their tests, with these faults in them."""
     for name in FOLDERS:
         ignored = shutil.ignore_patterns("__pycache__")
         shutil.copytree(ROOT / name, folder / name, ignore=ignored)
@@ -85,13 +85,13 @@ def run(folder: Path, *tests: str) -> Ran:
 class Control:
     """Faults, and the assertion of a test that must notice them.
 
-    Any of some, where it is a matter of time which one comes first.
+    Several assertions are alternatives, where timing decides which fails first.
     """
 
     test: str
     asserted: tuple[str, ...]
     faults: tuple[Fault, ...]
-    #: What else the failure must tell.
+    #: Text that the failure must also contain.
     said: str
 
 
@@ -119,6 +119,6 @@ def control(
 
 
 def assert_noticed(control: Control, folder: Path) -> None:
-    ran = run(copied(folder / "copy", control.faults), control.test)
+    ran = run(copy_sources(folder / "copy", control.faults), control.test)
     assert ran.failed_by(*control.asserted), ran.output
     assert control.said in ran.output, ran.output

@@ -1,4 +1,4 @@
-"""What tests of forgetting do inside an instance; results are printed as JSON."""
+"""Acts inside an instance for tests of forgetting; results are printed as JSON."""
 
 from __future__ import annotations
 
@@ -21,14 +21,14 @@ from tests.promises.journal.appender import tell
 
 
 def get_keys() -> None:
-    """Two keys of the project acme: one for its memory, one that may forget it."""
+    """Print two keys of the project acme: one for memory, one that may forget."""
     acme = Project.objects.filter(slug="acme").first() or make_project("acme")
     for scopes in (MEMORY_SCOPES, ("subject:forget",)):
         tell(api_keys.create(acme, scopes=scopes)[1])
 
 
 def show(subject: str) -> None:
-    """What there is of her: rows by place, and every random byte to look for."""
+    """Print the subject's rows by place, and every random byte to search for."""
     events = Event.objects.filter(thread__subject=UUID(subject), payload__isnull=False)
     sealed = [bytes(row) for row in events.values_list("payload", flat=True) if row]
     row = Subject.objects.get(id=subject)
@@ -48,7 +48,7 @@ def show(subject: str) -> None:
 
 
 def open_all(subject: str) -> None:
-    """How many sealed payloads of hers there are, and why none opens."""
+    """Print how many sealed payloads of the subject there are, and why none opens."""
     row = Subject.objects.get(id=subject)
     events = Event.objects.filter(Q(thread__subject=row), payload__isnull=False)
     told: dict[str, int] = {}
@@ -63,7 +63,7 @@ def open_all(subject: str) -> None:
 
 
 def show_thread(name: str) -> None:
-    """The nonces of a thread's sealed payloads."""
+    """Print the nonces of a thread's sealed payloads."""
     events = Event.objects.filter(thread__name=name, payload__isnull=False)
     sealed = events.values_list("payload", flat=True)
     tell(json.dumps([bytes(each)[3:15].hex() for each in sealed if each]))

@@ -1,4 +1,4 @@
-"""Deleting a project: to its end whatever happens meanwhile, and for good."""
+"""Deletion of a project: complete whatever happens meanwhile, and permanent."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ NIGHT_SECONDS = 1_800
 ENOUGH = 40
 #: Seconds of each writer between two people: all of them have to be erased.
 PAUSE = 0.2
-#: What is left of a project, and what proves it.
+#: Remains of a deleted project, and its proof.
 DELETED: dict[str, Any] = {
     "state": "deleted",
     "subjects": {"erased": 2},
@@ -47,7 +47,7 @@ DELETED: dict[str, Any] = {
     [pytest.param(31, id="some"), pytest.param(1, marks=pytest.mark.nightly)],
 )
 @pytest.mark.timeout(NIGHT_SECONDS)
-def test_killed_anywhere_it_is_deleted_in_the_end(
+def test_project_deletion_killed_at_any_commit_completes(
     instance: Instance, every: int
 ) -> None:
     with instance.start(f"{HERE}:kill_everywhere", every) as process:
@@ -66,7 +66,7 @@ def test_killed_anywhere_it_is_deleted_in_the_end(
 
 @dataclass(slots=True, kw_only=True)
 class Deletion:
-    """A project that another process deletes under the hands of its writers."""
+    """Project that another process deletes while its writers write."""
 
     instance: Instance
     port: int
@@ -76,7 +76,7 @@ class Deletion:
     #: Acknowledged before, and what was though it was sent once the other had begun.
     written: int = 0
     late: list[Answer] = field(default_factory=list)
-    #: How those were answered that were sent afterwards.
+    #: Statuses of requests sent afterwards.
     answers: set[int] = field(default_factory=set)
     _begun: Event = field(default_factory=Event)
     _enough: Event = field(default_factory=Event)
@@ -95,7 +95,7 @@ class Deletion:
                 self._turn(client, f"late-{number}-{n}")
 
     def _turn(self, client: Client, mark: str) -> None:
-        """Somebody new, a message to her, and one to what is about nobody."""
+        """Write to somebody new, and to the records about nobody."""
         thread = {"user_id": f"{self.slug}-{mark}"}
         self._note(partial(client.put, f"/threads/{self.slug}-{mark}", thread))
         for name in (f"{self.slug}-{mark}", f"{self.slug}-nobody"):
@@ -127,10 +127,10 @@ class Deletion:
     ],
 )
 @pytest.mark.timeout(NIGHT_SECONDS)
-def test_nothing_comes_in_once_it_is_begun(
+def test_deleted_project_accepts_no_write(
     instance: Instance, rounds: int, writers: int
 ) -> None:
-    """In another process than the one that is written to; and nothing is left over."""
+    """Another process deletes the project than the one that is written to."""
     races = []
     with instance.serve(**UNLIMITED) as server:
         for n in range(rounds):
@@ -178,10 +178,10 @@ def left(instance: Instance) -> dict[str, Any]:
 @pytest.mark.promise("P14", load="a project deleted, then an older backup restored")
 @pytest.mark.timeout(240)
 @pytest.mark.parametrize("restored", [["memory", "keys"], ["memory"], ["keys"]])
-def test_no_restored_backup_brings_it_back(
+def test_deleted_project_stays_deleted_after_a_restored_backup(
     instance: Instance, kept: Backups, restored: list[str]
 ) -> None:
-    """Of both databases or of one: it is held back, and deleted once more."""
+    """With a backup of one or both, the project is held back and deleted again."""
     instance.call(f"{HERE}:remember", "acme")
     instance.call(f"{HERE}:remember", "twin")
     kept.take(*restored)
@@ -210,10 +210,10 @@ def test_no_restored_backup_brings_it_back(
 
 
 @pytest.mark.timeout(240)
-def test_a_backup_of_both_databases_opens_with_no_key_of_now(
+def test_backup_of_both_databases_opens_with_no_key_of_now(
     instance: Instance, kept: Backups
 ) -> None:
-    """The memory of before, beside the keys of after: nobody can read it."""
+    """The memory is that of before, and the keys those of after: nobody can read it."""
     instance.call(f"{HERE}:remember", "acme")
     kept.take("memory", "keys")
     instance.managed(

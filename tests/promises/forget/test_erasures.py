@@ -1,4 +1,4 @@
-"""What is erased leaves a chain that is whole, and takes nothing that still counts."""
+"""Chains after erasures: whole, with every record that still counts."""
 
 from __future__ import annotations
 
@@ -59,10 +59,12 @@ class Life:
         self.done: Counter[str] = Counter()
         self.grace = self.chance.choice([0, 1, 5])
         project = Project.objects.get(id=agent.project)
-        projects.let_expire(project, default_ttl_seconds=None, grace_seconds=self.grace)
+        projects.set_lifetimes(
+            project, default_ttl_seconds=None, grace_seconds=self.grace
+        )
 
     def step(self, traveller: Any) -> bool:
-        """One thing happens; whether it may have erased something."""
+        """Do one random thing; return whether it may have erased something."""
         traveller.shift(SECOND / 2 * self.chance.randrange(3))
         (name,) = self.chance.choices([*ACTS], [OFTEN.get(each, 1) for each in ACTS])
         thread = self.chance.choice(self.threads)
@@ -139,12 +141,12 @@ ACTS: dict[str, Callable[[Life, str], object]] = {
         *("page", "rewrite", "drop", "fork", "sweep", "erase"),
     )
 }
-#: What must meet, so that a value is erased or saved in time.
+#: Weights of acts that must coincide to erase or save a value in time.
 OFTEN = {"set": 3, "retime": 6, "take": 2, "sweep": 2, "erase": 4}
 
 
-def whole(life: Life) -> None:
-    """Each chain verifies, and whatever still counts can be read."""
+def assert_whole(life: Life) -> None:
+    """Assert that each chain verifies, and that all unerased records can be read."""
     origins = Origins()
     for name in life.threads:
         row = get_thread(life.agent, name)
@@ -159,17 +161,17 @@ def nothing_that_counts_is_gone(thread: Thread) -> None:
     for point in state.memory.checkpoints.values():
         held += point.contents.keys.values()
     for entry in held:
-        if entry.visible(now):
-            home, seq = state.place(entry.value)
+        if entry.is_visible(now):
+            home, seq = state.locate_event(entry.value)
             assert Event.objects.get(thread=home, seq=seq).payload is not None
 
 
 def is_over(life: Life, traveller: Any) -> None:
-    """Days later nothing is left that ever was to expire, and nothing else is gone."""
+    """Assert that days later all expiring values are gone, and no others."""
     traveller.shift(timedelta(days=1))
     life.sweep("")
     life.erase("")
-    whole(life)
+    assert_whole(life)
     for name in life.threads:
         row = get_thread(life.agent, name)
         assert dues(row) == {}
@@ -183,7 +185,7 @@ def lived(life: Life, traveller: Any) -> None:
     for _ in range(STEPS):
         if life.step(traveller):
             life.done["erasures"] += 1
-            whole(life)
+            assert_whole(life)
     is_over(life, traveller)
 
 

@@ -1,4 +1,4 @@
-"""Forgetting: final, exact, and true to its word whatever happens meanwhile."""
+"""Forgetting: final, exact, and true to its receipt whatever happens meanwhile."""
 
 from __future__ import annotations
 
@@ -50,10 +50,10 @@ RECOUNTS = "tests.promises.journal.recounts"
     ],
 )
 @pytest.mark.timeout(NIGHT_SECONDS)
-def test_killed_at_every_step_resumes(
+def test_erasure_killed_at_every_step_resumes(
     instance: Instance, scope: str, every: int, memory: str
 ) -> None:
-    """Never a receipt too early, one in the end, and nothing of the twin is touched."""
+    """No receipt comes too early, one comes in the end, and the twin is untouched."""
     with instance.start(
         "tests.promises.forget.erasing:kill_everywhere", scope, every, memory
     ) as process:
@@ -91,7 +91,7 @@ def test_killed_at_every_step_resumes(
 )
 @pytest.mark.timeout(NIGHT_SECONDS)
 def test_forget_is_final(instance: Instance, rounds: int, writers: int) -> None:
-    """No write is taken once the erasure is, by no process, and none comes back."""
+    """After the erasure no process takes a write, and no write comes back."""
     told = instance.call("tests.promises.forget.erasing:make_keys", "acme", str(rounds))
     writing, *forgetting = json.loads(told)
     instance.call(f"{RECOUNTS}:install")
@@ -132,7 +132,7 @@ def test_forget_is_final(instance: Instance, rounds: int, writers: int) -> None:
 
 
 def assert_recounted(instance: Instance) -> None:
-    """What each receipt says is gone, at each of its places, is all that is gone."""
+    """Assert that the receipts' counts, place by place, are all that is gone."""
     found = json.loads(instance.call(f"{RECOUNTS}:show"))
     told = json.loads(
         instance.call("tests.promises.forget.erasing:show_receipts", "acme")
@@ -147,7 +147,7 @@ def assert_recounted(instance: Instance) -> None:
 
 @contextmanager
 def small_disk(place: Path, mib: int) -> Iterator[None]:
-    """A file system of its own there, in memory, and no larger than that."""
+    """Mount a file system in memory of exactly that size."""
     place.mkdir(parents=True, exist_ok=True)
     words = ["mount", "-t", "tmpfs", "-o", f"size={mib}m,mode=0700", "tmpfs"]
     if subprocess.run([*words, str(place)], check=False, stderr=-3).returncode:
@@ -161,7 +161,7 @@ def small_disk(place: Path, mib: int) -> Iterator[None]:
 @pytest.mark.nightly  # It needs the right to mount.
 @pytest.mark.promise("P18", load="a disk without a byte left, without a server")
 def test_forget_begins_on_a_full_disk(sqlite: None, tmp_path: Path) -> None:
-    """As the next one, by the parts alone."""
+    """A forget on a full disk begins by the erasure's parts alone."""
     folder = tmp_path / "small"
     with (
         small_disk(folder, 32),
@@ -186,8 +186,8 @@ def test_forget_begins_on_a_full_disk(sqlite: None, tmp_path: Path) -> None:
 @pytest.mark.promise("P18", load="a disk without a byte left")
 @pytest.mark.nightly
 @pytest.mark.timeout(300)
-def test_full_disk_forgets(sqlite: None, tmp_path: Path) -> None:
-    """The ballast goes, she is unreadable at once, and the receipt waits for room."""
+def test_full_disk_forget_completes(sqlite: None, tmp_path: Path) -> None:
+    """The ballast is released, she is unreadable, and the receipt waits for room."""
     folder = tmp_path / "small"
     with (
         small_disk(folder, 64),
@@ -213,7 +213,7 @@ def test_full_disk_forgets(sqlite: None, tmp_path: Path) -> None:
 
 
 def on_a_full_disk(data: Path, client: Client, subject: str) -> Any:
-    """Plan with room, confirm without; what the erasure is by then."""
+    """Plan with room, confirm without; return the erasure's state then."""
     body = {"scope": "subject", "reason": "test"}
     plan = client.post(f"/subjects/{subject}/erasures", body).body
     ballast = data / "ballast"
@@ -246,7 +246,7 @@ def on_a_full_disk(data: Path, client: Client, subject: str) -> Any:
 @pytest.mark.django_db(transaction=True)
 @pytest.mark.timeout(900)
 def test_forget_is_exact(agent: Agent, people: int) -> None:
-    """Every other export is the same to the byte, whatever is forgotten of one."""
+    """Every other export stays the same to the byte, whatever is forgotten of one."""
     names = [f"user-{n}" for n in range(people)]
     live = names[:4]
     for name in names:
@@ -262,7 +262,7 @@ def test_forget_is_exact(agent: Agent, people: int) -> None:
     ):
         row = forgotten(agent, name, scope)
         assert (row.state, row.waiting_on) == ("complete", "")
-        assert ErasureLine.of(row).count > 0
+        assert ErasureLine.from_row(row).count > 0
         others = [each for each in live if each != name]
         after = exports(agent, others)
         assert [each for each in others if after[each] != before[each]] == []
@@ -291,7 +291,7 @@ def forgotten(agent: Agent, name: str, scope: str) -> Erasure:
 
 
 def exports(agent: Agent, names: list[str]) -> dict[str, dict[str, bytes]]:
-    """Everything in each one's export but what tells when it was made."""
+    """Return everyone's exports without the time they were made."""
     found = {}
     for name in names:
         subject = subjects.find_or_create(agent.project, name)

@@ -1,7 +1,8 @@
-"""Once there is a receipt, nothing of hers is in any byte of any store.
+"""P13: after the receipt no store holds a byte of the subject's.
 
-Written by every way in, forgotten over the API, looked for from outside: by a scanner
-of the tests' own, in files that a killed server has left. The twin is still there.
+The memory is written by every way in, forgotten over the API, and searched from
+outside: by a scanner of the tests' own, in files that a killed server left. The twin
+is still there.
 """
 
 from __future__ import annotations
@@ -37,7 +38,7 @@ COMPLETE_SECONDS = 90
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Person:
-    """Somebody whose memory was written, and what is told of it before it goes."""
+    """Person whose memory was written, with all answers about it before the erasure."""
 
     id: str
     canaries: Canaries
@@ -49,7 +50,7 @@ class Person:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Hub:
-    """A server with a key for memory and one to forget by."""
+    """Server with a key for memory and one to forget by."""
 
     instance: Instance
     client: Client
@@ -86,7 +87,7 @@ class Hub:
         return told
 
     def forget(self, subject: str, **asked: object) -> dict[str, Any]:
-        """Plan, confirm, and wait for the receipt. Returns the receipt."""
+        """Plan, confirm, and wait for the receipt; return the receipt."""
         plan = self.forgetting.post(
             f"/subjects/{subject}/erasures", {"reason": "test", **asked}
         )
@@ -108,7 +109,7 @@ class Hub:
 
 @contextmanager
 def hub(instance: Instance) -> Iterator[Hub]:
-    """A server that is killed at the end, so that all of its files are still there."""
+    """Run a server that is killed at the end, so that all of its files remain."""
     keys = instance.call(f"{PLACE}:get_keys").split()
     with instance.serve(**UNLIMITED) as server:
         with Client(server.port, keys[0]) as client, Client(server.port, keys[1]) as f:
@@ -120,7 +121,7 @@ def hub(instance: Instance) -> Iterator[Hub]:
 
 
 def told_of(it: Hub, canaries: Canaries) -> list[Any]:
-    """What agents are told of somebody's first thread, and no time changes."""
+    """Return what agents are told of a person's first thread, except changing times."""
     at = f"/threads/{canaries.named('thread')}"
     paths = ("/slots", "/task", "/notes", "/checkpoints", "/turns")
     answers = [it.client.get(f"{at}{path}") for path in paths]
@@ -129,7 +130,7 @@ def told_of(it: Hub, canaries: Canaries) -> list[Any]:
 
 
 def files_of(instance: Instance, folder: Path, *, since: str) -> list[Path]:
-    """Every byte of every store: files, dumps, logs, PostgreSQL's own, Redis."""
+    """Return every store's files: data, dumps, logs, PostgreSQL's own, Redis."""
     folder.mkdir()
     folders = stores(instance, folder, since=since)
     if url := instance.env.get("REDIS_URL"):
@@ -143,12 +144,12 @@ def files_of(instance: Instance, folder: Path, *, since: str) -> list[Path]:
 
 
 def declared(path: Path) -> bool:
-    """PostgreSQL's free space and its log, of which sealed bytes and names are said."""
+    """Return PostgreSQL's free space and log, which lawfully hold sealed bytes."""
     return bool(re.fullmatch(r"[0-9A-F]{24}|\d+(\.\d+|_\w+)?", path.name))
 
 
 def bytes_of(path: Path) -> bytes:
-    """What a file holds; nothing once PostgreSQL has dropped its list of relations."""
+    """Read a file; return b"" once PostgreSQL has dropped its list of relations."""
     try:
         return path.read_bytes()
     except FileNotFoundError:
@@ -167,7 +168,7 @@ def in_clear(texts: set[str], files: list[Path]) -> set[tuple[str, str]]:
 
 
 def random_in(needles: frozenset[str], files: list[Path]) -> set[str]:
-    """Which of these random bytes are there, as they are or in hex digits."""
+    """Return the random needles that occur in the files, as bytes or in hex digits."""
     found: set[str] = set()
     for path in files:
         data = bytes_of(path)
@@ -185,7 +186,7 @@ def random_in(needles: frozenset[str], files: list[Path]) -> set[str]:
 
 @contextmanager
 def copied_memory(instance: Instance, folder: Path) -> Iterator[Instance]:
-    """The same instance with its memory as it is now, and its keys as they will be."""
+    """Copy the instance with its present memory and its future keys."""
     data = folder / "data"
     copy = dict(instance.env) | {"MEMORYHUB_DATA": str(data)}
     url = f"{instance.urls[0]}_before" if instance.urls else ""
@@ -206,7 +207,7 @@ def copied_memory(instance: Instance, folder: Path) -> Iterator[Instance]:
 
 
 def give_keys(instance: Instance, copy: Instance) -> None:
-    """The copy gets the keys, the ring and the ledger as they are now."""
+    """Give the copy the present keys, ring and ledger."""
     shutil.copy(instance.data / "kek.json", copy.data)
     if not instance.urls:
         shutil.copy(instance.data / "keys.sqlite3", copy.data)
@@ -255,7 +256,7 @@ def test_forget_is_complete(instance: Instance, tmp_path: Path) -> None:
 
 
 def assert_proved(instance: Instance, receipt: dict[str, Any], ann: Person) -> None:
-    """What the receipt says is so, and everything else still verifies."""
+    """Assert that the receipt is true and that everything else still verifies."""
     assert receipt["erased"]["events"]["count"] == ann.rows["events"]
     assert receipt["verification"]["undeclared"] == 0
     assert receipt["verification"]["self_test"] == "passed"
@@ -271,9 +272,7 @@ def assert_proved(instance: Instance, receipt: dict[str, Any], ann: Person) -> N
 
 @pytest.mark.promise("P13", load="one thread of two")
 @pytest.mark.timeout(400)
-def test_a_thread_that_goes_leaves_nothing_of_itself(
-    instance: Instance, tmp_path: Path
-) -> None:
+def test_erased_thread_leaves_no_trace(instance: Instance, tmp_path: Path) -> None:
     began = wal_file(instance)
     with hub(instance) as it:
         gone, stays = Canaries(), Canaries()

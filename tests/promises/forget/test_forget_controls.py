@@ -1,4 +1,4 @@
-"""A forget that is hindered waits, and says for what; it is never called complete.
+"""Hindered erasures: each waits, names its reason, and is never called complete.
 
 Each fault is made on purpose, on the way that forgetting takes every day.
 """
@@ -19,7 +19,7 @@ from memoryhub.journal.forget import purging, scrub
 from memoryhub.models.erasures import Erasure, Receipt
 from memoryhub.models.keys import SubjectKey
 from memoryhub.models.pages import Page
-from memoryhub.models.privacy import Privacy, tables
+from memoryhub.models.privacy import Privacy, list_declared_models
 from memoryhub.models.slots import Slot
 from memoryhub.models.subjects import Subject
 from memoryhub.models.threads import Thread, ThreadLabel
@@ -47,13 +47,13 @@ def patience(monkeypatch: pytest.MonkeyPatch) -> None:
 
 @pytest.fixture
 def label() -> str:
-    """A name of hers that stands nowhere else."""
+    """Return a name of hers that occurs nowhere else."""
     return f"label {secrets.token_hex(12)}"
 
 
 @pytest.fixture
 def ann(agent: Agent, label: str) -> None:
-    """Her memory, and the same of somebody else but for the label."""
+    """Make her memory, and the same of somebody else but for the label."""
     for user_id, name, value in (("ann", "hers", label), ("bob", "his", "lbl")):
         make_thread(agent, name, user_id=user_id, labels={"channel": value})
         append(agent, name, "I would like seat 12A by the window.")
@@ -66,14 +66,14 @@ def fenced(agent: Agent, ann: None) -> Erasure:
 
 
 def confirmed(agent: Agent) -> Erasure:
-    """Everything of ann is to go."""
+    """Confirm the erasure of all of ann."""
     return confirm(plan(of(agent, "ann")))
 
 
 def advanced(row: Erasure) -> Erasure:
-    """As far as it goes; twice as many steps as there are, since some fall back."""
+    """Advance an erasure as far as it goes: some of its steps fall back."""
     for _ in range(2 * len(State.values)):
-        row = erasures.advance(row)
+        row = erasures.advance_erasure(row)
     return row
 
 
@@ -90,7 +90,7 @@ def completes(row: Erasure) -> None:
 
 
 def found(row: Erasure) -> set[tuple[str, str]]:
-    """Needle and surface of what the last scan calls undeclared."""
+    """Return needle and surface of each undeclared finding of the last scan."""
     facts = orjson.loads(row.verification)
     return {
         (hit["needle"], hit["surface"])
@@ -99,13 +99,13 @@ def found(row: Erasure) -> set[tuple[str, str]]:
     }
 
 
-def test_without_a_fault_it_completes(fenced: Erasure) -> None:
+def test_erasure_completes_without_a_fault(fenced: Erasure) -> None:
     completes(fenced)
 
 
 @pytest.mark.promise("P18", load="a reader that holds on")
-def test_a_held_reader_is_waited_for(fenced: Erasure) -> None:
-    """She is unreadable, key and all; only the proof is not there."""
+def test_erasure_waits_for_a_held_reader(fenced: Erasure) -> None:
+    """She is unreadable, key and all; only the proof is missing."""
     with readers.held():
         row = waits(fenced, "reader", state=State.CACHES_PURGED)
         assert not SubjectKey.objects.using("keys").filter(subject=row.subject_id)
@@ -126,11 +126,11 @@ def test_freed_bytes_that_are_not_overwritten_are_not_scrubbed(
     completes(fenced)
 
 
-def test_what_was_freed_without_overwriting_is_found(
+def test_freed_bytes_without_overwriting_are_found_by_the_scan(
     sqlite: None, agent: Agent, label: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Nobody asks, and every byte stays in the file: then the scan sees them."""
-    monkeypatch.setattr(scrub, "_overwrites", lambda alias: True)
+    """The overwriting is skipped, and bytes stay in the file: the scan sees them."""
+    monkeypatch.setattr(scrub, "_has_secure_delete", lambda alias: True)
     make_thread(agent, "hers", user_id="ann", labels={"channel": label})
     append(agent, "hers", *(secrets.token_hex(3_000) for _ in range(20)))
     with connections["default"].cursor() as cursor:
@@ -148,7 +148,7 @@ def test_what_was_freed_without_overwriting_is_found(
 
 @pytest.fixture
 def unlisted(label: str) -> Iterator[Callable[[], None]]:
-    """A table that no registry knows keeps a name of hers, as a new model might."""
+    """Make an unregistered table that holds a name of hers, as a new model might."""
 
     def fill() -> None:
         with connections["default"].cursor() as cursor:
@@ -160,7 +160,7 @@ def unlisted(label: str) -> Iterator[Callable[[], None]]:
         cursor.execute("DROP TABLE unlisted")
 
 
-def test_a_table_that_nobody_listed_is_found(
+def test_unlisted_table_is_found_by_the_scan(
     agent: Agent, unlisted: Callable[[], None]
 ) -> None:
     make_thread(agent, "hers and nobody else's", user_id="ann")
@@ -174,16 +174,16 @@ def test_a_table_that_nobody_listed_is_found(
 
 
 def skipping(skipped: type[Model]) -> Callable[[], dict[type[Model], Privacy]]:
-    declared = tables()
+    declared = list_declared_models()
     declared.pop(skipped)
     return lambda: declared
 
 
 @pytest.mark.parametrize("place", [Page, Slot])
-def test_a_place_that_is_skipped_is_counted(
+def test_table_skipped_by_the_purge_is_found_by_the_count(
     fenced: Erasure, monkeypatch: pytest.MonkeyPatch, place: type[Model]
 ) -> None:
-    """By who counts what is left, which is not who takes it."""
+    """The count is done by other code than the purge."""
     with monkeypatch.context() as patch:
         patch.setattr(purging, "tables", skipping(place))
         waits(fenced, "store", state=State.KEY_DESTROYED)
@@ -191,10 +191,10 @@ def test_a_place_that_is_skipped_is_counted(
     completes(fenced)
 
 
-def test_a_place_that_nobody_counts_is_found_by_the_scan(
+def test_uncounted_table_is_found_by_the_scan(
     agent: Agent, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Neither who takes nor who counts knows of it; the scan reads every row."""
+    """Neither purge nor count knows the table; the scan reads every row."""
     make_thread(agent, "of-her-trip", user_id="ann")
     make_page(agent, "of-her-trip", thread="of-her-trip")
     with monkeypatch.context() as patch:
@@ -205,17 +205,17 @@ def test_a_place_that_nobody_counts_is_found_by_the_scan(
     completes(row)
 
 
-def test_what_is_written_beside_the_fence_goes_as_well(fenced: Erasure) -> None:
-    """A writer that no fence stopped: its row is met by the count, and taken."""
+def test_row_written_beside_the_fence_is_erased_as_well(fenced: Erasure) -> None:
+    """A writer passed the fence: the count finds its row, and the purge takes it."""
     row = fenced
     while row.state != State.SCRUBBED:
-        row = erasures.advance(row)
+        row = erasures.advance_erasure(row)
     thread = Thread.objects.filter(subject=row.subject_id).first()
     assert thread is not None
     late = ThreadLabel.objects.create(
         thread=thread, project_id=thread.project_id, name="late", value="late value"
     )
-    row = erasures.advance(row)
+    row = erasures.advance_erasure(row)
     assert row.state == State.KEY_DESTROYED
     assert not Receipt.objects.filter(erasure=row).exists()
     completes(row)

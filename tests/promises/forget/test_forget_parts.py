@@ -1,4 +1,4 @@
-"""Forgetting a part of what somebody is still writing: no writer is kept out."""
+"""Forgetting a part of a subject who is still written to: no writer is kept out."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ SCOPES = ("thread", "record", "before")
 def test_forget_of_a_part_is_final(
     instance: Instance, rounds: int, writers: int
 ) -> None:
-    """Appends, forks and derived pages go, or are refused: there is no third way."""
+    """Appends, forks and derived pages are erased or refused: no third way."""
     told = instance.call("tests.promises.forget.erasing:make_keys", "acme", str(rounds))
     writing, *forgetting = json.loads(told)
     instance.call("tests.promises.journal.recounts:install")

@@ -1,7 +1,7 @@
-"""A passenger of the recorded runs is forgotten, and nobody else notices.
+"""Forgetting a passenger of the recorded runs; nobody else's records change.
 
-What is hers is read from the runs themselves. Before, each detail is found in her
-export, so that afterwards its absence says something.
+Her details are read from the runs themselves. Before, her export has each detail, so
+that its absence afterwards proves something.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ from memoryhub.management.import_summary import COMPLETE_BUT
 from tests.cast import bundled, sample
 from tests.cast.recordings import array
 from tests.harness.instances import Instance
-from tests.promises.clear.scanner import Scanner, planted
+from tests.promises.clear.scanner import Scanner, build_planted_forms
 from tests.promises.clear.test_nothing_in_the_clear import wal_file
 from tests.promises.forget.test_forget_complete import (
     Hub,
@@ -37,7 +37,7 @@ NIGHT_SECONDS = 1_800
 #: Of a reservation, six capital letters and digits: by chance they stand in some
 #: hundred megabytes once in a hundred thousand times.
 SHORTEST = 6
-#: How many details of each kind are hers alone.
+#: Number of details of each kind that are hers alone.
 KINDS = {
     "user id": 1,
     "name": 3,
@@ -52,7 +52,7 @@ Run = dict[str, Any]
 pytestmark = pytest.mark.slow
 
 
-# Who she is
+# Her details
 
 
 def user_of(run: Run) -> str:
@@ -61,14 +61,14 @@ def user_of(run: Run) -> str:
 
 
 def told_by_tools(runs: list[Run]) -> Iterator[Any]:
-    """What tools gave back, where it is JSON."""
+    """Yield the JSON results of tools."""
     for message in (each for run in runs for each in run["traj"]):
         if message["role"] == "tool" and message["content"].startswith("{"):
             yield json.loads(message["content"])
 
 
 def texts(value: Any) -> Iterator[str]:
-    """Every text in a JSON value."""
+    """Yield every text in a JSON value."""
     if isinstance(value, str):
         yield value
     elif isinstance(value, dict | list):
@@ -77,7 +77,7 @@ def texts(value: Any) -> Iterator[str]:
 
 
 def details(runs: list[Run]) -> dict[str, set[str]]:
-    """By kind, what tools told of her in her own runs."""
+    """Return by kind the details that tools told of the person in her own runs."""
     told = list(told_by_tools(runs))
     profile = next(each for each in told if "payment_methods" in each and "dob" in each)
     name = profile["name"]
@@ -98,11 +98,11 @@ def details(runs: list[Run]) -> dict[str, set[str]]:
 
 
 def hers_alone(everybody: list[Run]) -> set[str]:
-    """Her details, but for those that stand in other people's runs as well.
+    """Return her details, but for those in other people's runs.
 
-    Her first name and her last one do, each for itself, and so does the booking that
-    her runs make, for the tool calls every new one the same. That those stay where
-    they are others' is what the digests of the others' exports say.
+    Her first and last name occur there, each alone, and so does the booking that her
+    runs make, which tool calls name alike for every new one. The digests of the others'
+    exports prove that those stay with the others.
     """
     hers = [run for run in everybody if user_of(run) == WHO]
     others = "\n".join(texts([run for run in everybody if user_of(run) != WHO]))
@@ -115,7 +115,7 @@ def hers_alone(everybody: list[Run]) -> set[str]:
 
 
 def some_runs(everybody: list[Run], others: int) -> list[Run]:
-    """Hers and those of so many others: who has few, and most words in common."""
+    """Return her runs and those of others with few runs, and most common words."""
     by_user: dict[str, list[Run]] = {}
     for run in everybody:
         by_user.setdefault(user_of(run), []).append(run)
@@ -133,12 +133,12 @@ def words(value: Any) -> set[str]:
     return {word for text in texts(value) for word in re.findall(r"\w+", text)}
 
 
-# What is seen of everybody
+# Views of everybody
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Person:
-    """Somebody who is there; nobody in particular is one as well."""
+    """Person in the instance; the anonymous subject is one as well."""
 
     bundle: ZipFile
     #: By thread: a digest of its states, then one of each of its requests.
@@ -152,11 +152,11 @@ class Person:
 
     @property
     def untouched(self) -> tuple[str, dict[str, list[str]], frozenset[str]]:
-        """What must be the same whatever becomes of others."""
+        """Return the values that erasures of others must leave unchanged."""
         return digest(self.bundle), self.replays, self.random
 
     def texts(self, needles: set[str]) -> set[str]:
-        """Which of these stand in the export, opened."""
+        """Return the needles that occur in the opened export."""
         scanner = Scanner(needles, shortest=SHORTEST)
         return {
             hit.needle
@@ -166,7 +166,7 @@ class Person:
 
 
 def digest(bundle: ZipFile) -> str:
-    """Of all that is in an export, but when it was made and the signature of that."""
+    """Return a digest of an export, without its time, signature and README."""
     told = bundled.manifest(bundle)
     del told["exported_at"], told["signature"]
     told["files"] = [file for file in told["files"] if file["path"] != "README.md"]
@@ -177,7 +177,7 @@ def digest(bundle: ZipFile) -> str:
 
 
 def look(instance: Instance, folder: Path) -> dict[str, Person]:
-    """Everybody, by user id."""
+    """Return everybody, by user id."""
     folder.mkdir()
     with instance.start("tests.promises.live.onlookers:look", str(folder)) as process:
         out, errors = process.communicate(timeout=NIGHT_SECONDS)
@@ -199,18 +199,18 @@ def requests(people: dict[str, Person]) -> int:
 
 
 def exact(instance: Instance) -> int:
-    """How many recorded contexts there are, each byte-exact."""
+    """Return the number of recorded contexts, each byte-exact."""
     said = instance.managed("verify", "--contexts", "--all")
     count, _, rest = said.partition(" of ")
     assert rest == f"{count} contexts byte-exact.\n"
     return int(count.replace(",", ""))
 
 
-# What is done
+# Acts
 
 
-def imported(instance: Instance, path: Path) -> dict[str, Any]:
-    """What it came to. Says nothing besides."""
+def import_file(instance: Instance, path: Path) -> dict[str, Any]:
+    """Import a file and return the outcome; the command prints nothing else."""
     words = ("--project=acme", "--json", "--quiet", f"--budget={BUDGET}")
     with instance.begin("import", path, *words) as process:
         # On a busy machine all runs take longer than commands may.
@@ -221,13 +221,13 @@ def imported(instance: Instance, path: Path) -> dict[str, Any]:
 
 
 def settle(instance: Instance) -> None:
-    """Let the background work come to its end: it writes to journals, too."""
+    """Let background work end: it writes to journals, too."""
     while "levels: 0" not in instance.managed("worker", "--once").splitlines():
         continue
 
 
 def forget(it: Hub, her: Person) -> None:
-    """On a server that has just read her, and holds in memory what it keeps of that."""
+    """Forget her on a server that has just read her and holds her texts in memory."""
     told = bundled.manifest(her.bundle)
     for part in told["cut"]:
         for path in ("slots", "context", "turns"):
@@ -243,11 +243,11 @@ def forget(it: Hub, her: Person) -> None:
 
 
 def assert_kept_out(it: Hub, path: Path, runs: list[Run]) -> None:
-    """Neither the same file brings her back, nor her runs in one of another name."""
+    """Assert that neither the same file nor her renamed runs bring her back."""
     hers = [run for run in runs if user_of(run) == WHO]
     alone = array(path.parent, *hers, name="hers.json")
     for file, present in ((path, len(runs) - len(hers)), (alone, 0)):
-        told = imported(it.instance, file)
+        told = import_file(it.instance, file)
         assert (told["erased"], told["present"]) == (len(hers), present)
         assert (told["runs"], told["slots"], told["skipped"]) == (0, 0, 0)
         assert told["exit_code"] == COMPLETE_BUT
@@ -271,7 +271,7 @@ def assert_kept_out(it: Hub, path: Path, runs: list[Run]) -> None:
     ids=str,
 )
 @pytest.mark.timeout(NIGHT_SECONDS)
-def test_a_passenger_of_the_recorded_runs_is_forgotten(
+def test_passenger_of_the_recorded_runs_is_forgotten(
     instance: Instance, tmp_path: Path, others: int
 ) -> None:
     everybody = json.loads(sample.path().read_text(encoding="utf-8"))
@@ -279,7 +279,7 @@ def test_a_passenger_of_the_recorded_runs_is_forgotten(
     path = array(tmp_path, *runs, name=f"{sample.NAME}.json")
     began = wal_file(instance)
     instance.managed("create_project", "acme")
-    told = imported(instance, path)
+    told = import_file(instance, path)
     assert (told["runs"], told["skipped"]) == (len(runs), 0)
     settle(instance)
     with hub(instance) as it:
@@ -299,7 +299,7 @@ def test_a_passenger_of_the_recorded_runs_is_forgotten(
 def assert_gone(
     needles: set[str], before: dict[str, Person], after: dict[str, Person]
 ) -> None:
-    """All else is as it was, and each detail was there to be found: with her alone."""
+    """Assert that all else is unchanged, and that each detail was with her alone."""
     others = {name: each for name, each in before.items() if name != WHO}
     assert {name: each.untouched for name, each in after.items()} == {
         name: each.untouched for name, each in others.items()
@@ -315,10 +315,10 @@ def assert_nowhere(
     before: dict[str, Person],
     after: dict[str, Person],
 ) -> None:
-    """No byte that is kept holds a detail, the name of a thread, or sealed bytes."""
+    """Assert that no kept byte holds a detail, a thread's name, or sealed bytes."""
     assert in_files(needles, files) == set()
-    for dress in planted("any text"):
-        forms = (planted(needle)[dress][0] for needle in sorted(needles))
+    for dress in build_planted_forms("any text"):
+        forms = (build_planted_forms(needle)[dress][0] for needle in sorted(needles))
         scanner = Scanner(needles, shortest=SHORTEST)
         hits = scanner.content(b"\xff\0\xfe".join(forms), place="planted")
         assert {hit.needle for hit in hits} == needles, dress

@@ -1,4 +1,4 @@
-"""A process that appends to a thread as fast as it can; started by the tests."""
+"""Process that appends to a thread as fast as it can; started by the tests."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from tests.cast.factories import make_agent, make_project, make_slot
 
 
 def tell(text: str) -> None:
-    """A line that the test waits for or reads."""
+    """Print a line that the test waits for or reads."""
     sys.stdout.write(f"{text}\n")
     sys.stdout.flush()
 
@@ -50,7 +50,7 @@ def show(slug: str, thread: str) -> None:
     row = Thread.objects.select_related("subject").get(project__slug=slug, name=thread)
     slots = list(row.slots.order_by("index"))
     seqs = [slot.seq for slot in slots]
-    opened = journal.contents(row.subject, row.project_id, row.id, seqs)
+    opened = journal.open_contents(row.subject, row.project_id, row.id, seqs)
     shown = {
         "seqs": list(row.events.order_by("seq").values_list("seq", flat=True)),
         "indexes": [slot.index for slot in slots],
@@ -61,7 +61,7 @@ def show(slug: str, thread: str) -> None:
 
 def append_one(agent: Agent, thread: str, content: str) -> dict[str, object]:
     order = Order(
-        address=agent.address(thread, birth=agent.birth()),
+        address=agent.address(thread, birth=agent.build_birth()),
         command=AppendSlots(slots=(make_slot(content),)),
         actor=agent.actor,
     )
@@ -72,7 +72,7 @@ def append_one(agent: Agent, thread: str, content: str) -> dict[str, object]:
         return {"content": content, "code": refusal.code}
     return {
         "content": content,
-        "index": receipt.one(SlotAppended).index,
+        "index": receipt.get_event(SlotAppended).index,
         "seq": receipt.seq,
         "seconds": time.monotonic() - began,
     }

@@ -54,7 +54,7 @@ class Client:
     def send(
         self, method: str, path: str, body: object = None, **headers: str
     ) -> Answer:
-        """Underscores in the names of headers stand for dashes."""
+        """Send a request; underscores in header names stand for dashes."""
         named = {name.replace("_", "-"): value for name, value in headers.items()}
         sent = None if body is None else json.dumps(body).encode()
         if sent is not None:
@@ -64,7 +64,7 @@ class Client:
     def ask(
         self, method: str, path: str, body: bytes | None, headers: dict[str, str]
     ) -> Answer:
-        """Of the whole server, by what is sent as it is."""
+        """Send a request unchanged and return the server's answer."""
         began = time.monotonic()
         if began - self.used > IDLE_SECONDS:
             self.line.close()
@@ -99,9 +99,9 @@ def at_once(
     port: int = 0,
     ports: Sequence[int] = (),
 ) -> list[Result]:
-    """Do it from so many connections at the same time; results in their order.
+    """Do work on so many connections at the same time; return the results in order.
 
-    To one port, or each to its own of `ports`.
+    All use one port, or each its own of `ports`.
     """
 
     def one(number: int) -> Result:

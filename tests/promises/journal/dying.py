@@ -1,4 +1,4 @@
-"""A server that dies in the middle of a request; started by the tests."""
+"""Server that dies in the middle of a request; started by the tests."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ MOMENTS = ("before", "after")
 
 
 def serve(port: int, moment: str) -> None:
-    """`manage.py serve`, until a request is remembered by its Idempotency-Key."""
+    """Serve until a request is remembered by its Idempotency-Key, then die."""
     doomed: set[BaseDatabaseWrapper] = set()
     commit = BaseDatabaseWrapper.commit
 

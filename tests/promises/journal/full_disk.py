@@ -1,4 +1,4 @@
-"""Forgetting on a disk without a byte left: what runs in an instance of its own."""
+"""Forgetting on a disk without a free byte; runs in an instance of its own."""
 
 from __future__ import annotations
 
@@ -24,9 +24,9 @@ from tests.promises.forget.erasing import remember
 
 
 def forget(slug: str) -> None:
-    """Planned with room, confirmed without; what holds then, and what later."""
+    """Plan with room, confirm without; print the state then, and later."""
     remember(slug)
-    assert ballast.make()
+    assert ballast.ensure_ballast()
     project = Project.objects.get(slug=slug)
     ann, bob = (subjects.find(project.id, name) for name in ("ann", "bob"))
     assert ann is not None
@@ -60,7 +60,7 @@ def refused(subject: Subject) -> str:
 
 
 def fill(path: Path) -> None:
-    """With blocks, and with bytes where no block fits in."""
+    """Fill the disk with blocks, and with bytes where no block fits."""
     for size in (1 << 20, 1 << 9):
         with suppress(OSError), path.open("ab", buffering=0) as file:
             while True:

@@ -1,6 +1,6 @@
-"""Writers who do not stop while their subject is forgotten, and whoever forgets her.
+"""Writers who go on while their subject is forgotten, and the forgetting side.
 
-All of her, with agents kept out from the plan on or not; or a part, under their hands.
+The whole subject, with agents kept out from the plan on or not; or a part of it.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ DONE_SECONDS = 60.0
 
 
 def await_complete(client: Client, erasures: Collection[str]) -> None:
-    """Ask for each until there is its receipt. They go together, so many at once."""
+    """Poll each erasure until its receipt; so many erasures run together."""
     deadline = time.monotonic() + DONE_SECONDS + len(erasures)
     for erasure in erasures:
         while (told := client.get(f"/erasures/{erasure}").body)["state"] != "complete":
@@ -35,7 +35,7 @@ def await_complete(client: Client, erasures: Collection[str]) -> None:
 
 @dataclass(slots=True)
 class Gate:
-    """Writers begin no turn while it is closed."""
+    """Gate at which writers wait before a turn while it is closed."""
 
     _open: Event = field(default_factory=Event)
     _under_way: int = 0
@@ -45,7 +45,7 @@ class Gate:
         self._open.set()
 
     def close(self) -> None:
-        """Returns once nobody is in the middle of a turn."""
+        """Close the gate and return once nobody is in the middle of a turn."""
         self._open.clear()
         with self._changed:
             still = self._changed.wait_for(lambda: not self._under_way, timeout=60)
@@ -78,7 +78,7 @@ def beside(
     gate: Gate,
     fenced: Event,
 ) -> str:
-    """What `forget` returns, while so many write; all come to their end."""
+    """Run `forget` beside `writers` writers; return its result once all have ended."""
     gate.open()
     with ThreadPoolExecutor(writers + 1) as pool:
         work = [pool.submit(write, n) for n in range(writers)]
@@ -95,7 +95,7 @@ def beside(
 
 @dataclass(slots=True, kw_only=True)
 class Race:
-    """One subject who is forgotten under the hands of her writers, beside a twin.
+    """Race between the erasure of one subject and her writers, beside a twin.
 
     Agents are kept out from the plan on, or else only by the fence itself.
     """
@@ -110,14 +110,14 @@ class Race:
     #: Writes of hers that were acknowledged, and of the twin.
     written: int = 0
     twin: int = 0
-    #: What was acknowledged though it was sent after the erasure was.
+    #: Writes acknowledged although sent after the erasure.
     late: list[tuple[int, str]] = field(default_factory=list)
     _fenced: Event = field(default_factory=Event)
     _gate: Gate = field(default_factory=Gate)
     _noted: Condition = field(default_factory=Condition)
 
     def run(self) -> str:
-        """Id of the erasure, which is fenced by then and goes on."""
+        """Race, and return the id of the erasure, which is fenced by then."""
         return beside(
             self._write,
             self.writers,
@@ -140,9 +140,9 @@ class Race:
                 self._put(client, fresh)
 
     def _turn(self, client: Client, number: int, n: int) -> None:
-        """A message to one of her threads and one to the twin's.
+        """Append to one of her threads and to one of the twin's.
 
-        One in four writers begins a new one each time.
+        One in four writers begins a new thread each time.
         """
         fresh = (number + n) % 4 == 3
         thread = f"{self.name}-{f'{number}-{n}' if fresh else n % 2}"
@@ -182,10 +182,10 @@ class Race:
             return told
 
     def _confirmed(self, client: Client, plan: Any) -> Any:
-        """Under their hands, again with the new plan while somebody still writes.
+        """Confirm while writers write, with a new plan while the old one is stale.
 
-        Who is kept out by nothing else holds still for each plan that is made anew, and
-        goes on when that one is confirmed: else no plan would ever hold.
+        Writers whom nothing keeps out hold still for each renewed plan and go on once
+        that one is confirmed; otherwise no plan would ever hold.
         """
         for n in range(200):
             if n % 2 and not self.restrict:
@@ -208,9 +208,9 @@ class Race:
 
 @dataclass(slots=True, kw_only=True)
 class PartRace:
-    """A thread, a record or what is old, forgotten while forks are made of it.
+    """Race for a thread, a record or old records while forks are made of the thread.
 
-    Nobody is kept out. What goes says `canary`, what has to stay says `own`.
+    Nobody is kept out. Texts to erase say `canary`, texts that must stay say `own`.
     """
 
     port: int
@@ -222,7 +222,7 @@ class PartRace:
     #: What was acknowledged before the fence, of what goes and of what stays.
     written: int = 0
     own: list[str] = field(default_factory=list)
-    #: What was acknowledged though it was sent after the fence, and no refusal of ours.
+    #: Writes acknowledged although sent after the fence, and refusals not ours.
     late: list[str] = field(default_factory=list)
     odd: list[tuple[int, Any]] = field(default_factory=list)
     _fenced: Event = field(default_factory=Event)
@@ -234,7 +234,7 @@ class PartRace:
         return f"{self.name}-0"
 
     def run(self) -> str:
-        """Id of the erasure, which is fenced by then and goes on."""
+        """Race, and return the id of the erasure, which is fenced by then."""
         body = self._begun()
         return beside(
             self._write,
@@ -245,7 +245,7 @@ class PartRace:
         )
 
     def _begun(self) -> dict[str, Any]:
-        """What there is before any writer comes; which of it is to be forgotten."""
+        """Write records from before the race; return the request to forget a part."""
         with Client(self.port, self.keys[0]) as client:
             client.put(f"/threads/{self.thread}", {"user_id": self.name})
             first = "One of hers." if self.scope == "record" else "canary of the first"
@@ -271,7 +271,7 @@ class PartRace:
                     n += 1
 
     def _turn(self, client: Client, mark: str) -> None:
-        """A page of the source, a fork that inherits it, and pages of both there."""
+        """Write a page of the source, a fork that inherits it, and pages of both."""
         fork, made = f"{self.thread}-{mark}", f"made-{mark}"
         self._derive(client, self.thread, made, "source")
         self._say(client)
@@ -288,7 +288,7 @@ class PartRace:
                 self.own.append(text)
 
     def _say(self, client: Client) -> None:
-        """A message, which goes with the thread alone."""
+        """Append a message, which is erased with the thread alone."""
         if self.scope != "thread":
             client.append(self.thread, f"A message of {self.name}.")
             return
@@ -333,7 +333,7 @@ class PartRace:
             return told
 
     def _confirmed(self, client: Client, plan: Any) -> str:
-        """Once under their hands; if it is stale by then, while they hold still."""
+        """Confirm once while writers write; if the plan is stale, while they pause."""
         for _ in range(10):
             body = {"plan_token": plan["plan_token"], "count": plan["count"]}
             answer = client.post(f"/erasures/{plan['id']}:confirm", body)

@@ -1,7 +1,7 @@
-"""Whether a history of one key has an order: a checker of registers, after Wing & Gong.
+"""Checker of registers, after Wing & Gong: whether a history of one key has an order.
 
-An operation takes effect at one instant between its call and its return. One that
-nobody heard of again may have taken effect at any time since its call, or never.
+An operation takes effect at one instant between its call and its return. One without
+an answer may have taken effect at any time since its call, or never.
 """
 
 from __future__ import annotations
@@ -17,15 +17,15 @@ Word = str | None
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Operation:
-    """What a client asked of a key, and what it was told."""
+    """Operation that a client asked of a key, and its outcome."""
 
     kind: Literal["get", "set", "create", "swap", "delete"]
     called: float
     #: Infinite where there was no answer.
     returned: float = inf
-    #: What it was to write.
+    #: Word to write.
     word: Word = None
-    #: Of a swap: what it had seen before.
+    #: Word that a swap had seen before.
     seen: Word = None
     #: Of a get: what it saw. Of all others: whether it did what it was asked to.
     found: Word = None
@@ -37,9 +37,9 @@ class Operation:
 
 
 def after(state: Word, each: Operation) -> tuple[bool, Word]:
-    """Whether the key may have answered so, and what it is then.
+    """Tell whether the key may have answered so, and return its word afterwards.
 
-    `state` is the word that it holds; None, where there is none.
+    `state` is the word that the key holds; None, where it holds none.
     """
     if each.kind == "get":
         return each.found == state, state
@@ -55,7 +55,7 @@ def after(state: Word, each: Operation) -> tuple[bool, Word]:
 
 
 def order(history: Sequence[Operation]) -> list[Operation] | None:
-    """An order that explains what all were told; None if there is none."""
+    """Return an order that explains all answers, or None."""
     ops = sorted(history, key=lambda each: each.called)
     # What nobody heard of may be left out, so all that was answered is what counts.
     goal = sum(1 << place for place, each in enumerate(ops) if not each.open)
@@ -86,7 +86,7 @@ def order(history: Sequence[Operation]) -> list[Operation] | None:
 
 
 def _next(ops: Sequence[Operation], taken: int) -> list[int]:
-    """Places of those that may come next: called before any other has returned."""
+    """Return places of possible next operations: called before any other returned."""
     free, ends = [], inf
     for place, each in enumerate(ops):
         if each.called > ends:

@@ -1,6 +1,6 @@
-"""A process whose writers all append to one thread at the same time; started by tests.
+"""Process whose writers all append to one thread at the same time; started by tests.
 
-It is told a thread on each line of its standard input, and answers each with a line.
+The process reads a thread from each line of its standard input, and answers each.
 """
 
 from __future__ import annotations
@@ -25,14 +25,14 @@ from tests.promises.journal.appender import append_one, tell
 
 
 def make(slug: str, threads: list[str], limit: int) -> None:
-    """A project, and threads in it that hold so many slots."""
+    """Make a project, and threads in it that hold so many slots."""
     agent = make_agent(make_project(slug))
     for thread in threads:
         make_thread(agent, thread, max_slots=limit)
 
 
 def race(slug: str, writers: int, each: int) -> None:
-    """Answers with what became of each append: an index, or why there is none."""
+    """Race and print the outcome of each append: an index, or why there is none."""
     agent = make_agent(Project.objects.get(slug=slug))
     journal.writer.start()
     tell("ready")
@@ -44,7 +44,7 @@ def race(slug: str, writers: int, each: int) -> None:
 
 
 def append_aloud(slug: str, thread: str, appends: int) -> None:
-    """Append one by one, and say each as soon as it is acknowledged."""
+    """Append one by one, and print each as soon as it is acknowledged."""
     agent = make_agent(Project.objects.get(slug=slug))
     journal.writer.start()
     for n in range(appends):
@@ -53,7 +53,7 @@ def append_aloud(slug: str, thread: str, appends: int) -> None:
 
 
 class Racers:
-    """Many writers of one process, and perhaps the end of their thread."""
+    """Writers of one process, and perhaps the end of their thread."""
 
     def __init__(self, agent: Agent, thread: str, *, retire_after: int) -> None:
         self.agent = agent
@@ -80,10 +80,10 @@ class Racers:
             )
         except Refusal as refusal:
             return {"content": content, "code": refusal.code}
-        return {"content": content, "index": receipt.one(SlotAppended).index}
+        return {"content": content, "index": receipt.get_event(SlotAppended).index}
 
     async def _retire(self) -> None:
-        """As the retention worker does, but of a thread that is anything but idle."""
+        """Retire the thread as the retention worker does, though it is not idle."""
         command = RetireThread(policy_days=1, idle_days=1)
         address = self.agent.address(self.thread)
         actor = "worker:retention"
@@ -91,7 +91,7 @@ class Racers:
 
 
 def show(slug: str) -> None:
-    """Print what is stored of each thread: contents, indexes, types of its events."""
+    """Print the stored contents, indexes and event types of each thread."""
     rows = Thread.objects.select_related("subject").filter(project__slug=slug)
     tell(json.dumps([shown(row) for row in rows.order_by("name")]))
 
@@ -99,7 +99,7 @@ def show(slug: str) -> None:
 def shown(row: Thread) -> dict[str, Any]:
     stored = list(row.slots.order_by("index"))
     seqs = [slot.seq for slot in stored]
-    opened = journal.contents(row.subject, row.project_id, row.id, seqs)
+    opened = journal.open_contents(row.subject, row.project_id, row.id, seqs)
     return {
         "name": row.name,
         "indexes": [slot.index for slot in stored],

@@ -1,4 +1,4 @@
-"""What goes is counted by the database itself: runs in an instance of its own.
+"""Recounts of erased rows by the database's own triggers, in an instance of its own.
 
 Triggers note each row that stops holding something, whoever takes it and by whatever
 statement. Nobody who plans, erases or counts in the hub knows of them.
@@ -44,7 +44,7 @@ END $$
 
 
 def install() -> None:
-    """Begin to count."""
+    """Install the triggers that count."""
     with connections["default"].cursor() as cursor:
         postgres = connections["default"].vendor == "postgresql"
         owner = "uuid" if postgres else "char(32)"
@@ -64,7 +64,7 @@ def install() -> None:
 
 
 def _ends(holding: str) -> list[tuple[str, str]]:
-    """The statements that can end it, each with when it does."""
+    """Return the statements that can end a record, each with its condition."""
     if not holding:
         return [("DELETE", "")]
     held, holds = holding.format(row="OLD"), holding.format(row="NEW")
@@ -75,7 +75,7 @@ def _ends(holding: str) -> list[tuple[str, str]]:
 
 
 def show() -> None:
-    """Print by subject, and by place, how many went since."""
+    """Print the counts of ended records, by subject and place."""
     told: dict[str, dict[str, int]] = {}
     with connections["default"].cursor() as cursor:
         cursor.execute(

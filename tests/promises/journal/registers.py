@@ -1,4 +1,4 @@
-"""Clients that use keys as registers, and write down what they were told."""
+"""Clients that use keys as registers, and record the answers."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ Histories = dict[Place, list[Operation]]
 
 @dataclass(slots=True)
 class Meter:
-    """Counts what has been asked; calls something once it is so much."""
+    """Counter of operations that calls something at a given number."""
 
     at: int
     then: Callable[[], object]
@@ -43,7 +43,7 @@ class Meter:
 
 
 class Hand:
-    """One client: it goes on at the other server when its own is gone."""
+    """Client that goes on at the other server when its own is gone."""
 
     def __init__(
         self, number: int, ports: Sequence[int], key: str, dice: random.Random
@@ -54,12 +54,12 @@ class Hand:
         self.dice = dice
         self.client = Client(ports[0], key)
         self.told: Histories = defaultdict(list)
-        #: What it last saw of each key, with its version.
+        #: Last seen word of each key, with its version.
         self.seen: dict[Place, tuple[int, Word]] = {}
         self.words = 0
 
     def run(self, threads: Sequence[str], each: int, meter: Meter) -> Histories:
-        """So many operations on each thread, mixed."""
+        """Do so many operations on each thread, mixed."""
         for thread in self.dice.sample([*threads] * each, len(threads) * each):
             meter.tick()
             self.ask(self.dice.choice(KINDS), (thread, self.dice.choice(KEYS)))
@@ -105,7 +105,7 @@ class Hand:
     def learn(
         self, kind: Kind, place: Place, word: str, answer: Answer
     ) -> dict[str, Any]:
-        """What the answer says the operation did or found."""
+        """Return what the operation did or found, read from the answer."""
         status, body = answer.status, answer.body
         if kind == "get":
             assert status in (200, 404), answer
@@ -135,7 +135,7 @@ def play(
     each: int = 30,
     kill: Callable[[], object] | None = None,
 ) -> Histories:
-    """All clients at once, shared out among the ports; half-way a server may die."""
+    """Run all clients at once, spread over the ports; half-way a server may die."""
     half = len(threads) * clients * each // 2
     meter = Meter(half if kill else -1, kill or bool)
     hands = [

@@ -1,4 +1,4 @@
-"""P4, what no chain shows by itself: a tail that is gone, and a thread that is."""
+"""P4 beyond the chain itself: a tail that is gone, and a thread that is."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from memoryhub.queries.verify import anchors as standings
 from memoryhub.queries.verify.verification import verify
 from memoryhub.services.access.api_keys import Agent
 from memoryhub.vault.proof import anchors
-from memoryhub.workers.anchors import AnchorsDifferError, anchor, move
+from memoryhub.workers.anchors import AnchorsDifferError, anchor_heads, move
 from tests.cast.factories import append, get_thread, make_thread
 from tests.promises.tampering.damages import Copy, flipped, vanish
 from tests.promises.tampering.test_tamper import drop_triggers, fresh, undone
@@ -33,7 +33,7 @@ ROUNDS = pytest.mark.parametrize(
 
 @pytest.fixture
 def thread(agent: Agent) -> Thread:
-    """A thread that goes on after a copy of it was kept, beside another one."""
+    """Make a thread that goes on after a copy of it was kept, beside another thread."""
     make_thread(agent, "other")
     append(agent, "other", *range(3))
     make_thread(agent, labels={"a": "x"})
@@ -42,18 +42,18 @@ def thread(agent: Agent) -> Thread:
 
 
 def lived_on(agent: Agent, thread: Thread, rounds: int) -> list[Copy]:
-    """Copies of the thread as it went on, the newest of them behind its anchor."""
+    """Return copies of the thread over time, the newest of them behind its anchor."""
     copies = []
     for number in range(rounds):
         copies.append(Copy.of(thread))
         append(agent, "t-1", *range(1 + number % 3))
-    assert anchor(NOW)
+    assert anchor_heads(NOW)
     return copies
 
 
 @pytest.mark.promise("P4", load="{rounds} × a cut tail whose every row was put back")
 @ROUNDS
-def test_a_tail_that_was_cut_without_a_trace_is_found(
+def test_tail_that_was_cut_without_a_trace_is_found(
     agent: Agent, thread: Thread, rounds: int
 ) -> None:
     copies = lived_on(agent, thread, rounds)
@@ -77,10 +77,10 @@ def test_a_tail_that_was_cut_without_a_trace_is_found(
 
 @pytest.mark.promise("P4", load="{rounds} × a cut tail with its anchor moved back")
 @ROUNDS
-def test_an_anchor_moved_back_with_the_tail_is_found(
+def test_anchor_moved_back_with_the_tail_is_found(
     agent: Agent, thread: Thread, rounds: int
 ) -> None:
-    """Then nothing in the database tells; the line outside of it does."""
+    """Nothing in the database shows the change; the anchor's line outside does."""
     copies = lived_on(agent, thread, rounds)
     drop_triggers()
     for copy in copies:
@@ -92,21 +92,21 @@ def test_an_anchor_moved_back_with_the_tail_is_found(
             with undone():
                 copy.put_back(**anchored)
                 assert verify(fresh(thread)) is None
-                assert standings.get_standing().wrong
+                assert standings.check_anchors().wrong
                 # And no later line blesses it, however the thread goes on.
                 append(agent, "t-1", *range(9))
                 with pytest.raises(AnchorsDifferError):
                     move(at=NOW)
-    assert standings.get_standing().wrong == ""
+    assert standings.check_anchors().wrong == ""
 
 
-def test_another_history_of_the_same_length_is_found(
+def test_anchor_reveals_another_history_of_the_same_length(
     agent: Agent, thread: Thread
 ) -> None:
-    """Cut, and written on with other words up to the same seq."""
+    """The thread was cut, and written on with other words up to the same seq."""
     copy = Copy.of(thread)
     append(agent, "t-1", "it was so")
-    anchor(NOW)
+    anchor_heads(NOW)
     whole = fresh(thread)
     drop_triggers()
     copy.put_back()
@@ -120,18 +120,18 @@ def test_another_history_of_the_same_length_is_found(
     assert (difference.seq, difference.what) == (whole.head_seq, "anchor")
 
 
-def test_a_thread_that_vanished_is_found(agent: Agent, thread: Thread) -> None:
-    anchor(NOW)
-    assert standings.get_standing().wrong == ""
+def test_thread_that_vanished_is_found(agent: Agent, thread: Thread) -> None:
+    anchor_heads(NOW)
+    assert standings.check_anchors().wrong == ""
     drop_triggers()
     vanish(thread)
     for row in Thread.objects.select_related("subject"):
         assert verify(row) is None
-    assert standings.get_standing().wrong == "threads_missing"
+    assert standings.check_anchors().wrong == "threads_missing"
     # One more thread does not make up for it.
     make_thread(agent, "t-1")
     Thread.objects.filter(name="t-1").update(anchored_seq=1, anchored_hash=b"x" * 32)
-    assert standings.get_standing().wrong == "anchors"
+    assert standings.check_anchors().wrong == "anchors"
 
 
 def lines(path: Path) -> list[bytes]:
@@ -140,12 +140,12 @@ def lines(path: Path) -> list[bytes]:
 
 @pytest.mark.promise("P4", load="{rounds} × 25 edits of the file of anchors")
 @ROUNDS
-def test_an_edited_file_of_anchors_is_found(
+def test_edited_file_of_anchors_is_found(
     agent: Agent, thread: Thread, rounds: int
 ) -> None:
     for _ in range(3):
         append(agent, "t-1", "more")
-        anchor(NOW)
+        anchor_heads(NOW)
     path = anchors.path()
     good, whole = path.read_bytes(), lines(path)
     chance = random.Random(rounds)  # a seed repeats it
@@ -154,8 +154,8 @@ def test_an_edited_file_of_anchors_is_found(
     edits += [whole[0] + whole[2], whole[1] + whole[0] + whole[2]]
     for edited in edits:
         path.write_bytes(edited)
-        assert standings.get_standing().wrong, edited
+        assert standings.check_anchors().wrong, edited
     path.unlink()
-    assert standings.get_standing().wrong
+    assert standings.check_anchors().wrong
     path.write_bytes(good)
-    assert standings.get_standing().wrong == ""
+    assert standings.check_anchors().wrong == ""

@@ -1,4 +1,4 @@
-"""P1: what was acknowledged is there, whenever and however the server ends."""
+"""P1: an acknowledged write is there, whenever and however the server ends."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ def key(instance: Instance) -> str:
 
 
 def check(port: int, writers: Writers) -> None:
-    """Every promise is kept, and no index is missing or given twice."""
+    """Assert that every promise is kept, and no index is missing or given twice."""
     for name, promised in writers.promised.items():
         slots = stored(port, writers.key, name)
         assert [each["index"] for each in slots] == list(range(len(slots)))
@@ -57,22 +57,22 @@ def kill_in_rounds(instance: Instance, key: str, rounds: int) -> None:
 
 @pytest.mark.promise("P1", load=f"8 writers, {QUICK_ROUNDS} kills")
 @pytest.mark.timeout(300)
-def test_acknowledged_is_durable(instance: Instance, key: str) -> None:
+def test_acknowledged_write_is_durable(instance: Instance, key: str) -> None:
     kill_in_rounds(instance, key, QUICK_ROUNDS)
 
 
 @pytest.mark.promise("P1", load=f"8 writers, {ROUNDS} kills")
 @pytest.mark.nightly
 @pytest.mark.timeout(900)
-def test_acknowledged_is_durable_through_twenty_kills(
+def test_acknowledged_write_is_durable_through_twenty_kills(
     instance: Instance, key: str
 ) -> None:
     kill_in_rounds(instance, key, ROUNDS)
 
 
 @pytest.mark.promise("P1", load="8 writers, a stop")
-def test_a_graceful_stop_drains(instance: Instance, key: str) -> None:
-    """Under load too: who got no answer may have written, who got one has."""
+def test_graceful_stop_drains_the_queue(instance: Instance, key: str) -> None:
+    """Under load, a client without an answer may have written; others have."""
     writers = Writers(key=key, threads=THREADS)
     with instance.serve() as server:
         writers.start(server.port)
@@ -86,7 +86,7 @@ def test_a_graceful_stop_drains(instance: Instance, key: str) -> None:
 
 
 def follow(port: int, key: str, thread: str) -> HTTPConnection:
-    """A stream that has begun."""
+    """Return a stream that has begun."""
     line = HTTPConnection("127.0.0.1", port, timeout=30)
     headers = {"Authorization": f"Bearer {key}", "Accept": "text/event-stream"}
     line.request("GET", f"/api/v1/threads/{thread}/events?after=0", headers=headers)
@@ -98,8 +98,8 @@ def follow(port: int, key: str, thread: str) -> HTTPConnection:
 
 
 @pytest.mark.promise("P1", load="a stream, a stop")
-def test_a_stop_waits_for_no_follower(instance: Instance, key: str) -> None:
-    """An open stream holds the server up for its grace at most."""
+def test_stop_waits_for_no_follower(instance: Instance, key: str) -> None:
+    """An open stream delays the server's stop by its grace at most."""
     with instance.serve() as server:
         assert ask(server.port, key, "POST", "/threads/t-1/slots", slot("x"))[0] == 201
         line = follow(server.port, key, "t-1")

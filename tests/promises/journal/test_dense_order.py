@@ -15,7 +15,7 @@ APPEND = "tests.promises.journal.appender:append"
 HTTP_CLIENTS = 16
 RACE_SECONDS = 240
 
-# Of a machine that has other things to do.
+# The time is that of a busy machine.
 pytestmark = pytest.mark.timeout(300)
 
 
@@ -63,7 +63,7 @@ def test_sixteen_http_clients_append_to_one_thread(
 
 
 def race(instance: Instance, *, processes: int, appends: int) -> list[dict[str, Any]]:
-    """What each append of each process led to; they start together."""
+    """Let processes append at once; return the outcomes of each process."""
     with ExitStack() as stack:
         started = [
             stack.enter_context(instance.start(APPEND, "acme", "t-1", number, appends))
@@ -86,7 +86,7 @@ def race(instance: Instance, *, processes: int, appends: int) -> list[dict[str, 
 def assert_dense(
     instance: Instance, told: list[dict[str, Any]], *, wanted: int
 ) -> None:
-    """Everything acknowledged is where it was said to be, and nothing else is."""
+    """Assert that all acknowledged messages stand at their indexes, and no others."""
     assert [each["code"] for each in told if "code" in each] == []
     stored = json.loads(
         instance.call("tests.promises.journal.appender:show", "acme", "t-1")

@@ -1,4 +1,4 @@
-"""The checker itself: what it must accept, and what it must not."""
+"""Linearizability checker itself: histories to accept, and histories to reject."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ def test_overlapping_operations_may_be_in_any_order() -> None:
         assert order([*sets, op("get", 11, 12, found=found)])
 
 
-def test_a_read_from_before_an_acknowledged_write_is_found() -> None:
+def test_read_from_before_an_acknowledged_write_is_found() -> None:
     late = [
         op("set", 0, 1, word="a"),
         op("set", 2, 3, word="b"),
@@ -41,7 +41,7 @@ def test_two_winners_of_one_creation_are_found() -> None:
     assert order([both[0], replace(both[1], done=False)])
 
 
-def test_a_lost_update_is_found() -> None:
+def test_lost_update_is_found() -> None:
     lost = [
         op("set", 0, 1, word="a"),
         op("swap", 2, 9, seen="a", word="b"),
@@ -50,7 +50,7 @@ def test_a_lost_update_is_found() -> None:
     assert order(lost) is None
 
 
-def test_a_value_that_comes_back_is_found() -> None:
+def test_value_that_reappears_is_found() -> None:
     back = [
         op("set", 0, 1, word="a"),
         op("delete", 2, 3),
@@ -61,11 +61,11 @@ def test_a_value_that_comes_back_is_found() -> None:
 
 
 @pytest.mark.parametrize("found", ["a", None])
-def test_what_nobody_heard_of_may_have_happened_or_not(found: str | None) -> None:
+def test_unanswered_operation_may_have_happened_or_not(found: str | None) -> None:
     assert order([op("set", 0, word="a"), op("get", 5, 6, found=found)])
 
 
-def test_what_nobody_heard_of_happens_once_at_most() -> None:
+def test_unanswered_operation_happens_at_most_once() -> None:
     twice = [
         op("set", 0, word="a"),
         op("get", 1, 2, found="a"),
@@ -76,8 +76,8 @@ def test_what_nobody_heard_of_happens_once_at_most() -> None:
 
 
 @pytest.mark.parametrize("seed", range(60))
-def test_it_finds_an_order_where_a_search_does(seed: int) -> None:
-    """Six operations of any outcome: all 720 orders are tried beside it."""
+def test_linearizability_checker_agrees_with_exhaustive_search(seed: int) -> None:
+    """Six operations of any outcome are checked against all 720 orders."""
     dice = random.Random(seed)
     history = [_any(dice, number) for number in range(6)]
     assert (order(history) is not None) is any(

@@ -1,4 +1,4 @@
-"""Writers over HTTP that remember what they were promised."""
+"""Writers over HTTP that remember acknowledged appends."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ PATIENCE_SECONDS = 60
 def ask(
     port: int, key: str, method: str, path: str, body: Any = None
 ) -> tuple[int, dict[str, Any]]:
-    """Status and JSON of one request on a connection of its own."""
+    """Send one request on its own connection; return status and JSON."""
     line = HTTPConnection("127.0.0.1", port, timeout=30)
     try:
         return exchange(line, key, method, path, body)
@@ -40,7 +40,7 @@ def slot(content: Any) -> dict[str, Any]:
 
 
 def stored(port: int, key: str, thread: str) -> list[dict[str, Any]]:
-    """All slots of the thread, by index."""
+    """Return all slots of the thread, by index."""
     slots: list[dict[str, Any]] = []
     after = ""
     while True:
@@ -55,12 +55,12 @@ def stored(port: int, key: str, thread: str) -> list[dict[str, Any]]:
 
 @dataclass(slots=True, kw_only=True)
 class Writers:
-    """Eight that append to a few threads until the server is gone."""
+    """Eight writers that append to a few threads until the server is gone."""
 
     key: str
     threads: list[str]
     count: int = 8
-    #: By thread, then index: what was acknowledged with a 201.
+    #: Appends acknowledged with a 201, by thread and index.
     promised: dict[str, dict[int, Any]] = field(
         default_factory=lambda: defaultdict(dict)
     )
@@ -91,7 +91,7 @@ class Writers:
         assert reached, f"{self.total} of {goal} appends; refused: {self.refused[:9]}"
 
     def join(self) -> None:
-        """Wait for all; they end when the server does."""
+        """Wait for all writers; they end when the server does."""
         for thread in self._running:
             thread.join(PATIENCE_SECONDS)
             assert not thread.is_alive()

@@ -1,4 +1,4 @@
-"""Consolidation in processes of an instance; what became of it is printed as JSON."""
+"""Consolidation in processes of an instance; outcomes are printed as JSON."""
 
 from __future__ import annotations
 
@@ -23,9 +23,9 @@ QUICK = timedelta(seconds=1)
 
 
 def live(people: int, talks: int, exchanges: int) -> None:
-    """So many people with so many talks each, which are over; each says a number."""
+    """Make so many people with so many ended talks, each of which names a number."""
     project = make_project("acme")
-    projects.consolidate(project, auto=True)
+    projects.set_consolidation(project, auto=True)
     agent, number = make_agent(project), 0
     for person in range(people):
         for talk in range(talks):
@@ -38,10 +38,10 @@ def live(people: int, talks: int, exchanges: int) -> None:
 
 
 def work(*words: str) -> None:
-    """A command that does the background work, where a second stands for a minute.
+    """Print a command that does background work with a second in place of a minute.
 
-    A lease is over sooner than the slowest answer comes, and is not kept by beats: so
-    both ask the same.
+    A lease ends sooner than the slowest answer comes, and is not renewed by beats: so
+    both processes ask the same.
     """
     leases.LEASE = model_calls.AWAY = QUICK
     consolidation.Consolidator.poll_seconds = 0.2
@@ -50,13 +50,13 @@ def work(*words: str) -> None:
 
 
 def count_left() -> None:
-    """How many exchanges nothing was learnt of yet, or no more."""
+    """Print the numbers of exchanges that are pending, failed or abandoned."""
     counts = [pending.count(row) for row in Subject.objects.filter(anonymous=False)]
     tell(json.dumps([sum(each) for each in zip(*counts, strict=True)]))
 
 
 def show() -> None:
-    """What was noted of each exchange, and how often each fact was confirmed."""
+    """Print the notes of each exchange, and how often each fact was confirmed."""
     done, failed = Counter[str](), Counter[str]()
     for row in Event.objects.filter(type="exchange.consolidated"):
         noted = json.loads(row.body)

@@ -1,4 +1,4 @@
-"""Blocks that many append to, over two processes: every line stands there once."""
+"""Concurrent appends to blocks, over two processes: every line stands there once."""
 
 from __future__ import annotations
 
@@ -18,8 +18,8 @@ CLIENTS, APPENDS = 8, 200
 @pytest.mark.promise(
     "P2", load=f"2 processes, {CLIENTS} × {APPENDS} appends to a block"
 )
-def test_concurrent_appends_all_kept(instance: Instance, key: str) -> None:
-    """Those of one client in their order; nothing is refused."""
+def test_concurrent_block_appends_are_all_kept(instance: Instance, key: str) -> None:
+    """Lines of one client stay in their order; nothing is refused."""
 
     def write(client: Client, who: int) -> set[int]:
         lines = ({"text": f"{who}:{n}\n"} for n in range(APPENDS))

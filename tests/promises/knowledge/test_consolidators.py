@@ -1,4 +1,4 @@
-"""Two processes consolidate, and are killed: each exchange is learnt from once."""
+"""Consolidation by two processes that are killed: each exchange is learnt from once."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ PEOPLE, TALKS, EXCHANGES = 3, 2, 3
 NUMBERS = range(PEOPLE * TALKS * EXCHANGES)
 SECONDS = 90
 
-#: What becomes of the questions about an exchange, in turn; then it is answered.
+#: Fates of the questions about an exchange, in turn; later ones are answered.
 FATES: tuple[tuple[str, ...], ...] = (
     ("slow",),
     ("busy",),
@@ -46,19 +46,19 @@ DEEDS = {
 
 @dataclass
 class Pair:
-    """Two processes that do the background work, and are started again when killed."""
+    """Two processes that do background work, and are started again when killed."""
 
     instance: Instance
     model: ScriptedModel
     stack: ExitStack
     commands: Sequence[Sequence[str]]
     processes: dict[str, Process] = field(default_factory=dict)
-    #: Who asked about what, once each.
+    #: Asking processes by exchange.
     asked: defaultdict[int, list[str]] = field(
         default_factory=lambda: defaultdict(list)
     )
     killed: int = 0
-    #: What they run.
+    #: Function that the processes run.
     acts: str = ACTS
 
     def go_on(self) -> None:
@@ -71,7 +71,7 @@ class Pair:
                 self.processes[key] = self.stack.enter_context(begun)
 
     def reply(self, key: str, question: dict[str, Any]) -> Reply:
-        """By the number that the exchange says, and how often it was asked for."""
+        """Reply by the exchange's number and by how often it was asked about."""
         text = question["messages"][1]["content"]
         number = int(re.findall(r"#(\d+)#", text)[0])
         claim = {"entity": "user", "predicate": "knows", "value": f"#{number}"}
@@ -79,7 +79,7 @@ class Pair:
         return DEEDS.get(fate) or saying(json.dumps([claim]))
 
     def fate(self, key: str, number: int, fates: Sequence[str]) -> str:
-        """What becomes of who asks about that, the next of these; then an answer."""
+        """Apply the next of `fates` to the asking process; answer after the last."""
         count = len(self.asked[number])
         self.asked[number].append(key)
         fate = fates[count] if count < len(fates) else "answer"
@@ -96,7 +96,7 @@ class Pair:
         return left
 
     def finish(self) -> None:
-        """Let them work until nothing is left, however often they are killed."""
+        """Let the processes work until nothing is left, however often killed."""
         until = time.monotonic() + SECONDS
         self.go_on()
         while any(left := self.left()):
@@ -120,7 +120,7 @@ def model() -> Iterator[ScriptedModel]:
 def test_each_exchange_is_learnt_from_exactly_once(
     instance: Instance, model: ScriptedModel, kind: str
 ) -> None:
-    """Through slow, busy, babbling and broken answers, and kills before the commit."""
+    """Answers are slow, busy, babbling and broken, and kills come before the commit."""
     instance.call(f"{ACTS}:live", PEOPLE, TALKS, EXCHANGES)
     first = (kind, f"--port={free_port()}") if kind == "serve" else (kind,)
     with ExitStack() as stack:

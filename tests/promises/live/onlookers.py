@@ -1,4 +1,4 @@
-"""What others see while somebody is forgotten: what runs in an instance of its own."""
+"""Views of others while a subject is forgotten; runs in an instance of its own."""
 
 from __future__ import annotations
 
@@ -23,9 +23,9 @@ from tests.promises.journal.appender import tell
 
 
 def look(folder: str) -> None:
-    """Export everybody who is there, to a file each; print what no export tells.
+    """Export every subject to a file each; print the replays and random bytes.
 
-    That is how each thread replays, and the random bytes of sealed content and keys.
+    Exports hold neither each thread's replay nor sealed content's and keys' bytes.
     """
     people = {}
     for subject in Subject.objects.exclude(state=Subject.State.ERASED):
@@ -39,10 +39,10 @@ def look(folder: str) -> None:
 
 
 def _replayed(thread: Thread) -> list[str]:
-    """Digests: of the states that the journal leads to, and of each turn's request."""
-    state, states = log.origin(thread), hashlib.sha256(thread.head_hash)
+    """Return digests of the journal's states, and of each turn's request."""
+    state, states = log.build_origin(thread), hashlib.sha256(thread.head_hash)
     for row in log.iter_rows(thread.id):
-        recorded = log.recorded(row)
+        recorded = log.to_recorded(row)
         state = evolve(state, recorded)
         # Each state in full would be most of the test's time.
         if isinstance(recorded.event, TurnPacked) or state.seq == thread.head_seq:
@@ -51,19 +51,21 @@ def _replayed(thread: Thread) -> list[str]:
 
 
 def _requests(thread: Thread) -> list[str]:
-    """Put together from nothing but the database."""
+    """Assemble each turn's request from the database alone."""
     texts.clear()
     found = []
     for turn in range(1, thread.turn_count + 1):
-        recorded = contexts.recorded(thread, turn)
-        request = contexts.require(contexts.reassemble(thread, recorded))
+        recorded = contexts.get_recorded_turn(thread, turn)
+        request = contexts.require_request(
+            contexts.reassemble_request(thread, recorded)
+        )
         found.append(hashlib.sha256(request).hexdigest())
         assert found[-1] == recorded.sha256
     return found
 
 
 def _random(subject: Subject) -> list[str]:
-    """Nonces of sealed content and the first bytes of wrapped keys, in hex."""
+    """Return nonces of sealed content and first bytes of wrapped keys, in hex."""
     events = Event.objects.filter(thread__subject=subject, payload__isnull=False)
     sealed = [bytes(row) for row in events.values_list("payload", flat=True) if row]
     keys = SubjectKey.objects.filter(subject=subject.id)

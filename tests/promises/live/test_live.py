@@ -1,4 +1,4 @@
-"""P28: what is shown is at most five seconds old or says so; no gap is silent."""
+"""P28: a view is at most five seconds old or says so; no gap is silent."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ from websockets import Origin
 from websockets.sync.client import ClientConnection, connect
 
 from inspector import BUILD
-from inspector.web.cookies import name_at
+from inspector.web.cookies import build_name
 from memoryhub.api.http.streams import LOOK_SECONDS
 from tests.harness import parts
 from tests.harness.instances import UNLIMITED, Instance, Server
@@ -31,7 +31,7 @@ FRESH_SECONDS = 5.0
 
 
 class Page:
-    """What a page does with its socket, over a real connection."""
+    """Page's side of its socket, over a real connection."""
 
     def __init__(self, line: ClientConnection, thread: str) -> None:
         self.line = line
@@ -55,7 +55,7 @@ class Page:
                 return said
 
     def await_mode(self, mode: str) -> None:
-        """Until the server says how it hears of commits; pushes are painted."""
+        """Wait until the server names how it hears of commits, painting pushes."""
         while True:
             text = self.hear()
             if text.startswith("<"):
@@ -64,21 +64,21 @@ class Page:
                 return
 
     def await_seq(self, seq: int) -> str:
-        """Until the page shows that event; fails when nothing comes for 5 s."""
+        """Wait until the page shows that event; fail when nothing comes for 5 s."""
         while True:
             text = self.hear()
             if text.startswith("<") and self.paint(text) >= seq:
                 return text
 
     def paint(self, push: str) -> int:
-        """Acknowledge a push; the seq it shows."""
+        """Acknowledge a push and return its seq."""
         self.say({"t": "ack", "n": int(found(r' data-n="(\d+)"', push))})
         return int(found(r'id="events"[^>]* data-seq="(\d+)"', push))
 
 
 @contextmanager
 def dial(server: Server, session: str) -> Iterator[ClientConnection]:
-    name = name_at(settings.SESSION_COOKIE_NAME, server.url)
+    name = build_name(settings.SESSION_COOKIE_NAME, server.url)
     line = connect(
         f"ws://127.0.0.1:{server.port}/ws/live/acme",
         origin=Origin(server.url),
@@ -98,7 +98,7 @@ def found(pattern: str, text: str) -> str:
 
 @contextmanager
 def redis(program: str, place: Path) -> Iterator[ExitStack]:
-    """A Redis of this test's own, which it may stop."""
+    """Run a Redis of this test's own, which it may stop."""
     with ExitStack() as stack:
         stack.enter_context(parts.redis_server(program, place))
         yield stack
@@ -118,7 +118,7 @@ def program() -> str:
 
 @pytest.fixture
 def pair(tmp_path: Path, place: Path) -> Iterator[Instance]:
-    """An instance for two servers, with a Redis of its own between them."""
+    """Yield an instance for two servers, with a Redis of its own between them."""
     extra = {"REDIS_URL": f"unix://{place}", **UNLIMITED}
     with fresh_instance(tmp_path / "pair", **extra) as made:
         made.managed("create_project", "acme")
@@ -130,7 +130,7 @@ def session_of(made: Instance) -> str:
 
 
 def rate(server: Server, key: str, appends: int) -> tuple[float, int]:
-    """Seconds that a typical append takes, and the last seq."""
+    """Return the seconds of a typical append, and the last seq."""
     with Client(server.port, key) as client:
         answers = [client.append("t-1", f"message {each}") for each in range(appends)]
     assert {answer.status for answer in answers} == {201}
@@ -142,10 +142,10 @@ def rate(server: Server, key: str, appends: int) -> tuple[float, int]:
 @pytest.mark.grown
 @pytest.mark.slow
 @pytest.mark.timeout(180)
-def test_two_processes_and_a_redis_that_goes_away(
+def test_streams_of_two_processes_survive_a_lost_redis(
     pair: Instance, program: str, place: Path
 ) -> None:
-    """An append through one server is on a page of the other, with or without it."""
+    """An append through one server reaches a page of the other, Redis or not."""
     key = pair.managed("create_key", "acme").strip()
     with ExitStack() as stack:
         bell = stack.enter_context(redis(program, place))
@@ -179,10 +179,10 @@ def test_two_processes_and_a_redis_that_goes_away(
 @pytest.mark.grown
 @pytest.mark.slow
 @pytest.mark.timeout(180)
-def test_a_stream_is_rung_by_the_process_that_writes(
+def test_stream_is_rung_by_the_process_that_writes(
     pair: Instance, program: str, place: Path
 ) -> None:
-    """Its own or another: by looks alone half of the events would take longer."""
+    """Polls alone would deliver half of the events later."""
     key = pair.managed("create_key", "acme").strip()
     with redis(program, place), pair.serve() as one, pair.serve() as two:
         rate(one, key, 1)
@@ -194,7 +194,7 @@ def test_a_stream_is_rung_by_the_process_that_writes(
 
 
 def delays(follows: Server, writes: Server, key: str, *, events: int) -> list[float]:
-    """Seconds from an append's answer to its event on a stream."""
+    """Return the seconds from each append's answer to its event on a stream."""
     line = HTTPConnection("127.0.0.1", follows.port, timeout=30)
     headers = {"Authorization": f"Bearer {key}", "Accept": "text/event-stream"}
     line.request("GET", "/api/v1/threads/t-1/events?after=0", headers=headers)
@@ -213,8 +213,8 @@ def delays(follows: Server, writes: Server, key: str, *, events: int) -> list[fl
 
 
 @pytest.mark.promise("P28", load="a doorbell that carries events", control=True)
-async def test_the_doorbell_alone_would_lose_events() -> None:
-    """The control: sent as messages of the layer, most of a burst is lost."""
+async def test_doorbell_alone_would_lose_events() -> None:
+    """This control sends events as messages of the layer, which loses most."""
     layer = InMemoryChannelLayer()
     channel = await layer.new_channel()
     await layer.group_add("thread.burst", channel)

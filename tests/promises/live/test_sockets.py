@@ -1,4 +1,4 @@
-"""Sockets of a real server: what peers that flood, freeze or lose their key can do."""
+"""Sockets of a real server, whose peers flood, freeze or lose their key."""
 
 from __future__ import annotations
 
@@ -22,14 +22,14 @@ from websockets.frames import Frame, Opcode
 from websockets.sync.client import ClientConnection, connect
 
 from inspector import BUILD
-from inspector.web.cookies import name_at
+from inspector.web.cookies import build_name
 from tests.cast.sockets import number_of
 from tests.harness.instances import UNLIMITED, Instance, Server
 from tests.promises.conftest import Own
 from tests.promises.journal.clients import Client
 
 MIB = 1_048_576
-#: What a peer may cost the server.
+#: Bytes that a peer may cost the server.
 MEMORY_BYTES = 50 * MIB
 #: A ping after 20 s, and 20 s for its answer; the rest is a busy machine's.
 PINGED_SECONDS, SLACK_SECONDS = 40, 5
@@ -51,7 +51,7 @@ def agents(server: Server, key: str) -> Address:
 
 
 def browsers(server: Server, session: str) -> Address:
-    cookie = f"{name_at(settings.SESSION_COOKIE_NAME, server.url)}={session}"
+    cookie = f"{build_name(settings.SESSION_COOKIE_NAME, server.url)}={session}"
     return "/ws/live/acme", {"Cookie": cookie, "Origin": server.url}
 
 
@@ -82,7 +82,7 @@ def hear(line: ClientConnection, seconds: float = PATIENCE) -> dict[str, Any]:
 
 
 def code_of(line: ClientConnection) -> int:
-    """The code that the server ends the socket with, whatever it says before."""
+    """Return the server's closing code, whatever it sends before."""
     with suppress(ConnectionClosed):
         while True:
             line.recv(timeout=PATIENCE)
@@ -91,7 +91,7 @@ def code_of(line: ClientConnection) -> int:
 
 
 class Frozen:
-    """A peer below all libraries: it answers no ping, and reads when it is told."""
+    """Peer below all libraries: it answers no ping, and reads when told."""
 
     def __init__(self, server: Server, address: Address) -> None:
         path, headers = address
@@ -120,8 +120,8 @@ class Frozen:
         frame = Frame(Opcode.TEXT, json.dumps(message).encode())
         self.line.sendall(frame.serialize(mask=True))
 
-    def lasted(self) -> float:
-        """Seconds from the handshake until the server hung up."""
+    def measure_lifetime(self) -> float:
+        """Return the seconds from the handshake until the server hung up."""
         self.line.settimeout(PINGED_SECONDS + PATIENCE)
         try:
             while self.line.recv(65_536):
@@ -132,7 +132,7 @@ class Frozen:
 
 
 def memory(server: Server, *, peak: bool = False) -> int:
-    """Resident bytes of the server; with `peak` the most there ever were."""
+    """Return the resident bytes of the server; with `peak` the most there ever were."""
     status = Path(f"/proc/{server.process.pid}/status").read_text()
     found = re.search(rf"{'VmHWM' if peak else 'VmRSS'}:\s+(\d+) kB", status)
     assert found is not None
@@ -144,7 +144,7 @@ def session_of(instance: Instance, operator: str = "") -> str:
 
 
 def append(server: Server, key: str, *contents: str) -> int:
-    """Append to a thread; the seq of the last."""
+    """Append to a thread and return the last seq."""
     with Client(server.port, key) as client:
         answers = [client.append("t-1", content) for content in contents]
     assert {answer.status for answer in answers} == {201}
@@ -154,10 +154,10 @@ def append(server: Server, key: str, *contents: str) -> int:
 
 @needs_proc
 @pytest.mark.slow
-def test_memory_bounded_under_flood(instance: Instance, key: str) -> None:
-    """17 MB in one message, in parts without end, or small ones without a pause.
+def test_socket_memory_is_bounded_under_a_flood(instance: Instance, key: str) -> None:
+    """The flood is 17 MB in one message, in endless parts, or in small messages.
 
-    To both kinds of socket, while others do nothing at all.
+    Both kinds of socket are flooded, while others do nothing at all.
     """
     session = session_of(instance)
     with instance.serve() as server:
@@ -180,20 +180,20 @@ def test_memory_bounded_under_flood(instance: Instance, key: str) -> None:
                 with dial(server, address) as line:
                     assert sent(line, ("" for _ in range(200_000))) == 1009
                 with dial(server, address) as line:
-                    assert flooded(line, address[0]) == 4429
+                    assert flood_socket(line, address[0]) == 4429
             assert memory(server, peak=True) - before < MEMORY_BYTES
             append(server, key, "y")
 
 
 def sent(line: ClientConnection, parts: Iterable[str]) -> int:
-    """Send one message in parts; the code that this ends in."""
+    """Send one message in parts; return the closing code."""
     with suppress(ConnectionClosed):
         line.send(parts)
     return code_of(line)
 
 
-def flooded(line: ClientConnection, path: str) -> int:
-    """Say what is right on either kind of socket, over and over; what it ends in."""
+def flood_socket(line: ClientConnection, path: str) -> int:
+    """Repeat a valid message on either kind of socket; return the outcome."""
     with suppress(ConnectionClosed):
         if path.startswith("/ws/live"):
             say(line, t="hello", v=1, build=BUILD, want=[])
@@ -206,10 +206,8 @@ def flooded(line: ClientConnection, path: str) -> int:
 
 @needs_proc
 @pytest.mark.slow
-def test_a_reader_that_never_reads_costs_no_memory(
-    instance: Instance, key: str
-) -> None:
-    """It follows 40 MB that grow on; others hear of each append meanwhile."""
+def test_reader_that_never_reads_costs_no_memory(instance: Instance, key: str) -> None:
+    """The reader follows 40 growing MB; others hear of each append meanwhile."""
     chunk = [secrets.token_hex(450_000) for _ in range(44)]
     with instance.serve(**UNLIMITED) as server:
         address = agents(server, key)
@@ -234,7 +232,7 @@ def test_a_reader_that_never_reads_costs_no_memory(
 @pytest.mark.slow
 @pytest.mark.timeout(180)
 def test_half_open_peers_are_closed_by_ping(instance: Instance, key: str) -> None:
-    """Also one that is sent more than it takes: its place is free again."""
+    """A peer that is sent more than it takes is closed too and frees its place."""
     other = instance.managed("create_key", "acme").strip()
     session = session_of(instance)
     env = {**UNLIMITED, "MEMORYHUB_KEY_STREAMS": "1"}
@@ -246,7 +244,7 @@ def test_half_open_peers_are_closed_by_ping(instance: Instance, key: str) -> Non
         page = stack.enter_context(Frozen(server, browsers(server, session)))
         page.say(t="hello", v=1, build=BUILD, want=[])
         for frozen in (agent, page):
-            seconds = frozen.lasted()
+            seconds = frozen.measure_lifetime()
             assert PINGED_SECONDS / 2 < seconds < PINGED_SECONDS + SLACK_SECONDS
         while not has_room(server, other):
             since = time.monotonic() - stuck.began
@@ -262,7 +260,7 @@ def has_room(server: Server, key: str) -> bool:
 
 
 @pytest.mark.promise("P26", load="a socket that follows a thread under writes")
-def test_a_socket_dies_with_its_key(own: Own) -> None:
+def test_socket_dies_with_its_key(own: Own) -> None:
     key, served = own.key, own.server
     other = own.instance.managed("create_key", own.project).strip()
     with writing(served, other):
@@ -271,7 +269,7 @@ def test_a_socket_dies_with_its_key(own: Own) -> None:
             say(line, t="follow", thread="t-1")
             assert [hear(line)["seq"] for _ in range(5)] == [1, 2, 3, 4, 5]
             with own.instance.begin("revoke_key", key.split("_")[2]) as revoking:
-                done, last, code = listened(line, until=lambda: revoking.poll() == 0)
+                done, last, code = time_events(line, until=lambda: revoking.poll() == 0)
             assert code == 4401
             assert last - done < REVOKED_SECONDS
         with dial(served, agents(served, other)) as line:
@@ -279,7 +277,7 @@ def test_a_socket_dies_with_its_key(own: Own) -> None:
 
 
 def test_socket_dies_with_session(instance: Instance, key: str) -> None:
-    """By a sign-out, or by another process that disables the operator."""
+    """The session ends by sign-out, or when another process disables the operator."""
     instance.managed("add_operator", "olga", "--project", "acme")
     session, olgas = session_of(instance), session_of(instance, "olga")
     with instance.serve(**UNLIMITED) as server, writing(server, key):
@@ -298,7 +296,7 @@ def test_socket_dies_with_session(instance: Instance, key: str) -> None:
 
 @contextmanager
 def watching(server: Server, session: str, thread: str) -> Iterator[ClientConnection]:
-    """A page that is shown what happens in a thread."""
+    """Open a page that follows a thread."""
     want = {"thread": thread, "panels": ["head"], "seq": 0}
     with dial(server, browsers(server, session)) as line:
         say(line, t="hello", v=1, build=BUILD, want=[want])
@@ -308,7 +306,7 @@ def watching(server: Server, session: str, thread: str) -> Iterator[ClientConnec
 
 
 def paint(line: ClientConnection) -> bool:
-    """Take the next message as a page does; whether it was something to show."""
+    """Take the next message as a page does; return whether it was a push."""
     text = str(line.recv(timeout=PATIENCE))
     if shown := not text.startswith("{"):
         say(line, t="ack", n=number_of(text))
@@ -316,10 +314,10 @@ def paint(line: ClientConnection) -> bool:
 
 
 def sign_out(server: Server, session: str) -> None:
-    """As the page's form does, whose token is in a cookie as well."""
+    """Sign out by the page's form, whose token is in a cookie as well."""
     token = secrets.token_hex(16)
     _, headers = browsers(server, session)
-    name = name_at(settings.CSRF_COOKIE_NAME, server.url)
+    name = build_name(settings.CSRF_COOKIE_NAME, server.url)
     headers["Cookie"] += f"; {name}={token}"
     headers["Content-Type"] = "application/x-www-form-urlencoded"
     line = HTTPConnection("127.0.0.1", server.port, timeout=PATIENCE)
@@ -329,18 +327,18 @@ def sign_out(server: Server, session: str) -> None:
 
 
 def assert_ended(line: ClientConnection, *, until: Callable[[], bool]) -> None:
-    done, last, code = listened(line, until=until, hear=paint)
+    done, last, code = time_events(line, until=until, hear=paint)
     assert code == 4401
     assert last - done < REVOKED_SECONDS + SLACK_SECONDS
 
 
-def listened(
+def time_events(
     line: ClientConnection,
     *,
     until: Callable[[], bool],
     hear: Callable[[ClientConnection], object] = hear,
 ) -> tuple[float, float, int]:
-    """When that came about, when the last event came, and how it ended."""
+    """Return when that event came, when the last one did, and the closing code."""
     done, last = 0.0, time.monotonic()
     with suppress(ConnectionClosed):
         while True:
@@ -352,7 +350,7 @@ def listened(
 
 @contextmanager
 def writing(server: Server, key: str) -> Iterator[None]:
-    """Something is appended all the while."""
+    """Append all the while."""
     stop, begun = Event(), Event()
 
     def write() -> None:
@@ -371,7 +369,7 @@ def writing(server: Server, key: str) -> Iterator[None]:
         thread.join()
 
 
-def test_a_key_in_the_address_is_refused_and_not_logged(
+def test_key_in_the_address_is_refused_and_not_logged(
     instance: Instance, key: str
 ) -> None:
     with instance.serve() as server:
@@ -387,7 +385,7 @@ def test_a_key_in_the_address_is_refused_and_not_logged(
     assert key.rsplit("_", maxsplit=1)[-1] not in said
 
 
-def test_a_stop_sends_sockets_away_to_come_back(instance: Instance, key: str) -> None:
+def test_stop_sends_sockets_away_to_come_back(instance: Instance, key: str) -> None:
     with instance.serve() as server:
         append(server, key, *"ab")
         with dial(server, agents(server, key)) as line:

@@ -1,4 +1,4 @@
-"""P28 under load: many browsers watch one working set while an agent pages in it."""
+"""P28 under load: many browsers watch one working set while an agent pages."""
 
 from __future__ import annotations
 
@@ -26,14 +26,14 @@ BROWSERS, PER_SECOND = 50, 10
 #: Renders of a thread: a second, and saved up. A text that is older than a second is
 #: made anew for who comes late.
 MOST_RENDERS, SAVED, LATE = 10, 2, 5
-#: What a process that has served for a while may still grow by.
+#: Bytes that a process may still grow by after serving for a while.
 GROWN_BYTES = 16 * 2**20
 LONG = [pytest.mark.nightly, pytest.mark.timeout(600)]
 
 
 @dataclass(slots=True, kw_only=True)
 class Run:
-    """What went on, and what the browsers of one process saw of it."""
+    """Acts on a server, and their views in the browsers of one process."""
 
     server: Server
     session: str
@@ -56,7 +56,7 @@ class Run:
             await browser.await_seq(self.pager.seq)
 
     def delays(self) -> list[float]:
-        """From the answer to each command until each browser showed what it did."""
+        """Return the seconds from each command's answer until each browser has it."""
         return [
             browser.seconds_behind(seq, since)
             for since, seq in self.pager.done
@@ -69,7 +69,7 @@ class Run:
 async def test_fifty_browsers_watch_one_working_set(
     instance: Instance, seconds: int
 ) -> None:
-    """And one more that never paints what it gets."""
+    """One more browser never paints the frames it gets."""
     key, (own, *sessions) = prepared(instance, BROWSERS + 1)
     seen = Seen()
     with instance.serve(**UNLIMITED) as server, Client(server.port, key) as client:
@@ -85,7 +85,7 @@ async def test_fifty_browsers_watch_one_working_set(
                 everybody=browsers + stalled,
                 seen=seen,
             )
-            await paged(run, seconds=seconds)
+            await page_for(run, seconds=seconds)
             rendered_once(run)
             reached_everybody(run)
             await never_painted(run, *stalled)
@@ -98,7 +98,7 @@ async def test_fifty_browsers_watch_one_working_set(
 async def test_each_process_renders_for_its_own_browsers(
     instance: Instance, seconds: int
 ) -> None:
-    """What one process commits, the other hears of, and renders once itself."""
+    """A process hears of another's commits and renders them once itself."""
     key, sessions = prepared(instance, BROWSERS)
     with (
         instance.serve(**UNLIMITED) as one,
@@ -120,7 +120,7 @@ async def test_each_process_renders_for_its_own_browsers(
                 )
                 for server, browsers, seen in ((one, here, near), (two, there, far))
             ]
-            await paged(*runs, seconds=seconds)
+            await page_for(*runs, seconds=seconds)
             for run in runs:
                 rendered_once(run)
                 reached_everybody(run)
@@ -129,8 +129,8 @@ async def test_each_process_renders_for_its_own_browsers(
             assert [seq for seq in both if near.texts[seq] != far.texts[seq]] == []
 
 
-async def paged(*runs: Run, seconds: int) -> None:
-    """Page for so long, and wait until everybody shows the end of it."""
+async def page_for(*runs: Run, seconds: int) -> None:
+    """Page for so long, and wait until all browsers show the end."""
     (pager,) = {id(run.pager): run.pager for run in runs}.values()
     for run in runs:
         for browser in run.everybody:
@@ -145,7 +145,7 @@ async def paged(*runs: Run, seconds: int) -> None:
 
 
 def rendered_once(run: Run) -> None:
-    """A state is one text for all, and was made once; nothing piles up."""
+    """Assert that a state was rendered once for all, and that nothing piles up."""
     last = run.figures[-1]
     assert {len(texts) for texts in run.seen.texts.values()} == {1}
     assert last["renders"] - len(run.seen.texts) in range(LATE)
@@ -159,7 +159,7 @@ def rendered_once(run: Run) -> None:
 
 
 def reached_everybody(run: Run) -> None:
-    """No event is on screen late, and nobody is told more than a page can paint."""
+    """Assert that no event is late on screen, and no page gets more than it paints."""
     assert max(run.delays()) < FRESH_SECONDS
     allowed = SAVED + MOST_RENDERS * run.pager.seconds
     for browser in run.browsers:
@@ -168,7 +168,7 @@ def reached_everybody(run: Run) -> None:
 
 
 async def never_painted(run: Run, stalled: Browser) -> None:
-    """One message was under way all the time; what follows it is the newest state."""
+    """Assert that one message was under way all along, then the newest state."""
     last = run.pager.seq
     assert len(stalled.shown) == 1
     # It was told that there is more.
@@ -179,7 +179,7 @@ async def never_painted(run: Run, stalled: Browser) -> None:
 
 
 async def nothing_is_left(run: Run, *, linger: bool) -> None:
-    """Of browsers that are gone, and of all the texts that they were sent."""
+    """Assert that nothing is left of closed browsers and of the texts sent to them."""
     server, session = run.server, run.session
     await await_figures(server, session, sockets=0, under_way=0, frames=0)
     if linger:

@@ -1,4 +1,4 @@
-"""Browsers that watch a working set while an agent pages in it, and what they saw."""
+"""Browsers that watch a working set while an agent pages, and what they saw."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ from websockets import Origin
 from websockets.asyncio.client import ClientConnection, connect
 
 from inspector import BUILD
-from inspector.web.cookies import name_at
+from inspector.web.cookies import build_name
 from memoryhub.services.access import operators
 from tests.cast.sockets import number_of, sign_in
 from tests.harness.instances import Instance, Server
@@ -37,7 +37,7 @@ ROOMY = {
     "max_faults_per_turn": 1_000,
     "max_fault_tokens_per_turn": 2_000_000,
 }
-#: What happens to a page, one after the other; each is an event or two.
+#: Acts on a page, in order; each is an event or two.
 ACTS: tuple[tuple[str, dict[str, Any]], ...] = (
     ("evict", {}),
     ("fault", {"level": 0}),
@@ -47,14 +47,14 @@ ACTS: tuple[tuple[str, dict[str, Any]], ...] = (
 
 
 class Browser:
-    """A page that shows a working set: it paints each push and says so, or never."""
+    """Page that shows a working set: it paints each push and says so, or never."""
 
     def __init__(self, line: ClientConnection, *, paints: bool, seen: Seen) -> None:
         self.line, self.paints, self.seen = line, paints, seen
         #: When which event was on screen first.
         self.shown: list[tuple[float, int]] = []
         self.number = 0
-        #: How far behind the server says it is.
+        #: Lag that the server tells.
         self.head = 0
         self._moved = asyncio.Event()
 
@@ -68,7 +68,7 @@ class Browser:
         await self.line.send(json.dumps(said))
 
     async def watch(self) -> None:
-        """Until the line is closed."""
+        """Read until the line is closed."""
         async for text in self.line:
             assert isinstance(text, str)
             if text.startswith("{"):
@@ -84,7 +84,7 @@ class Browser:
         await self.line.send(json.dumps({"t": "ack", "n": self.number}))
 
     async def await_seq(self, seq: int) -> None:
-        """Until that event is on screen; fails when nothing comes for 5 s."""
+        """Wait until that event is on screen; fail when nothing comes for 5 s."""
         while self.seq < seq:
             self._moved.clear()
             await asyncio.wait_for(self._moved.wait(), FRESH_SECONDS)
@@ -98,13 +98,13 @@ class Browser:
         self.seen.note(seq, push)
 
     def seconds_behind(self, seq: int, since: float) -> float:
-        """From then until this event, or a later one, was on screen."""
+        """Return the seconds from then until this event, or a later one, was shown."""
         return max(0.0, next(at for at, shown in self.shown if shown >= seq) - since)
 
 
 @dataclass(slots=True)
 class Seen:
-    """What the browsers of one server were shown: by event, the texts there were."""
+    """Texts pushed to the browsers of one server, by event."""
 
     texts: dict[int, set[bytes]] = field(default_factory=dict)
 
@@ -123,7 +123,7 @@ async def watching(
     seen: Seen,
     paints: bool = True,
 ) -> AsyncIterator[list[Browser]]:
-    """A browser for each session, all of them open; they hear until the block ends."""
+    """Open a browser for each session; all of them hear until the block ends."""
     browsers: list[Browser] = []
     hearing: list[asyncio.Task[None]] = []
 
@@ -134,7 +134,7 @@ async def watching(
         # The last of all: once their lines are closed.
         stack.push_async_callback(ended)
         for session in sessions:
-            cookie = f"{name_at(settings.SESSION_COOKIE_NAME, server.url)}={session}"
+            cookie = f"{build_name(settings.SESSION_COOKIE_NAME, server.url)}={session}"
             line = await connect(
                 f"ws://127.0.0.1:{server.port}/ws/live/acme",
                 origin=Origin(server.url),
@@ -151,7 +151,7 @@ async def watching(
 
 @dataclass(slots=True, kw_only=True)
 class Pager:
-    """An agent that pages, so many times a second, and notes when what was durable."""
+    """Agent that pages at a steady rate, and notes when each command was durable."""
 
     client: Client
     thread: UUID
@@ -162,7 +162,7 @@ class Pager:
 
     @classmethod
     def begin(cls, client: Client) -> Pager:
-        """A thread with a working set of pages."""
+        """Make a thread with a working set of pages."""
         made = client.put(f"/threads/{THREAD}", {"config": ROOMY})
         assert made.status in (200, 201), made.body
         items = [_page(number) for number in range(PAGES)]
@@ -180,7 +180,7 @@ class Pager:
         return time.monotonic() - self._began
 
     async def page(self, times: int, *, per_second: float) -> None:
-        """At a steady pace; what took long is made up for."""
+        """Page at a steady pace; slow commands are made up for."""
         self._began = self._began or time.monotonic()
         for number in range(len(self.done), len(self.done) + times):
             # The load itself, and nothing that is waited for.
@@ -207,9 +207,9 @@ def _page(number: int) -> dict[str, Any]:
 
 
 def figures(server: Server, session: str) -> dict[str, int]:
-    """What the server's hub says of itself on the page about its health."""
+    """Return the hub's figures from the server's health page."""
     line = HTTPConnection("127.0.0.1", server.port, timeout=30)
-    cookie = f"{name_at(settings.SESSION_COOKIE_NAME, server.url)}={session}"
+    cookie = f"{build_name(settings.SESSION_COOKIE_NAME, server.url)}={session}"
     try:
         line.request("GET", "/p/acme/health", headers={"Cookie": cookie})
         answer = line.getresponse()
@@ -226,7 +226,7 @@ def _figures(card: str) -> Iterator[tuple[str, int]]:
 
 
 async def await_figures(server: Server, session: str, **wanted: int) -> None:
-    """Until these are what the hub says; it lets go of everything within its time."""
+    """Wait until the hub has these figures, within its own time limits."""
     async with asyncio.timeout(60):
         while wanted.items() - (await ask(server, session)).items():
             pass
@@ -242,7 +242,7 @@ def resident_bytes(server: Server) -> int:
 
 
 def prepared(instance: Instance, sessions: int) -> tuple[str, list[str]]:
-    """A key of acme, and operators' sessions."""
+    """Return a key of acme, and operators' sessions."""
     key, *keys = instance.call("tests.promises.live.watchers:prepare", sessions).split()
     return key, keys
 

@@ -1,7 +1,7 @@
-"""A process of a hub that does to a thread's working memory what it is told.
+"""Process of a hub that acts on a thread's working memory as told.
 
-Each line of its standard input is an instant, a word and what goes with it; it answers
-each with a line. Its clock tells the instants that it was told, and nothing else.
+Each line of its standard input is an instant, a word and its arguments; it answers
+each with a line. Its clock shows the given instants and nothing else.
 """
 
 from __future__ import annotations
@@ -19,9 +19,9 @@ from memoryhub import journal
 from memoryhub.errors import InvalidError, Refusal
 from memoryhub.journal import Order, writer
 from memoryhub.journal.log import log
-from memoryhub.journal.writing.writer import Journal
-from memoryhub.kernel.state.events import Limits
-from memoryhub.kernel.state.state import Scope
+from memoryhub.journal.writing.writer import BatchCommitter
+from memoryhub.kernel.state.events import ThreadConfig
+from memoryhub.kernel.state.state import ScopeLabels
 from memoryhub.models.projects import Project
 from memoryhub.models.server.clock import clock
 from memoryhub.models.threads import Thread
@@ -36,7 +36,7 @@ from tests.promises.journal.appender import tell
 
 
 def make(slug: str) -> None:
-    """A project whose values are erased as soon as they have expired."""
+    """Make a project whose values are erased as soon as they have expired."""
     Project.objects.filter(id=make_project(slug).id).update(
         expired_value_grace_seconds=0
     )
@@ -48,24 +48,24 @@ def obey(slug: str) -> None:
     tell("ready")
     for line in sys.stdin:
         instant, word, thread, said = pickle.loads(base64.b64decode(line))
-        clock.hook(partial(int, instant))
+        clock.use_source(partial(int, instant))
         tell(json.dumps(_ACTS[word](agent, thread, said)))
     writer.stop()
 
 
 def said(instant: int, word: str, thread: str, what: Any = None) -> str:
-    """The line that tells it to."""
+    """Return the line of an order."""
     return base64.b64encode(pickle.dumps((instant, word, thread, what))).decode()
 
 
 def _create(agent: Agent, thread: str, config: dict[str, Any]) -> int:
-    limits = Limits(**config)
+    limits = ThreadConfig(**config)
     asyncio.run(
         threads.create(
             agent=agent,
             thread=thread,
             subject=None,
-            scope=Scope(),
+            scope=ScopeLabels(),
             labels=None,
             config=limits,
         )
@@ -91,25 +91,25 @@ def _told(event: Any) -> list[str]:
 
 
 def _sweep(agent: Agent, thread: str, said: None) -> list[list[str]]:
-    """A pass of the worker; what it did to this thread."""
+    """Run a pass of the worker; return the events of this thread."""
     row = get_thread(agent, thread)
     expiry.expire(clock.now())
     expiry.erase(clock.now())
     rows = log.iter_rows(row.id, after=row.head_seq)
-    return [_told(log.recorded(each).event) for each in rows]
+    return [_told(log.to_recorded(each).event) for each in rows]
 
 
 def _forget(agent: Agent, thread: str, said: None) -> None:
-    """All that a process keeps, as a new one would begin."""
+    """Drop all that a process keeps, as a new one begins."""
     writer.stop()
-    writer.journal = Journal()
+    writer.journal = BatchCommitter()
     followed.clear()
     sought.clear()
     writer.start()
 
 
 def _look(agent: Agent, thread: str, said: None) -> dict[str, Any]:
-    """What its readers answer."""
+    """Return the answers of the thread's readers."""
     row = get_thread(agent, thread)
     found = keys.list_keys(row, values=True, limit=200).items
     listed = checkpoints.list_checkpoints(row, limit=200).items

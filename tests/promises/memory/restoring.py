@@ -1,4 +1,4 @@
-"""Restores that are killed, at each of their writes; runs in an instance of its own."""
+"""Restores killed at each of their writes; runs in an instance of its own."""
 
 from __future__ import annotations
 
@@ -28,9 +28,9 @@ WRITES = ("INSERT", "UPDATE", "DELETE")
 
 
 def kill_everywhere() -> None:
-    """Print what became of restores that died at their first write, their second, …
+    """Print the outcomes of restores that died at their first write, their second, …
 
-    `old` and `new` are what a thread is before and after one that nobody disturbs.
+    `old` and `new` are the thread before and after an undisturbed restore.
     """
     in_child(lambda: make_project("acme"))
     told: dict[str, Any] = {"killed": []}
@@ -53,7 +53,7 @@ def _agent() -> Agent:
 
 
 def _prepare(thread: str) -> None:
-    """Much that differs from its first checkpoint, and twenty automatic ones."""
+    """Make a thread far from its first checkpoint, with twenty automatic ones."""
     agent = _agent()
     acts.set_keys(agent, *(acts.new_key(f"k{n}") for n in range(5)), thread=thread)
     acts.add_notes(agent, "one", "two", thread=thread)
@@ -78,7 +78,7 @@ def _whole(thread: str) -> None:
 
 
 def _die(thread: str, write: int) -> None:
-    """Of the writes of a restore, and the commit around them, die at this one."""
+    """Run a restore and die at the given write, the commit around it included."""
     _prepare(thread)
     left = write
 
@@ -106,7 +106,7 @@ def _die(thread: str, write: int) -> None:
 
 
 def _shown(thread: str) -> Any:
-    """All there is of the thread, once it is proved to be whole."""
+    """Return the whole thread, once it is proved sound."""
 
     def show() -> str:
         row = get_thread(_agent(), thread)
@@ -119,7 +119,7 @@ def _shown(thread: str) -> Any:
             "dues": sorted(acts.dues(row)),
             "notes": [note.clock for note in NOTES.get(memory.contents).lines],
             "task": TASK.get(memory.contents) is not None,
-            "checkpoints": [each.clock for each in memory.listed()],
+            "checkpoints": [each.clock for each in memory.list_live()],
             "base": memory.base,
         }
         return json.dumps(shown)

@@ -23,22 +23,22 @@ KB = 1_024
 
 
 def noise(size: int, seed: int = 1) -> str:
-    """Text that can't be compressed to much less."""
+    """Return text that cannot be compressed to much less."""
     return "".join(random.Random(seed).choices(string.printable[:94], k=size))
 
 
 def growth(work: Callable[[], object]) -> int:
-    """Bytes that the database has more of afterwards."""
+    """Return the bytes by which the database grew."""
     before = stored()
     work()
     return stored() - before
 
 
 def stored() -> int:
-    """Bytes of SQLite's pages in use, or of PostgreSQL's rows.
+    """Return the bytes of SQLite's pages in use, or of PostgreSQL's rows.
 
-    PostgreSQL's files tell nothing here: new rows take the room of those that tests
-    before this one rolled back, as long as there is some.
+    PostgreSQL's files tell nothing here: new rows reuse the room that rolled-back tests
+    left, as long as there is some.
     """
     with connection.cursor() as cursor:
         if connection.vendor == "sqlite":
@@ -70,7 +70,7 @@ def statements(work: Callable[[], Any]) -> list[str]:
 @pytest.mark.promise("P10", load="killed at each write of a restore")
 @pytest.mark.slow
 def test_restore_is_atomic(instance: Instance) -> None:
-    """Keys, task, notes, rows and checkpoints: all as before, or all as after."""
+    """Keys, task, notes, rows and checkpoints are all as before, or all as after."""
     told = json.loads(instance.call("tests.promises.memory.restoring:kill_everywhere"))
     old, new = told["old"], told["new"]
     assert old != new
@@ -89,7 +89,7 @@ def test_restore_is_atomic(instance: Instance) -> None:
 @pytest.mark.promise("P10", load="{count} checkpoints of a state of {size} KB")
 @pytest.mark.parametrize(("size", "count"), [(1, 100), (100, 50)])
 def test_hundred_checkpoints_stay_small(agent: Agent, size: int, count: int) -> None:
-    """At most 100 KB together, and the last one is as cheap as the first."""
+    """The checkpoints take at most 100 KB; the last costs as much as the first."""
     acts.set_key(agent, "k", noise(size * KB))
     acts.take(agent)
 
@@ -106,7 +106,7 @@ def test_hundred_checkpoints_stay_small(agent: Agent, size: int, count: int) -> 
 @pytest.mark.django_db
 @pytest.mark.promise("P10", load="1,000 notes of 1 KB")
 def test_notes_write_linearly(agent: Agent) -> None:
-    """2.5 MB for a thousand, and the second half as much as the first."""
+    """A thousand notes take 2.5 MB, and the second half as much as the first."""
     acts.add_notes(agent, "first")
 
     def add(begin: int) -> None:

@@ -45,7 +45,7 @@ class Pair:
 
 @pytest.fixture(scope="module")
 def pair(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Pair]:
-    """Of all tests here, each of which has threads of its own."""
+    """Start the pair that all tests here share; each test has threads of its own."""
     with ExitStack() as stack:
         folder = tmp_path_factory.mktemp("pair")
         made = stack.enter_context(prepared(folder / "instance"))
@@ -53,8 +53,8 @@ def pair(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Pair]:
         made.managed("verify", "--all")
 
 
-def unexplained(found: Histories) -> list[tuple[str, str]]:
-    """Keys whose history has no order."""
+def list_unexplained_keys(found: Histories) -> list[tuple[str, str]]:
+    """Return keys whose history has no order."""
     return [place for place, history in found.items() if order(history) is None]
 
 
@@ -73,8 +73,10 @@ def lost(history: list[Operation]) -> int:
         pytest.param(1_000, 20, marks=pytest.mark.nightly),
     ],
 )
-def test_linearizable_per_key(pair: Pair, histories: int, at_a_time: int) -> None:
-    """Over 2 processes. A history is a thread's; one kill is in all of its round."""
+def test_key_operations_are_linearizable(
+    pair: Pair, histories: int, at_a_time: int
+) -> None:
+    """A history is a thread's, over 2 processes; one kill is in all of its round."""
     kills = opened = operations = 0
     for number in range(histories // at_a_time):
         ports = pair.ports
@@ -87,7 +89,7 @@ def test_linearizable_per_key(pair: Pair, histories: int, at_a_time: int) -> Non
             each=EACH,
             kill=pair.doomed.kill if number % 2 else None,
         )
-        assert unexplained(found) == []
+        assert list_unexplained_keys(found) == []
         kills += number % 2
         opened += sum(map(lost, found.values()))
         operations += sum(map(len, found.values()))
@@ -98,9 +100,9 @@ def test_linearizable_per_key(pair: Pair, histories: int, at_a_time: int) -> Non
 
 @pytest.mark.promise("P8", load="2 processes, 12 clients × {keys} keys to create")
 @pytest.mark.parametrize("keys", [20, pytest.param(500, marks=pytest.mark.nightly)])
-def test_create_only_has_one_winner(pair: Pair, keys: int) -> None:
+def test_create_only_set_has_one_winner(pair: Pair, keys: int) -> None:
     def create(client: Client, number: int) -> list[str]:
-        """Keys that it was told it has made."""
+        """Create keys and return those acknowledged as made."""
         won = []
         for each in range(keys):
             path = f"/threads/created/keys/k-{each}"
@@ -127,8 +129,10 @@ def test_create_only_has_one_winner(pair: Pair, keys: int) -> None:
 @pytest.mark.parametrize(
     ("clients", "each"), [(8, 20), pytest.param(8, 500, marks=pytest.mark.nightly)]
 )
-def test_cas_counter(pair: Pair, clients: int, each: int) -> None:
-    """The sum is the number of successes, whichever process each one asks."""
+def test_compare_and_set_counter_loses_no_increment(
+    pair: Pair, clients: int, each: int
+) -> None:
+    """The sum is the number of successes, whichever process each client asks."""
     path = f"/threads/counted-{each}/keys/counter"
 
     def increment(client: Client, number: int) -> int:
@@ -153,7 +157,7 @@ def test_cas_counter(pair: Pair, clients: int, each: int) -> None:
     ("clients", "each"),
     [(50, 1), pytest.param(8, 500, marks=pytest.mark.nightly)],
 )
-def test_concurrent_notes_all_kept(pair: Pair, clients: int, each: int) -> None:
+def test_concurrent_notes_are_all_kept(pair: Pair, clients: int, each: int) -> None:
     thread = f"/threads/notes-{each}"
 
     def add(client: Client, number: int) -> list[int]:
@@ -178,7 +182,7 @@ def test_concurrent_notes_all_kept(pair: Pair, clients: int, each: int) -> None:
 
 
 def notes(client: Client, thread: str) -> dict[int, str]:
-    """By seq, all of them."""
+    """Return all notes by seq."""
     found: dict[int, str] = {}
     path = f"{thread}/notes?limit=200"
     after = ""
@@ -196,7 +200,7 @@ def test_progress_of_two_writers_is_not_lost(pair: Pair, each: int) -> None:
     path = f"/threads/progress-{each}/task"
 
     def update(client: Client, number: int) -> None:
-        """The one moves the step, the other the progress, over and over."""
+        """Move the step or the progress, over and over."""
         for n in range(1, each + 1):
             said = {"current_step": n} if number else {"progress_percent": n / 10}
             answer = client.send("PATCH", path, said)

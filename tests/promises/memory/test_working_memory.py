@@ -1,4 +1,4 @@
-"""P10, and all else of working memory: two processes beside a plain model of it."""
+"""P10 and all other working memory: two processes beside a plain model."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ class Refused(Refusal):
 
 
 class Hub:
-    """Two processes that do as they are told, by turns."""
+    """Two processes that act as told, by turns."""
 
     def __init__(self, instance: Instance, stack: ExitStack) -> None:
         self.instance, self.stack = instance, stack
@@ -59,7 +59,7 @@ class Hub:
         return process
 
     def restart(self) -> None:
-        """End the one that was asked last, as a power switch would."""
+        """Kill the process that was asked last, as a power failure would."""
         number = self.asked % 2
         self.restarts += 1
         self.processes[number].kill()
@@ -67,7 +67,7 @@ class Hub:
         self.processes[number] = self.start()
 
     def ask(self, word: str, thread: str, what: Any = None) -> Any:
-        """Each question goes to the other one than the last."""
+        """Ask the process that was not asked last."""
         self.asked += 1
         process = self.processes[self.asked % 2]
         assert process.stdin is not None
@@ -83,7 +83,7 @@ class Hub:
 
 
 class Processes(Lives):
-    """A thread that two processes write to and read."""
+    """Thread that two processes write to and read."""
 
     hub: ClassVar[Hub]
     #: Of processes, in all lives together.
@@ -114,7 +114,7 @@ class Processes(Lives):
 
     @rule()
     def the_worker_passes(self) -> None:
-        """What is due goes: all of it, and nothing else."""
+        """Sweep, and check that all due values and no others are erased."""
         self.model.at = self.hub.at
         for event in self.read(self.hub.ask("sweep", self.thread)):
             if event.event_type == "keys.expired":
@@ -148,7 +148,7 @@ class Processes(Lives):
 
 
 def shown(model: Model) -> dict[str, Any]:
-    """What readers have to answer."""
+    """Build the answers that readers must give."""
     points = sorted(model.points.items())
     return {
         "keys": [_key(name, each) for name, each in sorted(model.visible().items())],
@@ -184,7 +184,9 @@ def hub(instance: Instance) -> Iterator[Hub]:
     ("examples", "steps", "restarts"),
     [(8, 30, 1), pytest.param(300, 50, 100, marks=pytest.mark.nightly)],
 )
-def test_model(hub: Hub, examples: int, steps: int, restarts: int) -> None:
+def test_working_memory_equals_its_model_over_http(
+    hub: Hub, examples: int, steps: int, restarts: int
+) -> None:
     Processes.hub, Processes.restarts = hub, restarts
     chosen = settings(max_examples=examples, stateful_step_count=steps, deadline=None)
     run_state_machine_as_test(Processes, settings=chosen)

@@ -1,4 +1,4 @@
-"""Observing in processes of an instance; what became of it is printed as JSON."""
+"""Observing in processes of an instance; outcomes are printed as JSON."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from memoryhub.kernel.observing import formulas
 from memoryhub.models.events import Event
 from memoryhub.models.threads import Thread
 from memoryhub.queries.observing import observers
-from memoryhub.queries.replay.states import state_of
+from memoryhub.queries.replay.states import load_state
 from memoryhub.services.observing import asking
 from memoryhub.services.threads import slots
 from memoryhub.workers import leases, observing
@@ -29,7 +29,7 @@ SETTINGS: dict[str, Any] = {
 
 
 def live(threads: int, messages: int) -> None:
-    """So many threads of so many messages, each of which is numbered."""
+    """Make so many threads of so many numbered messages."""
     agent = make_agent(make_project("acme"))
     for number in range(threads):
         name = f"t-{number}"
@@ -42,9 +42,9 @@ def live(threads: int, messages: int) -> None:
 
 
 def work(*words: str) -> None:
-    """A command that does the background work, where a second stands for a minute.
+    """Print a command that does background work with a second in place of a minute.
 
-    A lease is over sooner than the slowest answer comes: so both ask the same.
+    A lease ends sooner than the slowest answer comes: so both processes ask the same.
     """
     leases.LEASE = QUICK
     observing.ThreadObserver.poll_seconds = 0.2
@@ -57,16 +57,16 @@ def _threads() -> Iterator[Thread]:
 
 
 def count_left() -> None:
-    """Of how many threads something may be observed yet."""
-    left = [formulas.may_be_due(state_of(thread)) for thread in _threads()]
+    """Print the number of threads that may still be observed."""
+    left = [formulas.can_be_due(load_state(thread)) for thread in _threads()]
     tell(json.dumps([sum(left)]))
 
 
 def show() -> None:
-    """By thread, what stands for its slots, in order; and what failed in all."""
+    """Print by thread its observations in order, and the number of failures."""
     found = {}
     for thread in _threads():
-        state = state_of(thread)
+        state = load_state(thread)
         found[thread.name] = {
             "ranges": [[each.begin, each.end] for each in state.observing.chunks],
             "watermark": state.observing.watermark,

@@ -1,4 +1,4 @@
-"""Two processes observe, and are killed: each range is observed once."""
+"""Observing by two processes that are killed: each range is observed once."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ pytestmark = [pytest.mark.slow, pytest.mark.timeout(300)]
 
 ACTS = "tests.promises.observing.acts"
 THREADS, MESSAGES = 6, 160
-#: What becomes of the questions about a thread, in turn; then they are answered.
+#: Fates of the questions about a thread, in turn; later ones are answered.
 FATES: tuple[tuple[str, ...], ...] = (
     ("slow", "answer", "kill"),
     ("busy",),
@@ -32,7 +32,7 @@ FATES: tuple[tuple[str, ...], ...] = (
 
 
 class Observers(Pair):
-    """Answers by the thread that is asked about."""
+    """Model whose answers depend on the thread asked about."""
 
     def reply(self, key: str, question: dict[str, Any]) -> Reply:
         text = question["messages"][1]["content"]
@@ -50,8 +50,10 @@ def model() -> Iterator[ScriptedModel]:
 
 
 @pytest.mark.promise("observed", load="6 threads × 2 processes, 4 kills")
-def test_restart_rederives(instance: Instance, model: ScriptedModel) -> None:
-    """Through slow, busy, babbling and broken answers, and kills before the commit."""
+def test_restarted_observers_derive_the_same_ranges(
+    instance: Instance, model: ScriptedModel
+) -> None:
+    """Answers are slow, busy, babbling and broken, and kills come before the commit."""
     instance.call(f"{ACTS}:live", THREADS, MESSAGES)
     with ExitStack() as stack:
         pair = Observers(instance, model, stack, [("worker",), ("worker",)])

@@ -1,4 +1,4 @@
-"""Exporting and forgetting somebody with very many records: runs in an instance."""
+"""Export and erasure of somebody with very many records; runs in an instance."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ SLOTS = 200
 
 
 def live_and_go(events: int, scope: str, path: str) -> None:
-    """Print what was there, what the export had, and what was erased."""
+    """Print the numbers of records before, in the export, and erased."""
     agent = factories.make_agent(projects.create("acme"))
     twin = forgetting.make_person(agent, "bob")
     ann, kept = _remember(agent, events), forgetting.kept(twin)
@@ -31,7 +31,7 @@ def live_and_go(events: int, scope: str, path: str) -> None:
     sealed = rows.filter(payload__isnull=False)
     told = {"events": rows.count(), "sealed": sealed.count()}
     with Path(path).open("wb") as file:
-        file.writelines(exports.begin(ann, actor="command").stream())
+        file.writelines(exports.begin_export(ann, actor="command").stream())
     given: dict[str, Any] = {"before": clock.now()} if scope == "before" else {}
     row = forgetting.forget(ann, scope, **given)
     told["erased"] = erased_of(row)["events"]
@@ -51,7 +51,7 @@ def _remember(agent: Agent, events: int) -> Subject:
 
 
 def exported(path: Path) -> int:
-    """How many events there are in the file of an export."""
+    """Return the number of events in the file of an export."""
     bundle = bundled.opened(path.read_bytes())
     with bundle.open("events.jsonl") as lines:
         return sum(1 for _ in lines)

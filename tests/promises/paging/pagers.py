@@ -1,6 +1,6 @@
-"""A process that pages in a thread, one command for each line it is told.
+"""Process that pages in a thread, one command for each line it reads.
 
-The n-th command is the same in every process; what it leads to depends on the thread.
+The n-th command is the same in every process; its outcome depends on the thread.
 """
 
 from __future__ import annotations
@@ -39,7 +39,7 @@ PAGES = 60
 
 
 def make(slug: str, threads: list[str]) -> None:
-    """Threads whose working set, hot list and TLB are soon too small."""
+    """Make threads whose working set, hot list and TLB are soon too small."""
     agent = make_agent(make_project(slug))
     for thread in threads:
         make_thread(
@@ -54,7 +54,7 @@ def make(slug: str, threads: list[str]) -> None:
 
 
 def page(slug: str, thread: str) -> None:
-    """Perform the commands of these numbers; tell the seq of each, or its refusal."""
+    """Perform the commands of these numbers; print the seq of each, or its refusal."""
     agent = make_agent(Project.objects.get(slug=slug))
     journal.writer.start()
     tell("ready")
@@ -67,10 +67,10 @@ def page(slug: str, thread: str) -> None:
 
 
 def show(slug: str, thread: str) -> None:
-    """Print the paging state as it folds, and the counters of the thread's row."""
+    """Print the folded paging state, and the counters of the thread's row."""
     row = Thread.objects.select_related("subject").get(project__slug=slug, name=thread)
     assert verify(row) is None
-    paging = journal.state_at(row, row.head_seq).state.paging
+    paging = journal.fold_thread(row, row.head_seq).state.paging
     tell(json.dumps(paging_json.to_json(paging, thread=row.id)))
     tell(f"{row.tlb_hits} {row.tlb_misses} {row.fault_count} {row.eviction_count}")
 

@@ -1,7 +1,7 @@
-"""A client of chat completions talks with memory in between, to the end.
+"""Client of chat completions that talks with memory in between, to the end.
 
-The client is the `openai` package as it is; the model behind it answers from a script,
-by what it is shown and nothing else.
+The client is the unchanged `openai` package; the model behind it answers from a
+script, by what it is shown and nothing else.
 """
 
 from __future__ import annotations
@@ -38,16 +38,16 @@ SECRET = (
     + f"Its code is {CODE}."
 )
 TALK = "The parcel went by ship and by train, and nobody knows why it is late. " * 12
-#: How a text begins that memory hands out.
+#: Beginning of a text that memory hands out.
 PAGE = re.compile(r"page (\S+) · ")
 
 
 @dataclass(slots=True)
 class Script:
-    """A model that looks a page up by its hint, and then says what it has read."""
+    """Model that fetches a page by its hint, and then says what it has read."""
 
     calls: int = 0
-    #: What it was told by the tool, as it came.
+    #: Tool answers as received.
     told: list[str] = field(default_factory=list)
 
     def __call__(self, request: dict[str, Any]) -> dict[str, Any]:
@@ -58,7 +58,7 @@ class Script:
         if "I need" not in last["content"]:
             return {"content": "I have made a note of it. " + TALK}
         assert CODE not in json.dumps(messages)
-        # As models do: first an id that it has made up.
+        # Models often begin with an invented id.
         return self.ask(page_id="page-of-the-locker")
 
     def go_on(self, request: dict[str, Any], told: str) -> dict[str, Any]:
@@ -74,7 +74,7 @@ class Script:
         return call(self.calls, **arguments)
 
     def hinted(self, request: dict[str, Any]) -> str:
-        """The page whose hint speaks of the locker."""
+        """Return the id of the page whose hint speaks of the locker."""
         results = (m["content"] for m in request["messages"] if m["role"] == "tool")
         (found,) = (text for text in results if text.startswith('{"available_pages"'))
         rows = json.loads(found)["available_pages"]
@@ -82,7 +82,7 @@ class Script:
 
 
 class Agent:
-    """The loop that any agent has: a turn, the model, its tools, until it answers."""
+    """Loop of any agent: a turn, the model, its tools, until it answers."""
 
     def __init__(self, memory: Client, model: Model, mode: str) -> None:
         self.memory, self.mode = memory, mode
@@ -90,7 +90,7 @@ class Agent:
         self.turns: list[dict[str, Any]] = []
 
     def say(self, text: str) -> str:
-        """One message of the user's; the model's final answer to it."""
+        """Say one message of the user's and return the model's final answer."""
         said = [slot({"role": "user", "content": text})]
         while True:
             answer = self.think(said)
@@ -105,7 +105,7 @@ class Agent:
                 said.append(slot(found.body))
 
     def think(self, said: list[dict[str, Any]]) -> ChatCompletionMessage:
-        """Begin a turn with what was said, and give the model exactly its request."""
+        """Begin a turn with these messages, and give the model exactly its request."""
         begun = self.memory.post(
             "/threads/talk/turns", {"items": said, "mode": self.mode}
         )
@@ -134,9 +134,7 @@ def memory(instance: Instance, key: str) -> Iterator[Client]:
 
 @pytest.mark.promise("fetched", load="a chat-completions client, {mode}")
 @pytest.mark.parametrize("mode", ["strict", "relaxed"])
-def test_a_page_is_faulted_in_and_answers_the_question(
-    memory: Client, mode: str
-) -> None:
+def test_page_is_faulted_in_and_answers_the_question(memory: Client, mode: str) -> None:
     script = Script()
     with serving(script) as model:
         agent = Agent(memory, model, mode)
@@ -165,8 +163,8 @@ def test_a_page_is_faulted_in_and_answers_the_question(
     assert "slot-0" in json.dumps(shown)
 
 
-def test_a_loop_of_tools_does_not_renew_its_budget(memory: Client) -> None:
-    """The model asks for one page after the other, and is told when it is enough."""
+def test_loop_of_tools_does_not_renew_its_budget(memory: Client) -> None:
+    """The model asks for one page after the other until it is told to stop."""
     asked = []
 
     def greedy(request: dict[str, Any]) -> dict[str, Any]:
@@ -192,7 +190,7 @@ def test_a_loop_of_tools_does_not_renew_its_budget(memory: Client) -> None:
 EXAMPLE = ROOT / "examples" / "loop.py"
 
 
-def test_the_readme_shows_the_loop_as_it_runs() -> None:
+def test_readme_shows_the_loop_as_it_runs() -> None:
     code = EXAMPLE.read_text(encoding="utf-8")
     shown = code[code.index("def send(") : code.index("# So small")].rstrip()
     assert f"```python\n{shown}\n```" in (ROOT / "README.md").read_text("utf-8")
@@ -214,7 +212,7 @@ def said_by_the_loop(
     return done.stdout.splitlines()
 
 
-def test_the_loop_is_brought_what_left(instance: Instance, key: str) -> None:
+def test_client_loop_is_offered_evicted_pages(instance: Instance, key: str) -> None:
     with instance.serve() as server, Client(server.port, key) as client:
         assert said_by_the_loop(server.port, key)[-1] == "The code is 4-17-22."
         paging = client.get("/threads/loop/paging").body
@@ -238,8 +236,8 @@ SDKS = {
 
 
 @pytest.mark.parametrize("api", SDKS)
-def test_a_loop_with_an_sdk_sends_what_its_api_takes(own: Own, api: str) -> None:
-    """Its model refuses all else, and says what each request shows."""
+def test_loop_with_an_sdk_sends_what_its_api_takes(own: Own, api: str) -> None:
+    """The model refuses all other formats, and says what each request shows."""
     example = f"loop_{api}.py"
     lines = said_by_the_loop(
         own.server.port, own.key, example=example, PYTHONPATH=str(ROOT)

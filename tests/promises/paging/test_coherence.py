@@ -22,7 +22,7 @@ ALONE = {**UNLIMITED, "REDIS_URL": ""}
 
 @dataclass(slots=True)
 class Acknowledged:
-    """The newest seq that a write has returned."""
+    """Newest seq that a write has returned."""
 
     seq: int = 0
     done: threading.Event = field(default_factory=threading.Event)
@@ -41,7 +41,7 @@ def test_no_process_answers_from_before_a_write(
     told = Acknowledged()
 
     def read(client: Client) -> tuple[int, list[str]]:
-        """How often it was looked, and what was seen that is older than a write."""
+        """Return the number of looks, and values seen that are older than a write."""
         looks, late = 0, []
         while not told.done.is_set():
             before = told.seq
@@ -79,7 +79,7 @@ def test_no_process_answers_from_before_a_write(
 def test_two_processes_write_to_one_thread_by_turns(
     instance: Instance, key: str
 ) -> None:
-    """Each goes on from what the other has just written, with the seq it was told."""
+    """Each process goes on from the other's last write, with the returned seq."""
     with ExitStack() as stack:
         servers = [stack.enter_context(instance.serve(**ALONE)) for _ in range(2)]
         clients = [stack.enter_context(Client(each.port, key)) for each in servers]

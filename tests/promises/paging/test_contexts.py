@@ -1,7 +1,7 @@
 """P24: a recorded context reassembles to its recorded bytes; on real traffic.
 
-The recorded runs of a real agent are played under 6,000 tokens, where much has to leave
-and to come back. What paging did is held against simulators of their own.
+The recorded runs of a real agent are played under 6,000 tokens, where many pages leave
+and come back. Simulators of their own check the paging.
 """
 
 from __future__ import annotations
@@ -21,14 +21,14 @@ from memoryhub.journal.writing.texts import texts
 from memoryhub.kernel.levels import tokens
 from memoryhub.kernel.paging import pins
 from memoryhub.kernel.replay import evolve
-from memoryhub.kernel.state.bodies import Event
-from memoryhub.kernel.state.events import Limits, SlotAppended
+from memoryhub.kernel.state.bodies import EventBody
+from memoryhub.kernel.state.events import SlotAppended, ThreadConfig
 from memoryhub.kernel.state.page_events import (
     PageEvicted,
     PageLowered,
 )
 from memoryhub.kernel.state.paging_config import FORMATS
-from memoryhub.kernel.state.state import Scope, ThreadState
+from memoryhub.kernel.state.state import ScopeLabels, ThreadState
 from memoryhub.models.projects import Project
 from memoryhub.models.threads import Thread
 from memoryhub.queries.replay import tokenizers
@@ -53,7 +53,7 @@ pytestmark = pytest.mark.timeout(900)
 
 
 def some_runs(folder: Path, count: int) -> Path:
-    """A file of the longest recorded runs, so many."""
+    """Write a file of the longest recorded runs, so many."""
     found = json.loads(sample.path().read_text(encoding="utf-8"))
     longest = sorted(found, key=lambda each: -len(json.dumps(each["traj"])))[:count]
     path = folder / f"{sample.NAME}.json"
@@ -64,7 +64,7 @@ def some_runs(folder: Path, count: int) -> Path:
 def imported(
     project: Project, path: Path, *, budget: int = BUDGET, **settings: Any
 ) -> list[Thread]:
-    """The threads of the runs, played; `settings` make them beforehand."""
+    """Return the threads of the played runs; `settings` make the threads beforehand."""
     if settings:
         agent = make_agent(project)
         for each in json.loads(path.read_text(encoding="utf-8")):
@@ -78,12 +78,14 @@ def imported(
 
 
 def requests(thread: Thread) -> dict[int, bytes]:
-    """By turn, the request as it is put together from nothing but the database."""
+    """Return by turn the request, assembled from the database alone."""
     texts.clear()
     found = {}
     for turn in range(1, thread.turn_count + 1):
-        recorded = contexts.recorded(thread, turn)
-        found[turn] = contexts.require(contexts.reassemble(thread, recorded))
+        recorded = contexts.get_recorded_turn(thread, turn)
+        found[turn] = contexts.require_request(
+            contexts.reassemble_request(thread, recorded)
+        )
         assert hashlib.sha256(found[turn]).hexdigest() == recorded.sha256
     return found
 
@@ -93,14 +95,14 @@ class Step:
     """An event, and the thread before and after it."""
 
     before: ThreadState
-    event: Event
+    event: EventBody
     after: ThreadState
 
 
 def steps(thread: Thread) -> Iterator[Step]:
-    state = log.origin(thread)
+    state = log.build_origin(thread)
     for row in log.iter_rows(thread.id):
-        recorded = log.recorded(row)
+        recorded = log.to_recorded(row)
         after = evolve(state, recorded)
         yield Step(state, recorded.event, after)
         state = after
@@ -109,7 +111,9 @@ def steps(thread: Thread) -> Iterator[Step]:
 @pytest.mark.promise("P24", load="the contexts of {count} recorded runs, 3 processes")
 @pytest.mark.slow
 @pytest.mark.parametrize("count", RUNS)
-def test_reassembles_byte_equal(instance: Instance, tmp_path: Path, count: int) -> None:
+def test_recorded_context_reassembles_byte_for_byte(
+    instance: Instance, tmp_path: Path, count: int
+) -> None:
     path = some_runs(tmp_path, count)
     instance.managed("create_project", "acme")
     words = ["import", path, "--project=acme", "--json", f"--budget={BUDGET}"]
@@ -134,12 +138,18 @@ def test_contexts_are_byte_exact_after_a_rebuild_and_in_a_fork(
         before = requests(thread)
         rebuild(thread)
         assert requests(get_thread(agent, thread.name)) == before
-        command = threads.fork_command(
-            thread, thread.head_seq, scope=Scope(), labels=None, config=Limits()
+        command = threads.build_fork(
+            thread,
+            thread.head_seq,
+            scope=ScopeLabels(),
+            labels=None,
+            config=ThreadConfig(),
         )
         run(threads.fork(agent=agent, name=f"{thread.name}-fork", command=command))
         new = NewTurn(slots=[make_slot("And then?", type="chat.user")])
-        begun = run(turns.begin(agent=agent, thread=f"{thread.name}-fork", new=new))
+        begun = run(
+            turns.begin_turn(agent=agent, thread=f"{thread.name}-fork", new=new)
+        )
         fork = get_thread(agent, f"{thread.name}-fork")
         assert requests(fork) == {**before, begun.turn: begun.request}
 
@@ -152,13 +162,13 @@ def test_contexts_are_byte_exact_after_a_rebuild_and_in_a_fork(
 def test_no_request_is_over_its_budget_or_without_the_users_message(
     acme: Project, tmp_path: Path, *, count: int, shape: str, budget: int
 ) -> None:
-    """And the pickiest server takes every one that keeps the conversation."""
+    """The strictest server accepts every request that keeps the conversation."""
     runs = some_runs(tmp_path, count)
     for thread in imported(acme, runs, budget=budget, format=shape):
         for turn, request in requests(thread).items():
-            assert tokens.estimate(request.decode()) <= budget
+            assert tokens.estimate_tokens(request.decode()) <= budget
             require_request(shape, json.loads(request))
-            sections = contexts.recorded(thread, turn).record.sections
+            sections = contexts.get_recorded_turn(thread, turn).record.sections
             shown = {ref.seq for section in sections for ref in section.refs}
             slots = thread.slots.filter(turn__lt=turn, role="user")
             newest = slots.order_by("-index").first()
@@ -168,16 +178,18 @@ def test_no_request_is_over_its_budget_or_without_the_users_message(
 
 @pytest.mark.django_db
 @pytest.mark.parametrize("count", RUNS)
-def test_budgets_hold_by_o200k_base(acme: Project, tmp_path: Path, count: int) -> None:
-    """Counted on the bytes, where more is mapped than a request may hold."""
-    tokenizer, fullest = tokenizers.nearest("o200k_base"), 0
+def test_request_budgets_hold_by_o200k_base(
+    acme: Project, tmp_path: Path, count: int
+) -> None:
+    """Tokens are counted on the bytes, where more is mapped than a request may hold."""
+    tokenizer, fullest = tokenizers.get_nearest("o200k_base"), 0
     settings: dict[str, Any] = {
         "tokenizer": tokenizer.name,
         "budget_tokens": 2 * BUDGET,
     }
     for thread in imported(acme, some_runs(tmp_path, count), **settings):
         for turn, request in requests(thread).items():
-            record = contexts.recorded(thread, turn).record
+            record = contexts.get_recorded_turn(thread, turn).record
             counted = tokenizer.count(request.decode())
             assert (record.tokenizer, record.tokens) == (tokenizer.name, counted)
             assert counted <= BUDGET
@@ -187,7 +199,7 @@ def test_budgets_hold_by_o200k_base(acme: Project, tmp_path: Path, count: int) -
 
 
 def levels(thread: Thread, page_id: str, seq: int) -> set[int]:
-    """Seqs of the events that hold a level of the page."""
+    """Return seqs of the events that hold a level of the page."""
     rows = thread.events.filter(type="page.compressed", page=page_id)
     return {seq, *rows.values_list("seq", flat=True)}
 
@@ -198,7 +210,7 @@ def levels(thread: Thread, page_id: str, seq: int) -> set[int]:
 def test_paging_does_what_its_simulators_do(
     acme: Project, tmp_path: Path, count: int, policy: str
 ) -> None:
-    """The TLB, at each event; and no victim was pinned."""
+    """The TLB agrees at each event, and no victim was pinned."""
     settings: dict[str, Any] = {
         "budget_tokens": BUDGET,
         "reserved_tokens": BUDGET // 2,
@@ -216,14 +228,14 @@ def test_paging_does_what_its_simulators_do(
 
 
 def no_victim_was_pinned(thread: Thread) -> int:
-    """How many there were. What counts is who is pinned when each leaves."""
+    """Assert that no victim was pinned when it left; return the number of victims."""
     victims = 0
     for step in steps(thread):
         for event in split_events([step.event]):
             if not isinstance(event, PageEvicted | PageLowered):
                 continue
             if getattr(event, "tier_before", "L0") == "L0":
-                rule = pins.pinned(step.before).get(event.page_id)
+                rule = pins.list_pinned(step.before).get(event.page_id)
                 # For what its exchange needs what is pinned by itself gives way, too.
                 needed = {"exchange", "recent", "claim"} if event.score is None else ()
                 assert rule is None or rule in needed
@@ -232,7 +244,7 @@ def no_victim_was_pinned(thread: Thread) -> int:
 
 
 def tlb_is_an_lru(thread: Thread, *, entries: int) -> int:
-    """An LRU that is fed the look-ups of the journal and nothing else."""
+    """Assert that an LRU fed with the journal's look-ups agrees with the TLB."""
     held: OrderedDict[str, None] = OrderedDict()
     hits = misses = 0
     for step in steps(thread):
@@ -250,6 +262,6 @@ def tlb_is_an_lru(thread: Thread, *, entries: int) -> int:
             if len(held) > entries:
                 held.popitem(last=False)
         tlb = step.after.paging.tlb
-        assert [each.page_id for each in tlb.oldest_first()] == list(held)
+        assert [each.page_id for each in tlb.list_oldest_first()] == list(held)
     assert (thread.tlb_hits, thread.tlb_misses) == (hits, misses)
     return misses

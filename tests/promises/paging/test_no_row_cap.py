@@ -1,4 +1,4 @@
-"""However much there is of somebody, all of it is exported, and all of it goes."""
+"""Export and erasure without a cap: all records of somebody, however many."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ NIGHT_SECONDS = 7_000
         pytest.param(250_000, "before", id="many-before", marks=pytest.mark.nightly),
     ],
 )
-def test_no_row_cap(
+def test_export_and_erasure_have_no_row_cap(
     instance: Instance, tmp_path: Path, events: int, scope: str
 ) -> None:
     path = tmp_path / "ann.zip"

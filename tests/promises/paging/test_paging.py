@@ -1,4 +1,4 @@
-"""Paging is the same whoever writes: folded state, TLB and counters."""
+"""Paging by several writers: the same folded state, TLB and counters."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ SMALL = {
 
 
 def paged(process: Process, number: int) -> str:
-    """What a process says of the command of that number."""
+    """Return a process's reply to the command of that number."""
     assert process.stdin is not None
     assert process.stdout is not None
     process.stdin.write(f"{number}\n")
@@ -44,10 +44,12 @@ def shown(instance: Instance, thread: str) -> tuple[object, str]:
 @pytest.mark.parametrize(
     "commands", [120, pytest.param(1_000, marks=pytest.mark.nightly)]
 )
-def test_coherent_across_processes_and_kill(instance: Instance, commands: int) -> None:
-    """Two that page in one thread, one of them killed half-way, lead to what one does.
+def test_paging_is_coherent_across_processes_and_kills(
+    instance: Instance, commands: int
+) -> None:
+    """Two processes, one of them killed half-way, page to the same state as one does.
 
-    Each thread hears the same commands; one has them all from a single process.
+    Each thread gets the same commands; one thread has them all from a single process.
     """
     instance.call(f"{PROGRAM}:make", "acme", ["shared", "alone"])
     with ExitStack() as stack:
@@ -73,8 +75,8 @@ def test_coherent_across_processes_and_kill(instance: Instance, commands: int) -
 
 
 @pytest.mark.promise("P1", load="frames, hot list, TLB, pins, turn, budgets, counters")
-def test_everything_survives_kill(instance: Instance) -> None:
-    """What was told before a kill -9 is told after it, and goes on from there."""
+def test_paging_state_survives_a_kill(instance: Instance) -> None:
+    """State told before a kill -9 is told after it and goes on from there."""
     key = instance.call("tests.promises.journal.appender:make_key").strip()
     with instance.serve() as server, Client(server.port, key) as client:
         client.put("/threads/trip", {"config": SMALL})
@@ -93,7 +95,7 @@ def test_everything_survives_kill(instance: Instance) -> None:
 
 
 def page_about(client: Client) -> None:
-    """Two turns with pages that are evicted, come back and are pinned."""
+    """Play two turns with pages that are evicted, come back and are pinned."""
     for turn in range(2):
         said = {"from": "user", "to": "agent", "type": "chat.user", "content": "Go on."}
         assert client.post("/threads/trip/turns", {"items": [said]}).status == 201

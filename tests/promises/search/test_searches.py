@@ -1,4 +1,4 @@
-"""What was acknowledged is found by any process, and what was erased by none."""
+"""Search across processes: acknowledged texts are found, erased ones are not."""
 
 from __future__ import annotations
 
@@ -30,26 +30,26 @@ SECONDS = 60
 
 @pytest.fixture(scope="module")
 def other(shared: Instance, served: Server) -> Iterator[Server]:
-    """A second process that serves the same."""
+    """Run a second process that serves the same instance."""
     with shared.serve(**ALONE) as server:
         yield server
 
 
 def find(client: Client, query: str, at: str = "/threads/t-1/search") -> list[int]:
-    """Find the seqs of what is found; nothing in what is gone or shut."""
+    """Return the seqs of the hits; none in a thread that is gone or shut."""
     answer = client.post(at, {"query": query, "limit": 50})
     assert answer.status in (200, 404, 409, 410), answer
     return [hit["seq"] for hit in answer.body.get("items", ())]
 
 
 def write_ahead() -> None:
-    """Runs in the instance: have terms written as after a silence; tell the rows."""
+    """Have terms written as after a silence; print the number of rows. Runs inside."""
     terms.write_ahead(clock.now() + timedelta(minutes=2))
     tell(str(ThreadTerms.objects.count()))
 
 
 @pytest.mark.promise("P11", load="2 processes, no notice, 40 messages searched for")
-def test_acknowledged_is_found(own: Own, other: Server) -> None:
+def test_acknowledged_message_is_found_by_any_process(own: Own, other: Server) -> None:
     with own.client() as one, Client(other.port, own.key) as two:
         for n in range(40):
             writer, reader = (one, two) if n % 2 else (two, one)
@@ -82,10 +82,10 @@ def iter_states(client: Client, at: str) -> Iterator[str]:
 
 @pytest.mark.promise("P11", load="2 processes, no notice, a {what} erased")
 @pytest.mark.parametrize("what", ["page", "record", "thread", "subject"])
-def test_erased_is_never_found(
+def test_erased_text_is_found_by_no_process(
     shared: Instance, served: Server, other: Server, what: str
 ) -> None:
-    """By neither process, from when it is fenced, nor by what is written ahead."""
+    """No process finds the text once it is fenced, nor by an index written ahead."""
     writing, forgetting = json.loads(shared.call(KEYS, f"acme-{what}"))
     with (
         Client(served.port, writing) as one,
@@ -121,7 +121,9 @@ def test_erased_is_never_found(
 
 
 @pytest.mark.promise("sealed", load="words in segments, and words searched for")
-def test_no_words_on_disk(instance: Instance, tmp_path: Path) -> None:
+def test_search_index_holds_no_words_on_disk(
+    instance: Instance, tmp_path: Path
+) -> None:
     canaries, began = Canaries(), wal_file(instance)
     said = [canaries.new("said") for _ in range(40)]
     writing, forgetting = json.loads(instance.call(KEYS, "acme"))

@@ -1,4 +1,4 @@
-"""What can be done to a stored thread behind our back; where, chance decides."""
+"""Damages to a stored thread, made beside the journal at random places."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ Damager = Callable[[Thread, random.Random], Damage]
 
 
 def other_value(value: Any, chance: random.Random) -> Any:
-    """Another value of the same kind."""
+    """Return another value of the same kind."""
     if isinstance(value, bool):
         return not value
     if isinstance(value, int):
@@ -48,11 +48,11 @@ def other_value(value: Any, chance: random.Random) -> Any:
     if isinstance(value, UUID):
         return uuid4()
     assert isinstance(value, str)
-    return altered(value, chance)
+    return change_character(value, chance)
 
 
 def first_value(field: Any) -> Any:
-    """A value where there is none."""
+    """Return a value for an empty column."""
     return {
         "BinaryField": b"x" * 32,
         "DateTimeField": datetime(2024, 1, 1, tzinfo=UTC),
@@ -67,8 +67,8 @@ def flipped(value: bytes, chance: random.Random) -> bytes:
     return value[:place] + bit + value[place + 1 :]
 
 
-def altered(value: str, chance: random.Random) -> str:
-    """One character of it changed, so that JSON mostly stays JSON."""
+def change_character(value: str, chance: random.Random) -> str:
+    """Change one character, so that JSON mostly stays JSON."""
     place = chance.randrange(len(value)) if value else 0
     new = "7" if value[place : place + 1].isdigit() else "q"
     if value[place : place + 1] == new:
@@ -105,7 +105,7 @@ def drop(model: type[Model]) -> Damager:
 
 
 def copied(row: Any, **changes: Any) -> None:
-    """The row once more, as another one."""
+    """Insert a copy of the row, as another one."""
     fields = row._meta.concrete_fields
     values = {each.attname: getattr(row, each.attname) for each in fields}
     type(row)(**{**values, **changes}).save(force_insert=True)
@@ -144,7 +144,7 @@ def extra_label(thread: Thread, chance: random.Random) -> Damage:
 
 
 def swap(thread: Thread, chance: random.Random) -> Damage:
-    """Two messages change places, sealed bytes and digests and all but the chain."""
+    """Exchange two messages: sealed bytes, digests and all but the chain."""
     one, other = sorted(
         chance.sample(list(thread.events.filter(type="slot.appended")), 2),
         key=lambda row: row.seq,
@@ -159,7 +159,7 @@ def swap(thread: Thread, chance: random.Random) -> Damage:
 
 
 def foreign(thread: Thread, chance: random.Random) -> Damage:
-    """The sealed bytes of another thread, of the same seq if there is one."""
+    """Put in the sealed bytes of another thread, of the same seq if there is one."""
     row = chance.choice(list(thread.events.filter(payload__isnull=False)))
     other = Event.objects.exclude(thread=thread).filter(payload__isnull=False)
     source = other.filter(seq=row.seq).first() or chance.choice(list(other))
@@ -171,7 +171,7 @@ def foreign(thread: Thread, chance: random.Random) -> Damage:
 
 
 def cut(thread: Thread, chance: random.Random) -> Damage:
-    """The tail is gone; in half the cases the head is moved back as well."""
+    """Delete the tail; in half the cases move the head back as well."""
     seq = chance.randrange(2, thread.head_seq)
     thread.events.filter(seq__gt=seq).delete()
     if chance.random() < 0.5:
@@ -189,7 +189,7 @@ _OF_THREAD: tuple[type[Model], ...] = (
 
 @dataclass(frozen=True, slots=True)
 class Copy:
-    """A thread as it was: its row, and all that belongs to it."""
+    """Copy of a thread: its row, and all rows that belong to it."""
 
     row: Thread
     rows: dict[type[Model], list[Model]]
@@ -200,7 +200,7 @@ class Copy:
         return cls(Thread.objects.get(id=thread.id), rows)
 
     def put_back(self, **anchored: Any) -> None:
-        """Make it so again, to the last row; and its anchor as it is told."""
+        """Restore the copy to the last row, and its anchor as given."""
         for model, rows in self.rows.items():
             rows_of(model, self.row).delete()
             model._default_manager.bulk_create(rows)
@@ -210,14 +210,14 @@ class Copy:
 
 
 def vanish(thread: Thread) -> None:
-    """As if it had never been."""
+    """Delete all rows of the thread, as if it had never been."""
     for model in _OF_THREAD:
         rows_of(model, thread).delete()
     Thread.objects.filter(id=thread.id).delete()
 
 
 def unlawful_erasure(thread: Thread, chance: random.Random) -> Damage:
-    """What the triggers let by: a payload gone, named by an event that ordered none."""
+    """Erase a payload as the triggers allow, by an event that ordered no erasure."""
     row = chance.choice(list(thread.events.filter(payload__isnull=False)))
     by = chance.choice([1, row.seq, thread.head_seq, thread.head_seq + 1])
     thread.events.filter(seq=row.seq).update(payload=None, erased_by=by)
@@ -225,7 +225,7 @@ def unlawful_erasure(thread: Thread, chance: random.Random) -> Damage:
 
 
 def orphan(thread: Thread, chance: random.Random) -> Damage:
-    """A fork that no longer knows where it comes from."""
+    """Cut a fork's link to its parent."""
     Thread.objects.filter(id=thread.id).update(
         parent_id=None, fork_seq=None, lineage="[]"
     )

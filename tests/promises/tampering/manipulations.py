@@ -1,6 +1,6 @@
-"""What a holder of the memory database and the ledger's folder can do, without a key.
+"""Manipulations by a holder of memory database and ledger folder, without a key.
 
-It keeps copies of both as they go on, and puts them back, whole or in part.
+The holder keeps copies of both over time, and puts them back, whole or in part.
 """
 
 from __future__ import annotations
@@ -27,20 +27,20 @@ from memoryhub.models.threads import Thread
 from memoryhub.services.access.api_keys import Agent
 from memoryhub.services.forget import ledgers
 from memoryhub.vault.proof import anchors, ledger, signing
-from memoryhub.vault.proof.signing import Signer, fingerprint
+from memoryhub.vault.proof.signing import Signer, compute_fingerprint
 from memoryhub.workers.anchors import move
 from tests.cast.factories import append, get_thread, make_thread
 from tests.promises.tampering.damages import FORK, Copy, flipped, vanish
 from tests.promises.tampering.test_tamper import drop_triggers, undone
 
 AT: Final = datetime(2026, 11, 22, 12, 0, tzinfo=UTC)
-#: How often everything went on, and was anchored.
+#: Number of stages, each with an anchor.
 STAGES: Final = 4
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Kept:
-    """Everything as it was once it was anchored."""
+    """Copy of everything at an anchor."""
 
     thread: Copy
     audit: tuple[int, bytes]
@@ -49,7 +49,7 @@ class Kept:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class World:
-    """How it went, the oldest first. The newest is as it is."""
+    """Stages of both stores, the oldest first. The newest is the present one."""
 
     stages: tuple[Kept, ...]
 
@@ -65,12 +65,12 @@ class World:
         return Thread.objects.select_related("subject").get(id=self.now.thread.row.id)
 
 
-#: What is done; the seed says where.
+#: Manipulations by name; the seed chooses the place.
 Manipulation = Callable[[World, random.Random], Any]
 
 
 def make_world(agent: Agent) -> World:
-    """Two threads, an audit log, a ledger and keys, each of which goes on."""
+    """Make two threads, an audit log, a ledger and keys, and let each go on."""
     make_thread(agent, "other", labels={"a": "x"})
     make_thread(agent, "t-1", labels={"a": "x"})
     append(agent, "t-1", *range(5))
@@ -89,7 +89,7 @@ def _stage(agent: Agent) -> Kept:
         with transaction.atomic():
             audit.append(actor="command", action="verified", project=None)
     promise(agent)
-    signing.rotate(at=AT) if signing.public_keys() else signing.current()
+    signing.rotate(at=AT) if signing.list_public_keys() else signing.get_signer()
     move(at=AT)
     seq, digest = Instance.objects.values_list("audit_seq", "audit_hash").get()
     return Kept(
@@ -100,7 +100,7 @@ def _stage(agent: Agent) -> Kept:
 
 
 def promise(agent: Agent) -> None:
-    """A line of the ledger, applied."""
+    """Append a line to the ledger and apply it."""
     line = ledger.append(
         kind="intent",
         erasure=uuid4(),
@@ -112,12 +112,12 @@ def promise(agent: Agent) -> None:
         targets=[],
         at=AT,
     )
-    ledgers.apply(line)
+    ledgers.record_applied(line)
 
 
 @contextmanager
 def restored(world: World) -> Iterator[None]:
-    """Whatever is done inside is as if it had not been."""
+    """Undo at its end whatever the block changes."""
     try:
         with undone():
             yield
@@ -127,7 +127,7 @@ def restored(world: World) -> Iterator[None]:
 
 
 def cut_thread(world: World, chance: random.Random) -> None:
-    """Put back to the last row, and its anchor as it was."""
+    """Restore a thread to an earlier stage, with its anchor of then."""
     kept = world.earlier(chance).thread
     kept.put_back(
         anchored_seq=kept.row.anchored_seq, anchored_hash=kept.row.anchored_hash
@@ -181,14 +181,14 @@ def on_file(name: str) -> dict[str, Manipulation]:
 
 
 def stranger() -> Signer:
-    """A key that was never ours."""
+    """Return a key that was never ours."""
     key = Ed25519PrivateKey.generate()
-    root = fingerprint(key.public_key().public_bytes_raw())
+    root = compute_fingerprint(key.public_key().public_bytes_raw())
     return Signer(key_id=str(uuid4()), root=root, _key=key)
 
 
 def listed(signer: Signer, *, by: str | None = None) -> None:
-    """Its key in the list beside the ledger, vouched for by itself."""
+    """Put a key into the list beside the ledger, endorsed by itself."""
     path = file_of(signing.FILE)
     told = json.loads(path.read_bytes())
     public = signer.public.hex()

@@ -1,4 +1,4 @@
-"""P23: clocks don't matter to order, and none of them ends anything early."""
+"""P23: clocks do not affect the order, and no clock ends anything early."""
 
 from __future__ import annotations
 
@@ -17,7 +17,12 @@ from memoryhub.services.access.api_keys import Agent
 from tests.cast.factories import append, get_thread
 from tests.harness.instances import UNLIMITED, Instance
 from tests.promises.journal.clients import Answer, Client
-from tests.promises.tampering.timeshift import AHEAD, BEHIND, shifted, steered
+from tests.promises.tampering.timeshift import (
+    AHEAD,
+    BEHIND,
+    build_shifted_env,
+    build_steered_env,
+)
 
 pytestmark = pytest.mark.timeout(300)
 
@@ -28,9 +33,9 @@ SLACK = timedelta(seconds=10)
 
 
 def serving(instance: Instance, stack: ExitStack, key: str, file: Path) -> list[Client]:
-    """One that is right, one whose clock will jump, one behind and one ahead.
+    """Run servers: one right, one whose clock will jump, one behind and one ahead.
 
-    The first is there before the others, as what they are compared with on SQLite.
+    The first starts before the others, which compare themselves with it on SQLite.
     """
 
     def start(around: dict[str, str]) -> Client:
@@ -39,7 +44,11 @@ def serving(instance: Instance, stack: ExitStack, key: str, file: Path) -> list[
 
     right = start({})
     with ThreadPoolExecutor() as pool:
-        others = [steered(file), shifted(BEHIND), shifted(AHEAD)]
+        others = [
+            build_steered_env(file),
+            build_shifted_env(BEHIND),
+            build_shifted_env(AHEAD),
+        ]
         return [right, *pool.map(start, others)]
 
 
@@ -51,7 +60,7 @@ def events(client: Client) -> list[dict[str, Any]]:
 
 
 def assert_in_order(listed: list[dict[str, Any]], *, since: datetime) -> None:
-    """Numbered in the order of their commits; times go on, and are those of today."""
+    """Assert numbers in the order of commits, and increasing times of today."""
     assert [each["seq"] for each in listed] == list(range(1, len(listed) + 1))
     told = [each["payload"]["content"] for each in listed[1:]]
     assert told == list(range(len(listed) - 1))
@@ -90,7 +99,7 @@ def test_clocks_that_differ_and_jump_reorder_nothing(
         found = ["clock" in degraded(client) for client in clients]
         # To this one the worker's lease has ended, and the thread has idled for months.
         told = instance.call(
-            "tests.promises.tampering.timeshift:reconcile", **shifted(AHEAD)
+            "tests.promises.tampering.timeshift:reconcile", **build_shifted_env(AHEAD)
         )
     for each in listed:
         assert len(each) == 3 * APPENDS + 1
@@ -101,19 +110,19 @@ def test_clocks_that_differ_and_jump_reorder_nothing(
 
 
 def rounds(told: str) -> list[Any]:
-    """What a process printed, but for its log."""
+    """Return the lines that a process printed, without its log."""
     lines = [json.loads(line) for line in told.splitlines()]
     return [line for line in lines if "event" not in line]
 
 
 @pytest.mark.promise("P23", load="1 process thrown back and ahead")
-def test_a_clock_that_jumps_ends_nothing(instance: Instance, tmp_path: Path) -> None:
-    """The worker goes on, by the time that it has counted itself."""
+def test_clock_that_jumps_ends_nothing(instance: Instance, tmp_path: Path) -> None:
+    """The worker goes on by the time that it has counted itself."""
     file = tmp_path / "clock"
     told = instance.call(
         "tests.promises.tampering.timeshift:reconcile_across_jumps",
         str(file),
-        **steered(file),
+        **build_steered_env(file),
     )
     found = rounds(told)
     assert [each["done"].get("retention") for each in found] == [0, 0, 0]
@@ -122,8 +131,8 @@ def test_a_clock_that_jumps_ends_nothing(instance: Instance, tmp_path: Path) -> 
 
 @pytest.mark.promise("P23", load="a writer whose clock jumps by months")
 @pytest.mark.django_db
-def test_a_writer_whose_clock_jumps_keeps_the_order(agent: Agent) -> None:
-    """Even while nobody has noticed."""
+def test_writer_whose_clock_jumps_keeps_the_order(agent: Agent) -> None:
+    """The order holds even while nobody has noticed the jump."""
     noon = datetime(2026, 5, 4, 12, tzinfo=UTC)
     for n, days in enumerate([0, -90, 1, 90, -1, 0]):
         with time_machine.travel(noon + timedelta(days=days), tick=False):

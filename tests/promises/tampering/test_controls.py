@@ -14,7 +14,7 @@ from tests.promises.forget.faults import (
     Fault,
     assert_noticed,
     control,
-    copied,
+    copy_sources,
     promised,
     run,
 )
@@ -27,7 +27,7 @@ WRITER, BATCH = (
 )
 CLOCK = "memoryhub/models/server/clock.py"
 KEEPS = "        requests.keep(self.served, now=self.clock())\n"
-RETURNS = "        return self.accepted(outcomes)\n"
+RETURNS = "        return self.accept(outcomes)\n"
 #: So long the fault shows, so that no luck is needed to see it.
 PAUSE = "__import__('time').sleep(0.05)"
 
@@ -38,11 +38,13 @@ REPLIES_FIRST = (
         "                    self._serve(jobs)\n",
         "                    with transaction.atomic():\n"
         "                        self._serve(jobs)\n"
-        "                        _settle(jobs)\n"
+        "                        _settle_jobs(jobs)\n"
         f"                        {PAUSE}\n",
     ),
     Fault(
-        WRITER, "                _settle(jobs)\n        finally:", "        finally:"
+        WRITER,
+        "                _settle_jobs(jobs)\n        finally:",
+        "        finally:",
     ),
 )
 COMPARES_NO_HEAD = (
@@ -90,11 +92,11 @@ PANELS, RENDERER = "inspector/live/rendered_panels.py", "inspector/live/renderer
 RENDERS_FOR_EACH = (
     Fault(PANELS, "LIFE_SECONDS = 1.0", "LIFE_SECONDS = -1.0"),
     Fault(PANELS, "PER_SECOND, BURST = 10.0, 2.0", "PER_SECOND, BURST = 1e6, 1e6"),
-    Fault(PANELS, "REST = 3.0", "REST = 0.0"),
+    Fault(PANELS, "REST_FACTOR = 3.0", "REST_FACTOR = 0.0"),
     Fault(
         RENDERER,
-        "            self._whole(each, now, heads)\n",
-        "            if each is viewer:\n                self._push(each)\n",
+        "            self._push_if_complete(each, now, heads)\n",
+        "            if each is viewer:\n                self._push_due(each)\n",
     ),
 )
 PUSHES_UNPAINTED = Fault(
@@ -104,14 +106,14 @@ WATCHED = "test_watching.py::test_fifty_browsers_watch_one_working_set[7]"
 KEEPS_THE_FIRST_STATE = (
     Fault(
         "memoryhub/queries/replay/states.py",
-        "\n\ndef state_of(",
-        "\n_KEPT: dict[object, ThreadState] = {}\n\n\ndef state_of(",
+        "\n\ndef load_state(",
+        "\n_KEPT: dict[object, ThreadState] = {}\n\n\ndef load_state(",
     ),
     Fault(
         "memoryhub/queries/replay/states.py",
-        "    return replay.state_at(thread, thread.head_seq if seq is None else seq)"
-        ".state\n",
-        "    found = replay.state_at(thread, seq or thread.head_seq).state\n"
+        "    return replay.load_state_at(thread, "
+        "thread.head_seq if seq is None else seq).state\n",
+        "    found = replay.load_state_at(thread, seq or thread.head_seq).state\n"
         "    return _KEPT.setdefault(thread.id, found)\n",
     ),
 )
@@ -128,13 +130,13 @@ RESTORES_PART_BY_PART = Fault(
 )
 COMPARES_NO_ANCHOR = Fault(
     "memoryhub/queries/verify/verification.py",
-    "or _terms(thread) or _anchored(thread)",
-    "or _terms(thread)",
+    "or _check_terms(thread) or _check_anchor(thread)",
+    "or _check_terms(thread)",
 )
 LOOKS_AT_NO_END = Fault(
     "memoryhub/queries/verify/verification.py",
-    "found = _events(walk, progress) or _rows(walk)",
-    "found = _events(walk, progress)",
+    "found = _check_events(walk, progress) or _check_rows(walk)",
+    "found = _check_events(walk, progress)",
 )
 
 
@@ -142,7 +144,7 @@ CONTROLS = [
     control(
         "P1",
         "a reply before its commit",
-        "test_crash.py::test_acknowledged_is_durable",
+        "test_crash.py::test_acknowledged_write_is_durable",
         "{index: contents.get(index) for index in promised} == promised",
         *REPLIES_FIRST,
     ),
@@ -158,21 +160,21 @@ CONTROLS = [
     control(
         "P6",
         "a key that is recorded after the commit",
-        "test_requests.py::test_one_effect_whichever_process_is_asked[16-100]",
+        "test_requests.py::test_idempotency_key_has_one_effect_across_two_processes[16-100]",
         "sorted(stored) == list(range(keys))",
         *RECORDS_KEYS_LATE,
     ),
     control(
         "P7",
         "a precondition that nobody compares",
-        "test_requests.py::test_no_lost_update[8-30]",
+        "test_requests.py::test_conditional_writes_lose_no_update[8-30]",
         "stored == list(range(successes + 1))",
         COMPARES_NO_PRECONDITION,
     ),
     control(
         "P8",
         "a state that is served without comparing its head",
-        "test_keys.py::test_linearizable_per_key[6-3]",
+        "test_keys.py::test_key_operations_are_linearizable[6-3]",
         "unexplained(found) == []",
         *KEEPS_THE_FIRST_STATE,
     ),
@@ -193,7 +195,7 @@ CONTROLS = [
     control(
         "P23",
         "a clock that goes as the machine's does",
-        "test_clocks.py::test_a_clock_that_jumps_ends_nothing",
+        "test_clocks.py::test_clock_that_jumps_ends_nothing",
         '[each["done"].get("retention") for each in found] == [0, 0, 0]',
         FOLLOWS_THE_WALL,
     ),
@@ -228,7 +230,7 @@ CONTROLS = [
     control(
         "P26",
         "keys that are believed for 10 seconds",
-        "test_secrets.py::test_revocation_within_a_second",
+        "test_secrets.py::test_revoked_key_is_refused_within_a_second",
         "time.monotonic() - done < NOTICED_SECONDS + SLACK_SECONDS",
         BELIEVES_KEYS_LONGER,
     ),
@@ -248,21 +250,21 @@ IN_PROCESS = [
     control(
         "P4",
         "anchors that nobody compares",
-        "test_anchored.py::test_a_tail_that_was_cut_without_a_trace_is_found[4]",
+        "test_anchored.py::test_tail_that_was_cut_without_a_trace_is_found[4]",
         "missed == []",
         COMPARES_NO_ANCHOR,
     ),
     control(
         "P9",
         "keys that are not compared with the time",
-        "api/memory/test_key_expiry.py::test_expired_is_invisible_without_worker",
+        "api/memory/test_key_expiry.py::test_expired_key_is_invisible_without_a_worker",
         "sorted(await names(api, query)) == left",
         COMPARES_NO_INSTANT,
     ),
     control(
         "P23",
         "a list in the order of time",
-        "test_clocks.py::test_a_writer_whose_clock_jumps_keeps_the_order",
+        "test_clocks.py::test_writer_whose_clock_jumps_keeps_the_order",
         "[each.seq for each in listed] == list(range(1, 8))",
         *(GOES_BACK, SORTS_BY_TIME),
     ),
@@ -270,24 +272,24 @@ IN_PROCESS = [
 
 
 @pytest.mark.parametrize("control", CONTROLS)
-def test_with_a_fault_the_promise_is_broken(control: Control, tmp_path: Path) -> None:
+def test_promise_is_broken_by_a_deliberate_fault(
+    control: Control, tmp_path: Path
+) -> None:
     assert_noticed(control, tmp_path)
 
 
 @pytest.mark.parametrize("control", IN_PROCESS)
-def test_with_a_fault_in_one_process_the_promise_is_broken(
+def test_promise_is_broken_by_a_fault_in_one_process(
     sqlite: None, control: Control, tmp_path: Path
 ) -> None:
     assert_noticed(control, tmp_path)
 
 
-def test_without_a_fault_a_copy_keeps_its_promises(
-    sqlite: None, tmp_path: Path
-) -> None:
-    """What fails with a fault fails because of it."""
+def test_promises_hold_in_a_copy_without_a_fault(sqlite: None, tmp_path: Path) -> None:
+    """This control shows that tests fail only because of their faults."""
     tests = [
         "test_requests.py::test_amendments_of_two_writers_are_both_kept",
-        "test_tamper.py::test_a_fork_of_nothing_keeps_its_parent",
+        "test_tamper.py::test_fork_of_nothing_keeps_its_parent",
     ]
-    ran = run(copied(tmp_path / "copy"), *map(promised, tests))
+    ran = run(copy_sources(tmp_path / "copy"), *map(promised, tests))
     assert ran.passed, ran.output

@@ -1,4 +1,4 @@
-"""P6: one effect per Idempotency-Key, also when the server dies before it answers."""
+"""P6: one effect per Idempotency-Key, also when the server dies before its answer."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ def send(client: Client, text: str = "once") -> Answer:
 
 
 def die(instance: Instance, key: str, *, moment: str) -> None:
-    """The first request with a key; its server is killed, and nobody answers."""
+    """Send the first request with a key; its server dies without an answer."""
     port = free_port()
     with instance.start("tests.promises.journal.dying:serve", port, moment) as process:
         Server(process, port=port).await_health(instance.log)
@@ -34,10 +34,10 @@ def die(instance: Instance, key: str, *, moment: str) -> None:
 
 @pytest.mark.promise("P6", load="a kill {moment} the commit, then 50 clients")
 @pytest.mark.parametrize("moment", MOMENTS)
-def test_a_key_has_one_effect_through_a_kill(
+def test_key_has_one_effect_through_a_kill(
     instance: Instance, key: str, moment: str
 ) -> None:
-    """Asked again by fifty at once: had it happened, they hear of it; else it does."""
+    """Fifty repeats at once learn of the effect if it happened, and cause it if not."""
     die(instance, key, moment=moment)
     with instance.serve(**UNLIMITED) as server:
         answers = at_once(

@@ -1,4 +1,4 @@
-"""P4, with all that the databases and the ledger's folder let by: none goes unnamed."""
+"""P4 for all changes that databases and ledger folder admit: each one is reported."""
 
 from __future__ import annotations
 
@@ -46,7 +46,7 @@ def world(agent: Agent) -> World:
 
 
 def said(*words: str) -> str:
-    """Why a command ended with 1; empty when it did not."""
+    """Return why a command ended with 1; "" when it did not."""
     out = io.StringIO()
     with suppress(SystemExit):
         try:
@@ -63,7 +63,7 @@ def drop_last_line() -> None:
     path.write_bytes(b"".join(lines[:-1]))
 
 
-def test_a_cut_tail_with_its_anchor_and_the_last_line_is_named(world: World) -> None:
+def test_cut_tail_with_its_anchor_and_the_last_line_is_named(world: World) -> None:
     first = random.Random(1)  # a seed repeats it
     with restored(world):
         cut_thread(world_before(world), first)
@@ -74,7 +74,7 @@ def test_a_cut_tail_with_its_anchor_and_the_last_line_is_named(world: World) -> 
     assert said("verify", "--all") == ""
 
 
-def test_a_cut_audit_log_and_the_last_line_are_named(world: World) -> None:
+def test_cut_audit_log_and_the_last_line_are_named(world: World) -> None:
     with restored(world):
         cut_audit(world_before(world), random.Random(1))
         cut = world.stages[-2].audit[0] + 1
@@ -85,7 +85,7 @@ def test_a_cut_audit_log_and_the_last_line_are_named(world: World) -> None:
     assert said("audit", "verify") == ""
 
 
-def test_a_file_of_anchors_that_is_gone_is_named(world: World) -> None:
+def test_missing_anchor_file_is_reported(world: World) -> None:
     with restored(world):
         anchors.path().unlink()
         assert said("verify", "--all").startswith("line 1 of the anchors: ")
@@ -93,18 +93,18 @@ def test_a_file_of_anchors_that_is_gone_is_named(world: World) -> None:
 
 
 def world_before(world: World) -> World:
-    """As if it had ended an anchor earlier: only that one can be put back."""
+    """Return a world with one earlier stage: only that one can be put back."""
     return World(stages=world.stages[-2:])
 
 
 @pytest.mark.parametrize("vouched", ["itself", "ours"])
-def test_an_own_key_in_the_list_makes_no_receipt_good(
+def test_own_key_in_the_list_makes_no_receipt_good(
     world: World, tmp_path: Path, vouched: str
 ) -> None:
-    own, ours, file = stranger(), signing.current(), tmp_path / "receipt.json"
+    own, ours, file = stranger(), signing.get_signer(), tmp_path / "receipt.json"
     shape = {"v": receipts.RECEIPT, "erasure": "none", "status": "verified"}
     for root in (own.root, ours.root):
-        file.write_text(receipts.signed(shape, replace(own, root=root)))
+        file.write_text(receipts.sign_statement(shape, replace(own, root=root)))
         with restored(world):
             listed(own, by=ours.key_id if vouched == "ours" else None)
             assert said("receipt", "verify", str(file)).startswith("unknown_key")
@@ -115,7 +115,7 @@ def test_an_own_key_in_the_list_makes_no_receipt_good(
 
 @pytest.mark.promise("P4", load="each manipulation by a holder without keys")
 @pytest.mark.parametrize(("target", "name"), ALL, ids=[*map(" ".join, ALL)])
-def test_a_manipulation_is_named(world: World, target: str, name: str) -> None:
+def test_manipulation_is_reported(world: World, target: str, name: str) -> None:
     chance = random.Random(name)  # a seed repeats it
     with restored(world):
         MANIPULATIONS[target][name](world, chance)
@@ -125,7 +125,7 @@ def test_a_manipulation_is_named(world: World, target: str, name: str) -> None:
 
 @pytest.mark.promise("P4", load="{rounds} × two manipulations at once")
 @ROUNDS
-def test_two_manipulations_at_once_are_named(world: World, rounds: int) -> None:
+def test_two_manipulations_at_once_are_reported(world: World, rounds: int) -> None:
     missed, done = [], 0
     for number in range(rounds):
         chance = random.Random(f"{rounds} {number}")  # a seed repeats it

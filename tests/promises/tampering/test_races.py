@@ -1,4 +1,4 @@
-"""Many writers of several processes at one thread, which is full or gone meanwhile."""
+"""Writers of several processes at one thread, which fills up or ends meanwhile."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ class Field:
         self.processes = processes
 
     def race(self, thread: str, *, retire_after: int | None = None) -> Told:
-        """What became of each append; the first process may end the thread."""
+        """Return the outcome of each append; the first process may end the thread."""
         for number, process in enumerate(self.processes):
             ends = retire_after is not None and number == 0
             assert process.stdin is not None
@@ -49,7 +49,7 @@ def _told(process: Process) -> Told:
 def racing(
     instance: Instance, *, processes: int, writers: int, each: int
 ) -> Iterator[Field]:
-    """All writers together, shared out among the processes."""
+    """Start all writers together, shared out among the processes."""
     given = "tests.promises.journal.racers:race", "acme", writers // processes, each
     with ExitStack() as stack:
         started = [
@@ -69,7 +69,7 @@ def stored(instance: Instance) -> dict[str, dict[str, Any]]:
 
 
 def assert_all_there(found: dict[str, Any], told: Told) -> None:
-    """Exactly what was acknowledged is stored, where it was said to be."""
+    """Assert that exactly the acknowledged messages are stored, at their indexes."""
     kept = {each["index"]: each["content"] for each in told if "index" in each}
     assert found["indexes"] == list(range(len(kept)))
     assert dict(enumerate(found["contents"])) == kept
@@ -86,7 +86,7 @@ def assert_all_there(found: dict[str, Any], told: Told) -> None:
 def test_slot_limit_holds_under_race(
     instance: Instance, processes: int, rounds: int
 ) -> None:
-    """Each time sixteen writers send more than the thread may hold."""
+    """Sixteen writers send more than the thread may hold, each time."""
     names = [f"t-{number:02}" for number in range(rounds)]
     instance.call("tests.promises.journal.racers:make", "acme", names, LIMIT)
     with racing(instance, processes=processes, writers=16, each=10) as field:
@@ -108,7 +108,7 @@ def test_append_never_reaches_an_orphan(
 ) -> None:
     """2,000 appends, or 48,000, by two processes while each thread is retired.
 
-    What retiring shows is that none is lost or comes after the end. The same race with
+    Retiring shows that no append is lost or comes after the end. The same race with
     erasing, where the thread's rows go as well, is `test_forget_of_a_part_is_final`.
     """
     chance = random.Random(48_000)  # a seed repeats it
@@ -170,7 +170,7 @@ def test_indexes_dense_after_kill(
 
 
 def _first(process: Process, count: int) -> Told:
-    """So many acknowledged appends of the process, or all until its end."""
+    """Return so many acknowledged appends of the process, or all until its end."""
     assert process.stdout is not None
     told: Told = []
     while len(told) < count and (line := process.stdout.readline()):

@@ -32,7 +32,7 @@ def contents(client: Client, thread: str) -> list[Any]:
 @pytest.mark.parametrize(
     ("clients", "keys"), [(25, 20), pytest.param(50, 100, marks=pytest.mark.nightly)]
 )
-def test_one_effect_per_idempotency_key(own: Own, clients: int, keys: int) -> None:
+def test_idempotency_key_has_one_effect(own: Own, clients: int, keys: int) -> None:
     """All clients send the same requests, each in an order of its own."""
 
     def send(client: Client, number: int) -> list[tuple[int, Answer]]:
@@ -64,7 +64,7 @@ def test_one_effect_per_idempotency_key(own: Own, clients: int, keys: int) -> No
 @pytest.mark.promise("P6", load="2 processes, {clients} clients × {keys} keys")
 @pytest.mark.nightly
 @pytest.mark.parametrize(("clients", "keys"), [(16, 100)])
-def test_one_effect_whichever_process_is_asked(
+def test_idempotency_key_has_one_effect_across_two_processes(
     own: Own, clients: int, keys: int
 ) -> None:
     """Two processes are sent the same requests in the same order, at once."""
@@ -87,7 +87,7 @@ def test_one_effect_whichever_process_is_asked(
 
 
 def increment(client: Client) -> bool:
-    """Read the newest number, append the next one if nothing has happened since."""
+    """Read the newest number and append the next one on the condition of no change."""
     seq = client.get("/threads/t-1").body["seq"]
     newest = client.get("/threads/t-1/slots?start=-1").body["items"][0]["content"]
     answer = client.append("t-1", newest + 1, If_Match=str(seq))
@@ -100,8 +100,10 @@ def increment(client: Client) -> bool:
     ("clients", "attempts"),
     [(8, 30), pytest.param(8, 500, marks=pytest.mark.nightly)],
 )
-def test_no_lost_update(own: Own, clients: int, attempts: int) -> None:
-    """Counting under compare-and-set: the sum is the number of successes."""
+def test_conditional_writes_lose_no_update(
+    own: Own, clients: int, attempts: int
+) -> None:
+    """Under compare-and-set, the counter's sum is the number of successes."""
 
     def count(client: Client, number: int) -> int:
         return sum(increment(client) for _ in range(attempts))
@@ -123,7 +125,7 @@ def test_no_lost_update(own: Own, clients: int, attempts: int) -> None:
 def test_amendments_of_two_writers_are_both_kept(
     own: Own,
 ) -> None:
-    """Each changes a field of its own, again and again, while the other does."""
+    """Each writer changes its own field again and again while the other does."""
 
     def amend(client: Client, number: int) -> set[int]:
         changes = [

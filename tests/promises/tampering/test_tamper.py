@@ -1,4 +1,4 @@
-"""P4: whatever is changed behind our back, `verify` finds it and says where."""
+"""P4: `verify` finds every change behind our back and names its place."""
 
 from __future__ import annotations
 
@@ -10,9 +10,9 @@ import pytest
 from django.db import DatabaseError, connection, transaction
 
 from memoryhub import journal
-from memoryhub.kernel.commands import Imported, ImportMessages
-from memoryhub.kernel.state.events import Limits, RunRecorded
-from memoryhub.kernel.state.state import Scope
+from memoryhub.kernel.commands import ImportMessages, RunMessage
+from memoryhub.kernel.state.events import RunRecorded, ThreadConfig
+from memoryhub.kernel.state.state import ScopeLabels
 from memoryhub.models.events import Snapshot
 from memoryhub.models.threads import Thread, ThreadLabel
 from memoryhub.queries.verify.verification import Difference, verify
@@ -39,12 +39,16 @@ pytestmark = [
 
 @pytest.fixture
 def thread(agent: Agent) -> Thread:
-    """An imported run, labelled, forked and written on; about a hundred events."""
+    """Make an imported run, labelled, forked and written on; about a hundred events."""
     make_thread(agent, "parent", labels={"a": "x"})
     append(agent, "parent", *range(7))
     row = get_thread(agent, "parent")
-    command = threads.fork_command(
-        row, 5, scope=Scope(session="s"), labels={"b": 1, "c": True}, config=Limits()
+    command = threads.build_fork(
+        row,
+        5,
+        scope=ScopeLabels(session="s"),
+        labels={"b": 1, "c": True},
+        config=ThreadConfig(),
     )
     run(threads.fork(agent=agent, name="t-1", command=command))
     append(agent, "t-1", *range(40))
@@ -57,7 +61,7 @@ def thread(agent: Agent) -> Thread:
 @pytest.fixture
 def imported(agent: Agent) -> Thread:
     messages = tuple(
-        Imported(slot=make_slot(number), turn=number % 2 == 1) for number in range(30)
+        RunMessage(slot=make_slot(number), turn=number % 2 == 1) for number in range(30)
     )
     make_thread(agent, "run")
     journal.perform(
@@ -93,7 +97,7 @@ def fresh(thread: Thread) -> Thread:
 
 
 class Undo(Exception):
-    """Ends a block so that nothing of it stays."""
+    """Exception that ends a block so that nothing of it stays."""
 
 
 @contextmanager
@@ -103,10 +107,10 @@ def undone() -> Iterator[None]:
         raise Undo
 
 
-def damaged(
+def apply_damage(
     thread: Thread, damage: Damager, seed: str
 ) -> tuple[Damage, Difference | None] | None:
-    """What was done, and what verify says of it; None if the database refused."""
+    """Return the damage and verify's finding, or None if the database refused it."""
     outcome = None
     with suppress(DatabaseError), undone():
         done = damage(fresh(thread), random.Random(seed))  # a seed repeats it
@@ -115,13 +119,13 @@ def damaged(
 
 
 def find_all(thread: Thread, damagers: dict[str, Damager], rounds: int) -> None:
-    """Do every damage so often; each must be found."""
+    """Do every damage so often, and assert that each is found."""
     assert verify(fresh(thread)) is None
     drop_triggers()
     missed, misplaced, found = [], [], []
     for name, damage in damagers.items():
         for number in range(rounds):
-            outcome = damaged(thread, damage, f"{name} {number}")
+            outcome = apply_damage(thread, damage, f"{name} {number}")
             if outcome is None:
                 continue
             done, difference = outcome
@@ -151,8 +155,8 @@ def test_every_damage_to_an_imported_run_is_found(
     find_all(imported, RUN, rounds)
 
 
-def test_a_fork_is_bound_to_what_its_parent_was(thread: Thread) -> None:
-    """Its parent's history, changed consistently, is not the one it was forked from."""
+def test_fork_is_bound_to_what_its_parent_was(thread: Thread) -> None:
+    """The parent's history, changed consistently, is not the one that was forked."""
     assert thread.parent is not None
     drop_triggers()
     row = thread.parent.events.get(seq=5)
@@ -166,10 +170,10 @@ CHANCE = random.Random(5)  # a seed repeats it
 
 @pytest.mark.parametrize("name", ["parent", "t-1"])
 @pytest.mark.parametrize("column", ["project_id", "subject_id"])
-def test_a_moved_thread_is_found(
+def test_moved_thread_is_found(
     agent: Agent, thread: Thread, stranger: Agent, name: str, column: str
 ) -> None:
-    """Handed to another project or subject, where it would be shown to strangers."""
+    """The thread is moved to another project or subject, who would be shown it."""
     others = {"project_id": stranger.project, "subject_id": stranger.anonymous}
     row = get_thread(agent, name)
     Thread.objects.filter(id=row.id).update(**{column: others[column]})
@@ -177,11 +181,13 @@ def test_a_moved_thread_is_found(
     assert verify(fresh(row)) is not None
 
 
-def test_a_fork_of_nothing_keeps_its_parent(agent: Agent) -> None:
-    """Without a slot to inherit, only the journal knows where it comes from."""
+def test_fork_of_nothing_keeps_its_parent(agent: Agent) -> None:
+    """Without an inherited slot, only the journal knows the fork's parent."""
     make_thread(agent, "parent")
     row = get_thread(agent, "parent")
-    command = threads.fork_command(row, 1, scope=Scope(), labels=None, config=Limits())
+    command = threads.build_fork(
+        row, 1, scope=ScopeLabels(), labels=None, config=ThreadConfig()
+    )
     run(threads.fork(agent=agent, name="t-1", command=command))
     child = get_thread(agent)
     assert verify(child) is None
@@ -190,7 +196,7 @@ def test_a_fork_of_nothing_keeps_its_parent(agent: Agent) -> None:
 
 
 @pytest.mark.parametrize("column", ["sealed", "counters"])
-def test_a_damaged_snapshot_is_found(agent: Agent, column: str) -> None:
+def test_damaged_snapshot_is_found(agent: Agent, column: str) -> None:
     make_thread(agent)
     for _ in range(6):
         append(agent, "t-1", *range(190))

@@ -22,13 +22,13 @@ from tests.promises.journal.appender import tell
 BEHIND, AHEAD = "-1d", "+90d"
 
 
-def shifted(by: str) -> dict[str, str]:
-    """What makes a process believe that it is so much earlier or later."""
+def build_shifted_env(by: str) -> dict[str, str]:
+    """Return the environment that shifts a process's time by `by`."""
     return {**_faketime(), "FAKETIME": by}
 
 
-def steered(file: Path) -> dict[str, str]:
-    """As `shifted`, by what stands in a file, which may change meanwhile."""
+def build_steered_env(file: Path) -> dict[str, str]:
+    """Return the environment that shifts a process's time by a file's content."""
     file.write_text("+0")
     named = {"FAKETIME_TIMESTAMP_FILE": str(file), "FAKETIME_NO_CACHE": "1"}
     return {**_faketime(), **named}
@@ -36,7 +36,7 @@ def steered(file: Path) -> dict[str, str]:
 
 @cache
 def _faketime() -> dict[str, str]:
-    """Its library alone: the program would be one more process to end."""
+    """Return libfaketime's environment: its program would be one more process."""
     found = shutil.which("faketime")
     if found is None:
         pytest.skip("needs faketime")
@@ -49,21 +49,21 @@ def _faketime() -> dict[str, str]:
     }
 
 
-# What runs in a process
+# Functions run in a process
 
 
 def keep_for(days: int) -> None:
-    """All threads, from their last use on."""
+    """Keep all threads for so long after their last use."""
     journal.run(lambda: Project.objects.update(retention_idle_days=days))
 
 
 def reconcile() -> None:
-    """One round of all background work; print what it did, and how threads are."""
+    """Run a round of all background work; print its counts, and threads' states."""
     _round(Reconciler())
 
 
 def reconcile_across_jumps(file: str) -> None:
-    """A round on a thread of now, and one after each change of the machine's clock."""
+    """Run a round on a present thread, and one after each change of the clock."""
     append(make_agent(make_project("acme")), "t-1", "x")
     keep_for(30)
     holder = uuid4()
@@ -77,6 +77,6 @@ def reconcile_across_jumps(file: str) -> None:
 
 
 def _round(reconciler: Reconciler) -> None:
-    done = reconciler.round()
+    done = reconciler.run_round()
     statuses = dict(Thread.objects.values_list("name", "status"))
     tell(json.dumps({"done": done, "threads": statuses}))

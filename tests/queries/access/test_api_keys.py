@@ -27,7 +27,7 @@ def test_keys_are_listed_newest_first_in_one_query(
     assert api_keys.list_keys(acme, limit=1) == made[-1:]
 
 
-def test_a_key_is_found_in_its_project_until_it_is_revoked(
+def test_key_is_found_in_its_project_until_it_is_revoked(
     acme: Project, zeta: Project, django_assert_num_queries: DjangoAssertNumQueries
 ) -> None:
     row, _ = making.create(acme)

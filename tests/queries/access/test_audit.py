@@ -19,7 +19,12 @@ from memoryhub.models.access.audit import AuditEntry
 from memoryhub.models.projects import Project
 from memoryhub.models.server.ids import uuid7
 from memoryhub.queries.access import audit
-from memoryhub.queries.access.audit import Line, get_entry, list_entries, verify_newest
+from memoryhub.queries.access.audit import (
+    AuditLine,
+    get_entry,
+    list_entries,
+    verify_newest,
+)
 from memoryhub.queries.lists.terms import SearchTerm
 from memoryhub.services.access import operators
 from memoryhub.services.access.api_keys import Agent
@@ -40,7 +45,7 @@ def note(project: UUID | None = None, **details: Any) -> int:
 def found(
     text: str = "", project: UUID | None = None, now: datetime = NOW
 ) -> list[int]:
-    terms: Sequence[SearchTerm] = search.parse(text, search.AUDIT, bare="action")
+    terms: Sequence[SearchTerm] = search.parse_terms(text, search.AUDIT, bare="action")
     return [line.seq for line in list_entries(project, terms=terms, now=now).items]
 
 
@@ -61,20 +66,20 @@ def test_entries_come_newest_first_batch_by_batch() -> None:
     assert third.next is None
 
 
-def test_a_cursor_is_of_one_list(other: UUID) -> None:
+def test_audit_cursor_is_bound_to_one_list(other: UUID) -> None:
     for _ in range(3):
         note(other)
     cursor = list_entries(other, now=NOW, limit=1).next
     for project, terms in (
         (uuid7(), ()),
         (None, ()),
-        (other, search.parse("verified", search.AUDIT, bare="action")),
+        (other, search.parse_terms("verified", search.AUDIT, bare="action")),
     ):
         with pytest.raises(BadCursorError):
             list_entries(project, terms=terms, now=NOW, after=cursor)
 
 
-def test_a_project_sees_its_own(other: UUID) -> None:
+def test_audit_list_shows_one_project_only(other: UUID) -> None:
     mine = uuid7()
     note(mine)
     note(other)
@@ -110,7 +115,7 @@ def test_a_project_sees_its_own(other: UUID) -> None:
         ("target:nothing-of-this-name", []),
     ],
 )
-def test_a_search_narrows(text: str, seqs: list[int]) -> None:
+def test_audit_search_filters_entries(text: str, seqs: list[int]) -> None:
     note(at=NOW - timedelta(days=1))
     note(
         actor="operator:11112222",
@@ -125,7 +130,9 @@ def test_a_search_narrows(text: str, seqs: list[int]) -> None:
     assert found(text) == seqs
 
 
-def test_names_of_today_find_what_was_noted_by_id(acme: Project, agent: Agent) -> None:
+def test_audit_search_by_current_name_finds_entries_by_id(
+    acme: Project, agent: Agent
+) -> None:
     append(agent, "t-1", "hello")
     thread, olga = get_thread(agent), operators.add("olga")
     seq = note(
@@ -149,7 +156,7 @@ def test_names_of_today_find_what_was_noted_by_id(acme: Project, agent: Agent) -
     assert line.actor == f"operator:{olga.id}"
 
 
-def test_another_projects_thread_of_the_name_is_another(
+def test_audit_search_finds_no_thread_of_another_project(
     acme: Project, zeta: Project, agent: Agent, stranger: Agent
 ) -> None:
     append(agent, "t-1", "hello")
@@ -159,11 +166,11 @@ def test_another_projects_thread_of_the_name_is_another(
     assert found("verified target:t-1", acme.id) == []
 
 
-def test_a_term_means_every_key(other: UUID) -> None:
+def test_audit_search_terms_match_the_columns(other: UUID) -> None:
     assert search.AUDIT.keys() == audit._COLUMNS.keys()
 
 
-def test_all_are_streamed_oldest_first(other: UUID) -> None:
+def test_audit_entries_are_streamed_oldest_first(other: UUID) -> None:
     for _ in range(3):
         note(other)
     note()
@@ -171,20 +178,20 @@ def test_all_are_streamed_oldest_first(other: UUID) -> None:
     assert [line.seq for chunk in chunks for line in chunk] == [1, 2, 3]
 
 
-def test_a_record_has_every_field_of_the_row() -> None:
+def test_audit_record_has_every_field_of_the_row() -> None:
     note(at=NOW)
     line = list_entries(None, now=NOW).items[0]
-    fields = audit.record(line)
+    fields = audit.build_record(line)
     assert tuple(fields) == audit.FIELDS
     row = AuditEntry.objects.get()
-    assert {**log.plain(row), "hash": bytes(row.hash).hex()} == fields
+    assert {**log.to_json_values(row), "hash": bytes(row.hash).hex()} == fields
     columns = {field.name for field in AuditEntry._meta.concrete_fields}
     assert {*audit.FIELDS, "prev"} == columns
-    assert isinstance(line, Line)
+    assert isinstance(line, AuditLine)
 
 
 @pytest.mark.parametrize("count", [1, 40])
-def test_a_list_costs_two_queries(
+def test_audit_list_costs_two_queries(
     count: int, django_assert_num_queries: DjangoAssertNumQueries, other: UUID
 ) -> None:
     for _ in range(count):
@@ -197,19 +204,21 @@ def test_a_list_costs_two_queries(
 # The chain
 
 
-def test_an_empty_log_is_whole() -> None:
+def test_empty_audit_log_verifies() -> None:
     assert audit.verify() == audit.ChainCheck(verified_to=0)
     assert verify_newest() == audit.ChainCheck(verified_to=0)
 
 
-def test_a_walk_over_chunks_finds_the_first(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_audit_verification_over_chunks_finds_the_first_wrong_entry(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
     monkeypatch.setattr(audit, "CHUNK", 3)
     for _ in range(10):
         note()
     assert audit.verify() == audit.ChainCheck(verified_to=10)
 
 
-def test_what_is_shown_is_walked_to_a_bound() -> None:
+def test_audit_verification_is_bounded_by_its_reach() -> None:
     for _ in range(10):
         note()
     assert verify_newest(reach=4) == audit.ChainCheck(verified_to=10, verified_from=6)
@@ -220,7 +229,9 @@ def test_what_is_shown_is_walked_to_a_bound() -> None:
 @pytest.mark.parametrize(
     ("changed", "wrong"), [(9, 9), (7, 7), (6, None), (3, None)], ids=str
 )
-def test_a_bounded_walk_names_what_it_meets(changed: int, wrong: int | None) -> None:
+def test_bounded_audit_verification_names_the_wrong_entry(
+    changed: int, wrong: int | None
+) -> None:
     for _ in range(10):
         note()
     with unguarded(AuditEntry):

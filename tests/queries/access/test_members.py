@@ -21,7 +21,7 @@ def join(project: Project, name: str, role: str = Role.VIEWER) -> Operator:
     return operator
 
 
-def test_a_membership_is_that_of_its_own_project(acme: Project, zeta: Project) -> None:
+def test_membership_is_that_of_its_own_project(acme: Project, zeta: Project) -> None:
     ann = join(acme, "ann", Role.EDITOR)
     found = members.get_membership("acme", ann)
     assert found is not None

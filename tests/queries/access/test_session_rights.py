@@ -9,7 +9,7 @@ from django.utils import timezone
 
 from memoryhub.models.access.operators import Membership
 from memoryhub.models.projects import Project
-from memoryhub.queries.access.session_rights import Standings, list_standings
+from memoryhub.queries.access.session_rights import SessionRights, get_session_rights
 from memoryhub.services.access import operators
 
 pytestmark = pytest.mark.django_db
@@ -18,8 +18,8 @@ Role = Membership.Role
 
 def standings(
     sessions: list[str], members: list[Any], *, late: timedelta = timedelta()
-) -> Standings:
-    return list_standings(
+) -> SessionRights:
+    return get_session_rights(
         sessions=sessions,
         projects=["acme", "zeta"],
         operators=[member.id for member in members],
@@ -48,7 +48,7 @@ def test_standings_cost_one_query(
     assert {operator for _, operator in found.members} == {row.id for row in members}
 
 
-def test_a_session_that_has_ended_is_left_out() -> None:
+def test_session_that_has_ended_is_left_out() -> None:
     session = make_session()
     assert list(standings([session, "no-such"], []).sessions) == [session]
     assert standings([session], [], late=timedelta(hours=13)).sessions == {}
@@ -68,7 +68,7 @@ def test_roles_are_those_of_each_project(acme: Project, zeta: Project) -> None:
     assert found["zeta", otto.id].project == zeta.id
 
 
-def test_who_may_not_sign_in_has_no_role(acme: Project) -> None:
+def test_inactive_operator_has_no_role(acme: Project) -> None:
     olga = operators.add("olga")
     operators.set_role(acme, olga, Role.OWNER)
     type(olga).objects.filter(id=olga.id).update(is_active=False)

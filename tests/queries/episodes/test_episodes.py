@@ -11,14 +11,19 @@ import pytest
 
 from memoryhub.errors import BadCursorError
 from memoryhub.journal.rows import totals
-from memoryhub.kernel.threads.exchanges import ToolUse, messages_of
+from memoryhub.kernel.threads.exchanges import RememberedCall, build_messages
 from memoryhub.models.server.clock import clock
 from memoryhub.models.slots import Slot
 from memoryhub.models.subjects import Subject
 from memoryhub.queries.episodes import episodes
-from memoryhub.queries.episodes.episodes import READ, SILENCE, Episode, EpisodeFilter
-from memoryhub.queries.lists.cursors import walk
-from memoryhub.queries.threads.slots import newest_messages
+from memoryhub.queries.episodes.episodes import (
+    READ,
+    SILENCE,
+    EpisodeFilter,
+    EpisodeView,
+)
+from memoryhub.queries.lists.cursors import iter_batches
+from memoryhub.queries.threads.slots import list_newest_messages
 from memoryhub.services.access.api_keys import Agent
 from memoryhub.services.threads import slots, threads
 from tests.cast import factories, forgetting
@@ -62,8 +67,8 @@ def ann(talks: Talks) -> Subject:
     return forgetting.of(talks.agent, "ann")
 
 
-def listed(subject: Subject, *, limit: int = 50, **where: Any) -> list[Episode]:
-    parts = walk(
+def listed(subject: Subject, *, limit: int = 50, **where: Any) -> list[EpisodeView]:
+    parts = iter_batches(
         lambda after: episodes.list_episodes(
             subject, EpisodeFilter(**where), now=clock.now(), after=after, limit=limit
         )
@@ -71,7 +76,7 @@ def listed(subject: Subject, *, limit: int = 50, **where: Any) -> list[Episode]:
     return [each for part in parts for each in part]
 
 
-def words(found: list[Episode]) -> list[tuple[str, str | None]]:
+def words(found: list[EpisodeView]) -> list[tuple[str, str | None]]:
     return [
         (
             each.input.content["content"],
@@ -81,12 +86,12 @@ def words(found: list[Episode]) -> list[tuple[str, str | None]]:
     ]
 
 
-def test_an_episode_is_a_question_with_all_that_followed(
+def test_episode_is_a_question_with_all_that_followed(
     talks: Talks, ann: Subject
 ) -> None:
-    use = ToolUse(name="seats", arguments='{"row":12}', result="12A: free")
+    use = RememberedCall(name="seats", arguments='{"row":12}', result="12A: free")
     talks.say("a", {"role": "system", "content": "Be brief."})
-    talks.say("a", *messages_of("Is 12A free?", "Yes.", [use]))
+    talks.say("a", *build_messages("Is 12A free?", "Yes.", [use]))
     talks.say("a", user("Thanks."))
     later, first = listed(ann)
     assert words([first, later]) == [("Is 12A free?", "Yes."), ("Thanks.", None)]
@@ -114,7 +119,7 @@ def test_episodes_of_all_threads_are_in_the_order_of_time(
     assert words(listed(ann, begin=begin, end=end)) == words(found[11:21])
 
 
-def test_nobody_elses_are_among_them(talks: Talks, ann: Subject) -> None:
+def test_episode_list_shows_one_subject_only(talks: Talks, ann: Subject) -> None:
     make_thread(talks.agent, "c", user_id="bob")
     for name in ("c", "d", "a"):
         talks.say(name, user(name))
@@ -128,7 +133,7 @@ def test_nobody_elses_are_among_them(talks: Talks, ann: Subject) -> None:
         episodes.list_episodes(bob, now=clock.now(), after=cursor)
 
 
-def test_an_exchange_is_over_when_its_thread_closes_or_falls_silent(
+def test_exchange_is_over_when_its_thread_closes_or_falls_silent(
     talks: Talks, ann: Subject
 ) -> None:
     talks.say("a", user("Hello."), assistant("Hello."))
@@ -142,7 +147,7 @@ def test_an_exchange_is_over_when_its_thread_closes_or_falls_silent(
     assert episodes.list_episodes(ann, now=now).items[0].over
 
 
-def test_a_fork_shows_what_it_inherited_and_goes_on_with_it(
+def test_fork_shows_what_it_inherited_and_goes_on_with_it(
     talks: Talks, ann: Subject
 ) -> None:
     talks.say("a", user("one"), assistant("1"), user("two"))
@@ -158,7 +163,7 @@ def test_a_fork_shows_what_it_inherited_and_goes_on_with_it(
     assert words(listed(ann)) == [("three", None), ("two", "2 in a"), ("one", "1")]
 
 
-def test_of_a_long_exchange_the_begin_and_the_end_are_read(
+def test_long_exchange_is_read_at_its_begin_and_its_end(
     talks: Talks, ann: Subject
 ) -> None:
     talks.say("a", user("Go on."), *[assistant(str(n)) for n in range(3 * READ)])
@@ -167,7 +172,7 @@ def test_of_a_long_exchange_the_begin_and_the_end_are_read(
     assert words([found]) == [("Go on.", str(3 * READ - 1))]
 
 
-def test_no_query_is_made_for_each(
+def test_episode_list_costs_a_constant_number_of_queries(
     talks: Talks, ann: Subject, django_assert_num_queries: Any
 ) -> None:
     for n in range(30):
@@ -177,22 +182,26 @@ def test_no_query_is_made_for_each(
             episodes.list_episodes(ann, now=clock.now(), limit=limit)
 
 
-def test_counts_have_no_cap(talks: Talks, ann: Subject) -> None:
-    """And what is erased is neither counted nor listed."""
+def test_episode_counts_have_no_cap(talks: Talks, ann: Subject) -> None:
+    """Erased messages are neither counted nor listed."""
     for _ in range(6):
         talks.say("a", *[user("q")] * 200)
     talks.say("b", user("q"))
     kept = totals.get(ann.id)
-    assert totals.number(kept, totals.EPISODES) == 1_201 == len(listed(ann, limit=200))
+    assert (
+        totals.count_records(kept, totals.EPISODES)
+        == 1_201
+        == len(listed(ann, limit=200))
+    )
     thread = get_thread(talks.agent, "b")
     seq = Slot.objects.get(thread=thread).seq
     forgetting.forget(ann, "record", until="tombstoned", thread=thread, seq=seq)
-    assert totals.number(totals.get(ann.id), totals.EPISODES) == 1_200
+    assert totals.count_records(totals.get(ann.id), totals.EPISODES) == 1_200
     assert listed(ann, thread=get_thread(talks.agent, "b")) == []
 
 
-def test_messages_limit_exact(talks: Talks) -> None:
-    """As many as there are, whatever stands between them, also in a fork."""
+def test_message_limit_is_exact(talks: Talks) -> None:
+    """Other messages in between do not count against the limit, also in a fork."""
     chance, spoken = random.Random(11), list[str]()
     roles = ("user", "assistant", "tool", "system")
     for n in range(60):
@@ -205,5 +214,5 @@ def test_messages_limit_exact(talks: Talks) -> None:
             spoken.append(str(n))
     thread = get_thread(talks.agent, "f")
     for limit in (1, 2, 5, len(spoken) - 1, len(spoken), len(spoken) + 1, 200):
-        found = newest_messages(thread, limit=limit)
+        found = list_newest_messages(thread, limit=limit)
         assert [each.content["content"] for each in found] == spoken[-limit:]

@@ -16,10 +16,10 @@ from django.test.utils import CaptureQueriesContext
 from jsonschema_rs import validator_for
 
 from memoryhub.errors import SubjectErasedError
-from memoryhub.kernel.state.state import Scope
+from memoryhub.kernel.state.state import ScopeLabels
 from memoryhub.models import ApiKey, Event, Hold, Project, Subject, Thread
 from memoryhub.models.access.audit import DailyUse
-from memoryhub.models.privacy import Holds, tables
+from memoryhub.models.privacy import Holds, list_declared_models
 from memoryhub.models.server.clock import clock
 from memoryhub.queries.export import bundle_cuts, bundle_pages, bundles
 from memoryhub.services.access.api_keys import Agent
@@ -42,18 +42,20 @@ def bundle_of(subject: Subject) -> ZipFile:
     return bundled.opened(bundled.export(subject))
 
 
-# What is in it
+# Contents
 
 
 def test_every_registered_kind_has_a_part() -> None:
-    """Whoever adds a table says where its rows are exported, or why they need not."""
-    exported = {privacy.exported for privacy in tables().values()} - {None}
-    assert exported == bundles.parts() - {"state/tasks.jsonl"} - UNSTORED
+    """A new table declares where its rows are exported, or why no export needs them."""
+    exported = {privacy.exported for privacy in list_declared_models().values()} - {
+        None
+    }
+    assert exported == bundles.list_record_files() - {"state/tasks.jsonl"} - UNSTORED
 
 
 #: Folded from events alone: they have no table.
 UNSTORED = {"state/notes.jsonl"}
-#: What is told by another table's part as well, or is about no memory of hers.
+#: Tables that another part covers, or that hold no memory of the subject.
 OTHERS = {
     "memoryhub.Snapshot": "made of the events alone",
     "memoryhub.SubjectKey": "opens the rest",
@@ -61,8 +63,8 @@ OTHERS = {
 }
 
 
-def test_whatever_holds_content_or_names_of_hers_is_exported() -> None:
-    for model, privacy in tables().items():
+def test_subject_tables_with_content_or_names_are_exported() -> None:
+    for model, privacy in list_declared_models().items():
         holds = privacy.holds.values()
         content = any(each & (Holds.SEALED | Holds.NAME) for each in holds)
         if privacy.subject and content and model._meta.label not in OTHERS:
@@ -70,26 +72,26 @@ def test_whatever_holds_content_or_names_of_hers_is_exported() -> None:
 
 
 @pytest.mark.promise("P16", load="a canary in each place of the registry")
-def test_a_canary_of_each_place_is_there(agent: Agent, acme: Project) -> None:
+def test_bundle_holds_the_canary_of_each_place(agent: Agent, acme: Project) -> None:
     ann = subjects.find_or_create(acme.id, "canary-user")
     planted = plant(agent, ann)
     whole = bundle_of(ann)
     texts = {name: whole.read(name).decode() for name in whole.namelist()}
     for canary, part in planted.items():
         assert canary in texts[part], canary
-    places = {privacy.exported for privacy in tables().values()} - {None}
+    places = {privacy.exported for privacy in list_declared_models().values()} - {None}
     assert places <= {*planted.values()} | {"access.jsonl"}
 
 
 def plant(agent: Agent, ann: Subject) -> dict[str, str]:
-    """By canary, the part of the bundle that must have it."""
+    """Plant a canary in each place; return by canary the part that must have it."""
     labels: dict[str, Any] = {"canary-label": "canary-value"}
     factories.make_thread(
         agent,
         "canary-thread",
         user_id="canary-user",
         labels=labels,
-        scope=Scope(session="canary-session"),
+        scope=ScopeLabels(session="canary-session"),
     )
     at: dict[str, Any] = {"thread": "canary-thread"}
     factories.append(agent, "canary-thread", "canary-content")
@@ -131,8 +133,10 @@ def plant(agent: Agent, ann: Subject) -> dict[str, str]:
     }
 
 
-def test_nobody_else_is_in_it(agent: Agent, acme: Project, ann: Subject) -> None:
-    """Though their threads are full of the same words."""
+def test_bundle_holds_nothing_of_another_subject(
+    agent: Agent, acme: Project, ann: Subject
+) -> None:
+    """The other subject's threads are full of the same words."""
     bundled.live(agent, "bob", prefix="b-")
     bob = subjects.find_or_create(acme.id, "bob")
     bundle = bundle_of(ann)
@@ -143,7 +147,7 @@ def test_nobody_else_is_in_it(agent: Agent, acme: Project, ann: Subject) -> None
     assert len(bundled.manifest(bundle)["cut"]) == 3
 
 
-def test_events_are_all_there_byte_for_byte(ann: Subject) -> None:
+def test_bundle_holds_every_event_byte_for_byte(ann: Subject) -> None:
     lines = bundled.records(bundle_of(ann), "events.jsonl")
     rows = Event.objects.filter(thread__subject=ann)
     assert len(lines) == rows.count()
@@ -163,7 +167,7 @@ def test_parents_come_before_their_forks(ann: Subject) -> None:
     assert [each["parent"] for each in cut] == [None, *(x["thread"] for x in cut[:2])]
 
 
-def test_the_manifest_vouches_for_all_else(ann: Subject) -> None:
+def test_manifest_has_the_digest_of_every_other_file(ann: Subject) -> None:
     whole = bundle_of(ann)
     manifest = bundled.manifest(whole)
     named = {file["path"]: file for file in manifest["files"]}
@@ -177,13 +181,13 @@ def test_the_manifest_vouches_for_all_else(ann: Subject) -> None:
         if path.endswith(".jsonl"):
             assert file["records"] == len(data.splitlines())
     sig = bytes.fromhex(manifest["signature"]["sig"])
-    key_id, keys = manifest["signature"]["key_id"], signing.public_keys()
-    assert signing.verify(key_id, bundles.canonical(manifest), sig, keys)
+    key_id, keys = manifest["signature"]["key_id"], signing.list_public_keys()
+    assert signing.is_signed(key_id, bundles.build_canonical(manifest), sig, keys)
     manifest["erased"] += 1
-    assert not signing.verify(key_id, bundles.canonical(manifest), sig, keys)
+    assert not signing.is_signed(key_id, bundles.build_canonical(manifest), sig, keys)
 
 
-def test_every_line_is_what_its_schema_says(ann: Subject) -> None:
+def test_bundle_lines_match_their_schemas(ann: Subject) -> None:
     whole = bundle_of(ann)
     described = [each for each in bundled.manifest(whole)["files"] if each["schema"]]
     assert len(described) == 8
@@ -199,7 +203,7 @@ def test_every_line_is_what_its_schema_says(ann: Subject) -> None:
     assert len(bodies) > 12
 
 
-def test_states_are_those_of_the_threads(ann: Subject) -> None:
+def test_bundle_states_equal_those_of_the_threads(ann: Subject) -> None:
     whole = bundle_of(ann)
     threads = bundled.records(whole, "state/threads.jsonl")
     named = {each["id"]: each["name"] for each in threads}
@@ -218,7 +222,9 @@ def test_states_are_those_of_the_threads(ann: Subject) -> None:
     assert threads[1]["status"] == "closed"
 
 
-def test_no_file_is_named_by_anybody(agent: Agent, acme: Project) -> None:
+def test_file_names_of_a_bundle_contain_no_user_text(
+    agent: Agent, acme: Project
+) -> None:
     bundled.live(agent, "a@b.example", prefix="x.y@z-")
     whole = bundle_of(subjects.find_or_create(acme.id, "a@b.example"))
     plain = re.compile(r"[a-zA-Z/.]+[0-9]{0,5}\.(md|jsonl|json|html|css)")
@@ -230,7 +236,7 @@ def test_no_file_is_named_by_anybody(agent: Agent, acme: Project) -> None:
 
 
 @pytest.mark.parametrize("info", [None, [1], "a text", {"score": "much"}])
-def test_a_page_shows_what_a_file_said_of_its_run(
+def test_bundle_page_shows_the_imported_run_info(
     acme: Project, tmp_path: Path, info: Any
 ) -> None:
     made = {"task_id": 0, "trial": 0, "info": info, "traj": [recordings.message()]}
@@ -240,7 +246,7 @@ def test_a_page_shows_what_a_file_said_of_its_run(
     assert re.search(r"run\.recorded[^<]*</small><pre", page)
 
 
-def test_pages_escape_all_that_was_sent(agent: Agent, acme: Project) -> None:
+def test_bundle_pages_escape_user_text(agent: Agent, acme: Project) -> None:
     hostile = "<script>alert(1)</script><img src=x onerror=alert(1)>'\"&"
     factories.make_thread(agent, "t-1", user_id="ann")
     factories.append(agent, "t-1", hostile, {hostile: hostile})
@@ -256,7 +262,7 @@ def test_pages_escape_all_that_was_sent(agent: Agent, acme: Project) -> None:
     assert "://" not in page
 
 
-def test_each_page_has_its_share(
+def test_timeline_pages_have_equal_numbers_of_events(
     agent: Agent, acme: Project, ann: Subject, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(bundle_pages, "EVENTS_A_PAGE", 7)
@@ -274,8 +280,10 @@ def test_each_page_has_its_share(
 # One moment
 
 
-def test_what_comes_later_is_not_in_it(agent: Agent, ann: Subject) -> None:
-    export = exports.begin(ann, actor="command")
+def test_bundle_excludes_records_written_after_its_cut(
+    agent: Agent, ann: Subject
+) -> None:
+    export = exports.begin_export(ann, actor="command")
     before = bundled.comparable(bundle_of(ann))
     stream = export.stream()
     parts = [next(stream)]
@@ -287,11 +295,11 @@ def test_what_comes_later_is_not_in_it(agent: Agent, ann: Subject) -> None:
     assert bundled.comparable(bundled.opened(b"".join(parts))) == before
 
 
-def test_what_is_erased_meanwhile_is_told_as_well(
+def test_bundle_tells_of_an_erasure_during_its_export(
     agent: Agent, ann: Subject, zeta: Project
 ) -> None:
-    """A page is deleted once the cut is taken, which moves no epoch."""
-    export = exports.begin(ann, actor="command")
+    """A page is deleted after the cut, which moves no epoch."""
+    export = exports.begin_export(ann, actor="command")
     bundled.delete_page(agent, "rules")
     data = b"".join(export.stream())
     manifest = bundled.manifest(bundled.opened(data))
@@ -304,7 +312,7 @@ def test_what_is_erased_meanwhile_is_told_as_well(
     assert bundled.take(data, zeta).threads == 3
 
 
-def test_the_same_memory_makes_the_same_bundle(ann: Subject) -> None:
+def test_same_memory_makes_the_same_bundle(ann: Subject) -> None:
     one, two = bundle_of(ann), bundle_of(ann)
     assert one.namelist() == two.namelist()
     differing = [name for name in one.namelist() if one.read(name) != two.read(name)]
@@ -314,8 +322,8 @@ def test_the_same_memory_makes_the_same_bundle(ann: Subject) -> None:
 
 
 @pytest.mark.promise("P16", load="cut at each of its parts, and at 200 places between")
-def test_zip_cut_anywhere_never_opens(ann: Subject) -> None:
-    parts = [*exports.begin(ann, actor="command").stream()]
+def test_bundle_cut_anywhere_never_opens(ann: Subject) -> None:
+    parts = [*exports.begin_export(ann, actor="command").stream()]
     data = b"".join(parts)
     places, at = {*range(1, len(data), max(1, len(data) // 200))}, 0
     for part in parts[:-1]:
@@ -328,10 +336,10 @@ def test_zip_cut_anywhere_never_opens(ann: Subject) -> None:
 
 
 @pytest.mark.parametrize("change", [{"epoch": 2}, {"state": "erasing"}])
-def test_whoever_is_erased_meanwhile_gets_no_more(
+def test_export_stops_when_its_subject_is_erased(
     ann: Subject, change: dict[str, Any]
 ) -> None:
-    export = exports.begin(ann, actor="command")
+    export = exports.begin_export(ann, actor="command")
     parts = []
 
     def take() -> None:
@@ -349,21 +357,21 @@ def test_whoever_is_erased_meanwhile_gets_no_more(
 
 
 @pytest.mark.parametrize("state", ["erasing", "erased"])
-def test_there_is_no_cut_of_who_was_erased(ann: Subject, state: str) -> None:
+def test_bundle_cut_of_an_erased_subject_is_refused(ann: Subject, state: str) -> None:
     Subject.objects.filter(id=ann.id).update(state=state)
     with pytest.raises(SubjectErasedError):
         bundle_cuts.take(ann)
     Subject.objects.filter(id=ann.id).update(state="active")
 
 
-def test_what_is_imported_just_now_is_not_in_it(ann: Subject) -> None:
+def test_bundle_excludes_a_thread_that_is_being_imported(ann: Subject) -> None:
     Thread.objects.filter(name="t-3").update(status="importing")
     cut = bundle_cuts.take(ann)
     Thread.objects.filter(name="t-3").update(status="open")
     assert [part.name for part in cut.parts] == ["t-1", "t-2"]
 
 
-# What it costs
+# Costs
 
 
 def queries(work: Callable[[], object]) -> int:
@@ -372,14 +380,16 @@ def queries(work: Callable[[], object]) -> int:
     return len(captured)
 
 
-def test_a_longer_thread_costs_no_more_queries(agent: Agent, acme: Project) -> None:
+def test_bundle_of_a_longer_thread_costs_no_more_queries(
+    agent: Agent, acme: Project
+) -> None:
     counts = []
     for user_id, events in (("ann", 5), ("bob", 150)):
         factories.make_thread(agent, user_id, user_id=user_id)
         factories.append(agent, user_id, *(f"message {n}" for n in range(events)))
         subject = subjects.find_or_create(acme.id, user_id)
         cut = bundle_cuts.take(subject)
-        sign = exports._sign
+        sign = exports._sign_data
         bundle = bundles.stream(cut, user_id=user_id, sign=sign)
         counts.append(queries(partial(list, bundle)))
     assert counts[0] == counts[1]

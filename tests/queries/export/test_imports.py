@@ -9,7 +9,7 @@ from memoryhub.kernel.state.events import LabelValue
 from memoryhub.models.projects import Project
 from memoryhub.models.threads import Thread
 from memoryhub.queries.export import imports
-from memoryhub.queries.export.imports import Source
+from memoryhub.queries.export.imports import ImportSource
 from memoryhub.services.access.api_keys import Agent
 from memoryhub.services.threads import operator_threads
 from tests.cast import factories, recordings
@@ -22,12 +22,12 @@ def labelled(agent: Agent, name: str, source: str, reward: LabelValue = 1.0) -> 
     factories.make_thread(agent, name, labels=labels)
 
 
-def only(project: Project) -> Source:
+def only(project: Project) -> ImportSource:
     (source,) = imports.list_sources(project).items
     return source
 
 
-def test_an_import_is_summed_up(acme: Project, tmp_path: Any) -> None:
+def test_import_is_summed_up(acme: Project, tmp_path: Any) -> None:
     runs = [
         recordings.run(n, messages=2 * n, reward=n / 4, user_id=f"user-{n}")
         for n in range(1, 5)
@@ -45,13 +45,13 @@ def test_an_import_is_summed_up(acme: Project, tmp_path: Any) -> None:
     assert (source.first_at, source.last_at) == (made[0], made[3])
 
 
-def test_a_chat_has_no_rewards(acme: Project, tmp_path: Any) -> None:
+def test_chat_has_no_rewards(acme: Project, tmp_path: Any) -> None:
     path = recordings.lines(tmp_path, recordings.message("one"))
     recordings.take(acme, path)
     assert (only(acme).runs, only(acme).rewards) == (1, None)
 
 
-def test_a_fork_is_no_run(agent: Agent, acme: Project) -> None:
+def test_fork_is_not_counted_as_a_run(agent: Agent, acme: Project) -> None:
     labelled(agent, "t-1", "desk")
     thread = factories.get_thread(agent)
     operator_threads.fork(thread, actor="operator:x", name="t-2", seq=1)
@@ -59,7 +59,7 @@ def test_a_fork_is_no_run(agent: Agent, acme: Project) -> None:
 
 
 @pytest.mark.no_replay
-def test_what_is_erased_is_not_counted(agent: Agent, acme: Project) -> None:
+def test_erased_run_is_not_counted_among_imports(agent: Agent, acme: Project) -> None:
     labelled(agent, "t-1", "desk", 0.0)
     labelled(agent, "t-2", "desk", 1.0)
     Thread.objects.filter(name="t-1").update(status="erased")
@@ -87,7 +87,7 @@ def test_rewards_that_are_all_the_same_need_no_picture(
     assert (found.count, found.mean, found.bars) == (2, 1.0, ())
 
 
-def test_the_largest_rewards_have_a_mean(agent: Agent, acme: Project) -> None:
+def test_largest_rewards_have_a_mean(agent: Agent, acme: Project) -> None:
     for n, reward in enumerate((-1.7e308, 1.7e308, 1.7e308)):
         labelled(agent, f"t-{n}", "desk", reward)
     found = only(acme).rewards
@@ -110,7 +110,7 @@ def test_sources_come_by_name_in_batches(agent: Agent, acme: Project) -> None:
     assert means == [2.0, 2.0, 0.0]
 
 
-def test_many_different_rewards_are_cut(
+def test_list_of_distinct_rewards_is_limited(
     agent: Agent, acme: Project, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(imports, "REWARDS", 2)
@@ -123,7 +123,7 @@ def test_many_different_rewards_are_cut(
     assert source.rewards.count == 2
 
 
-def test_another_projects_imports_are_not_listed(
+def test_import_list_shows_one_project_only(
     agent: Agent, acme: Project, stranger: Agent, zeta: Project
 ) -> None:
     for n in range(2):
@@ -139,7 +139,7 @@ def test_another_projects_imports_are_not_listed(
 
 
 @pytest.mark.parametrize("size", [1, 30])
-def test_a_list_of_imports_costs_two_queries(
+def test_list_of_imports_costs_two_queries(
     agent: Agent, acme: Project, size: int, django_assert_num_queries: Any
 ) -> None:
     for n in range(size):

@@ -16,7 +16,7 @@ from tests.inspector.forgotten import confirm, finish, plan
 pytestmark = pytest.mark.django_db(transaction=True)
 
 
-def test_a_record_is_marked_by_what_erased_it(
+def test_record_is_marked_by_what_erased_it(
     agent: Agent, django_assert_num_queries: DjangoAssertNumQueries
 ) -> None:
     gus, bob = (forgotten.make_person(agent, name) for name in ("gus", "bob"))
@@ -26,17 +26,17 @@ def test_a_record_is_marked_by_what_erased_it(
     twin = factories.get_thread(agent, "bob-1")
     places = [(one.id, 1), (one.id, 2), (one.id, 3), (twin.id, 2)]
     with django_assert_num_queries(3):
-        found = erasure_views.list_marks(places)
+        found = erasure_views.list_record_proofs(places)
     assert set(found) == {(one.id, 2)}
     assert found[one.id, 2].erasure == row.id
     assert found[one.id, 2].receipt == receipt.id
-    assert erasure_views.get_mark(one.id, 3) is None
+    assert erasure_views.find_record_proof(one.id, 3) is None
     with django_assert_num_queries(0):
-        assert erasure_views.list_marks([]) == {}
+        assert erasure_views.list_record_proofs([]) == {}
     assert bob.state == "active"
 
 
-def test_a_thread_is_proved_by_its_own_erasure_or_its_subjects(
+def test_thread_is_proved_by_its_own_erasure_or_its_subjects(
     agent: Agent, django_assert_num_queries: DjangoAssertNumQueries
 ) -> None:
     ann, bob = (forgotten.make_person(agent, name) for name in ("ann", "bob"))
@@ -55,12 +55,12 @@ def test_a_thread_is_proved_by_its_own_erasure_or_its_subjects(
     assert found[two.id].detail == {"erasure": str(whole.id)}
     assert found[one.id].detail.keys() == {"erasure", "receipt"}
     assert dropped.confirmed_at is None
-    assert erasure_views.get_thread_name(ErasureLine.of(first)) == ""
+    assert erasure_views.get_thread_name(ErasureLine.from_row(first)) == ""
     finish(whole)
     assert erasure_views.list_proofs([two.id])[two.id].receipt is not None
 
 
-def test_a_receipt_says_what_remains(agent: Agent, acme: Project) -> None:
+def test_receipt_says_what_remains(agent: Agent, acme: Project) -> None:
     ann = forgotten.make_person(agent, "ann")
     row = confirm(plan(ann))
     assert erasure_views.get_remains(row.id) is None
@@ -71,7 +71,7 @@ def test_a_receipt_says_what_remains(agent: Agent, acme: Project) -> None:
     assert stays is not None
     assert "envelopes" in {each["what"] for each in stays.retained}
     assert "backups" in {each["what"] for each in stays.residue}
-    receipts.add(row, "scanned", {"undeclared": 0})
+    receipts.add_addendum(row, "scanned", {"undeclared": 0})
     (line,) = receipt_views.list_receipts(acme).items
     assert (line.erasure, line.addenda) == (row.id, 1)
     (addendum,) = receipt_views.list_addenda(row.id)

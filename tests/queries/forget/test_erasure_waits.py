@@ -1,4 +1,4 @@
-"""What an officer is told while an erasure waits: what for, and what to do."""
+"""Reasons shown to an officer while an erasure waits, and what to do about them."""
 
 from __future__ import annotations
 
@@ -28,29 +28,29 @@ def status(row: Erasure) -> str:
     return out.getvalue()
 
 
-def test_what_a_scan_found_is_told_in_words_and_what_ends_it(agent: Agent) -> None:
-    """On the screen and by the command; never what was found. It goes on by itself."""
+def test_erasure_wait_names_the_places_that_the_scan_found(agent: Agent) -> None:
+    """Screen and command name the places, never the text; the erasure goes on alone."""
     ann = make_person(agent, USER)
     session = SessionStore()
     session["seen"] = USER
     session.save()
     row = finish(confirm(plan(ann)))
-    line = ErasureLine.of(row)
+    line = ErasureLine.from_row(row)
     assert (row.state, line.waiting_on) == ("scrubbed", "store")
     assert "rows" in line.undeclared
-    for told in (forgetting.progress(line).waiting, status(row)):
+    for told in (forgetting.build_progress(line).waiting, status(row)):
         assert "such as sessions" in told
         assert "`manage.py scan` tells each place" in told
         assert USER not in told
     session.delete()
     row = finish(row)
     assert (row.state, row.waiting_on) == ("complete", "")
-    assert erasure_waits.wait_text(ErasureLine.of(row)) == ""
+    assert erasure_waits.render_wait(ErasureLine.from_row(row)) == ""
     assert "waits" not in status(row)
 
 
-def test_an_operator_who_is_called_so_holds_nothing_up(agent: Agent) -> None:
-    """The account is staff's. The receipt says that the name was met there."""
+def test_operator_named_like_the_user_delays_no_erasure(agent: Agent) -> None:
+    """The account is staff's. The receipt says that the scan met the name there."""
     ann = make_person(agent, USER)
     operators.add(USER)
     row = finish(confirm(plan(ann)))
@@ -58,13 +58,13 @@ def test_an_operator_who_is_called_so_holds_nothing_up(agent: Agent) -> None:
     assert '"standing":"others"' in Receipt.objects.get(erasure=row, n=0).text
 
 
-def test_every_word_is_told_as_a_sentence(agent: Agent) -> None:
-    line = ErasureLine.of(plan(make_person(agent, "ann")))
-    assert erasure_waits.wait_text(line) == ""
+def test_every_wait_reason_has_a_sentence(agent: Agent) -> None:
+    line = ErasureLine.from_row(plan(make_person(agent, "ann")))
+    assert erasure_waits.render_wait(line) == ""
     for word, said in erasure_waits.WAITING.items():
-        assert erasure_waits.wait_text(replace(line, waiting_on=word)) == said.format(
+        assert erasure_waits.render_wait(replace(line, waiting_on=word)) == said.format(
             defect=None
         )
     store = replace(line, waiting_on="store", undeclared=("log", "server_wal"))
-    assert "in log files; server_wal." in erasure_waits.wait_text(store)
-    assert erasure_waits.wait_text(replace(line, state="held")).startswith("A hold")
+    assert "in log files; server_wal." in erasure_waits.render_wait(store)
+    assert erasure_waits.render_wait(replace(line, state="held")).startswith("A hold")

@@ -18,7 +18,7 @@ pytestmark = pytest.mark.django_db
 
 
 @pytest.mark.usefixtures("sqlite")
-def test_what_a_turn_asks_of_a_home_looks_through_no_table(agent: Agent) -> None:
+def test_home_queries_of_a_turn_scan_no_table(agent: Agent) -> None:
     row = factories.make_thread(agent, "visit", user_id="ann")
     factories.append(agent, "visit", "I live in Bergen.")
     ann = forgetting.of(agent, "ann")

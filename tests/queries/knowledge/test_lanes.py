@@ -24,7 +24,7 @@ def ann(agent: Agent) -> Subject:
     return forgetting.of(agent, "ann")
 
 
-def test_what_came_late_is_told_with_what_was_believed(
+def test_late_fact_is_listed_with_the_belief_that_it_corrected(
     agent: Agent, ann: Subject
 ) -> None:
     with time_machine.travel(START, tick=False) as clock:

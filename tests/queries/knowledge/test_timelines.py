@@ -24,22 +24,22 @@ def ann(agent: Agent) -> Subject:
     return forgetting.of(agent, "ann")
 
 
-def read(subject: Subject, seqs: Sequence[int]) -> tuple[int, int]:
-    """Count live values, and the queries that reading them took."""
+def count_reads(subject: Subject, seqs: Sequence[int]) -> tuple[int, int]:
+    """Return the count of live values and the queries that reading them took."""
     home = find_home(subject)
     assert home is not None
     with CaptureQueriesContext(connection) as queries:
-        (found,) = timelines.list_timelines_of(home, seqs)
+        (found,) = timelines.list_timelines(home, seqs)
     return len(found.living), len(queries)
 
 
-def test_a_long_timeline_is_read_again_once_anything_new_is_known(
+def test_long_timeline_is_read_again_once_anything_new_is_known(
     agent: Agent, ann: Subject, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(timelines, "_LONG", 3)
     first = say(agent, ann, claim("OSL", 0), claim("BGO", 1)).seq
-    assert [read(ann, [first]) for _ in range(2)] == [(2, 1), (2, 1)]
+    assert [count_reads(ann, [first]) for _ in range(2)] == [(2, 1), (2, 1)]
     say(agent, ann, claim("TRD", 2))
-    assert [read(ann, [first]) for _ in range(2)] == [(3, 1), (3, 0)]
+    assert [count_reads(ann, [first]) for _ in range(2)] == [(3, 1), (3, 0)]
     retract(agent, ann, first, "wrong")
-    assert [read(ann, [first]) for _ in range(2)] == [(2, 1), (2, 0)]
+    assert [count_reads(ann, [first]) for _ in range(2)] == [(2, 1), (2, 0)]

@@ -7,12 +7,12 @@ import pytest
 from django.test import override_settings
 
 from memoryhub.errors import BadCursorError
-from memoryhub.queries.lists.cursors import MAX_CHARS, Listing, fitting
+from memoryhub.queries.lists.cursors import MAX_CHARS, ListScope, count_fitting
 
-LISTING = Listing(name="threads", project=UUID(int=1), filters={"status": "open"})
+LISTING = ListScope(name="threads", project=UUID(int=1), filters={"status": "open"})
 
 
-def test_a_cursor_gives_its_position_back() -> None:
+def test_cursor_round_trips_its_position() -> None:
     assert LISTING.open(LISTING.seal([3, "a", None])) == [3, "a", None]
 
 
@@ -25,18 +25,18 @@ def test_a_cursor_gives_its_position_back() -> None:
         replace(LISTING, filters=None),
     ],
 )
-def test_a_cursor_opens_in_its_own_list_only(other: Listing) -> None:
+def test_cursor_opens_in_its_own_list_only(other: ListScope) -> None:
     with pytest.raises(BadCursorError):
         other.open(LISTING.seal([3]))
 
 
-def test_a_cursor_of_another_key_does_not_open() -> None:
+def test_cursor_of_another_key_does_not_open() -> None:
     cursor = LISTING.seal([3])
     with override_settings(SECRET_KEY="another"), pytest.raises(BadCursorError):
         LISTING.open(cursor)
 
 
-def test_no_changed_cursor_opens() -> None:
+def test_changed_cursor_never_opens() -> None:
     cursor = LISTING.seal([3, "name"])
     for place, letter in enumerate(cursor):
         changed = "A" if letter != "A" else "B"
@@ -55,7 +55,7 @@ def test_no_changed_cursor_opens() -> None:
     ("sizes", "count"),
     [([], 0), ([9], 1), ([9, 1], 1), ([2, 3], 2), ([2, 3, 1], 2), ([0] * 9, 9)],
 )
-def test_a_part_is_full_at_its_bytes_but_has_one_item(
+def test_list_part_ends_at_its_bytes_but_has_at_least_one_item(
     sizes: list[int], count: int
 ) -> None:
-    assert fitting(sizes, max_bytes=5) == count
+    assert count_fitting(sizes, max_bytes=5) == count

@@ -1,4 +1,4 @@
-"""What differs between two moments: which values, which texts, and how much of them."""
+"""Differences between two moments: values, texts, and how much of each."""
 
 from __future__ import annotations
 
@@ -24,8 +24,8 @@ pytestmark = pytest.mark.django_db
 
 
 def put(agent: Agent, key: str, value: object) -> None:
-    change = keys.setting(key, value, Expiry())
-    run(keys.change(agent=agent, thread="t-1", changes=(change,)))
+    change = keys.build_setting(key, value, Expiry())
+    run(keys.change_keys(agent=agent, thread="t-1", changes=(change,)))
 
 
 def kinds(agent: Agent) -> dict[str, str]:
@@ -41,7 +41,7 @@ def kinds(agent: Agent) -> dict[str, str]:
         ({"a": 1, "b": 2}, {"b": 2, "a": 1}, "rewritten"),
     ],
 )
-def test_true_and_one_are_two_values(
+def test_comparison_tells_true_from_one(
     agent: Agent, before: Any, after: Any, kind: str
 ) -> None:
     put(agent, "k", before)
@@ -50,7 +50,7 @@ def test_true_and_one_are_two_values(
     assert kinds(agent) == {"k": kind}
 
 
-def test_a_comparison_opens_no_more_than_a_part_may_hold(
+def test_comparison_opens_no_more_than_a_part_may_hold(
     agent: Agent, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Values of one length are opened to be compared, whether they are shown or not."""
@@ -74,7 +74,7 @@ def test_a_comparison_opens_no_more_than_a_part_may_hold(
 def test_texts_of_a_task_that_were_set_again_are_no_difference(agent: Agent) -> None:
     def task(step: int, **texts: object) -> None:
         said = {**texts, "current_step": step, "started_at": None}
-        sealed: Any = {n: strict_json.as_sent(value) for n, value in said.items()}
+        sealed: Any = {n: strict_json.dump_stored(value) for n, value in said.items()}
         act(agent, SetTask(fields=sealed))
 
     def fields() -> tuple[str, ...]:

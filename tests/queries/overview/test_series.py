@@ -20,7 +20,7 @@ def add(project: Project, minutes: int, at: datetime, **figures: int) -> None:
 
 
 @pytest.mark.parametrize("chosen", RANGES)
-def test_a_range_ends_with_the_bin_that_goes_on(acme: Project, chosen: str) -> None:
+def test_series_range_ends_with_the_current_bin(acme: Project, chosen: str) -> None:
     found = series.get_series(acme.id, RANGES[chosen], now=NOW)
     assert len(found.bins) == RANGES[chosen].bins
     assert found.bins[-1].at <= NOW < found.end
@@ -49,7 +49,7 @@ def test_hours_are_drawn_by_the_quarter_of_a_day(acme: Project) -> None:
     assert [each.events for each in bins[-3:]] == [6, 6, 0]
 
 
-def test_a_rate_is_of_the_exchanges_of_a_bin(acme: Project) -> None:
+def test_rate_is_of_the_exchanges_of_a_bin(acme: Project) -> None:
     minute = NOW.replace(second=0)
     add(acme, 1, minute, exchanges=4, faulted_exchanges=1)
     # It began in the minute before, and fetched in this one.
@@ -62,14 +62,14 @@ def test_a_rate_is_of_the_exchanges_of_a_bin(acme: Project) -> None:
 def test_percentiles_are_read_between_the_bounds(acme: Project) -> None:
     add(acme, 1, NOW.replace(second=0), within_5=50, within_10=49, slower=1)
     whole = series.get_series(acme.id, RANGES["1h"], now=NOW).whole
-    assert whole.waited(0.5) == 5.0
-    assert whole.waited(0.99) == 10.0
-    assert whole.waited(1.0) == 1_000.0
+    assert whole.compute_wait(0.5) == 5.0
+    assert whole.compute_wait(0.99) == 10.0
+    assert whole.compute_wait(1.0) == 1_000.0
 
 
-def test_nothing_waited_where_nothing_came(acme: Project) -> None:
+def test_series_without_events_has_no_wait_and_no_rate(acme: Project) -> None:
     whole = series.get_series(acme.id, RANGES["1h"], now=NOW).whole
-    assert whole.waited(0.99) is None
+    assert whole.compute_wait(0.99) is None
     assert whole.resident_rate is None
 
 
@@ -87,16 +87,16 @@ def test_refusals_are_those_of_the_project_by_code(
     assert found.bins[-1].refused == 3
 
 
-def test_a_moment_lies_within_the_range_or_nowhere(acme: Project) -> None:
+def test_moment_lies_within_the_range_or_nowhere(acme: Project) -> None:
     found = series.get_series(acme.id, RANGES["1h"], now=NOW)
     first = found.bins[0].at
-    assert found.place(first) == 0.0
-    assert found.place(first + timedelta(minutes=30)) == 0.5
-    assert found.place(first - timedelta(seconds=1)) is None
-    assert found.place(found.end) is None
+    assert found.find_position(first) == 0.0
+    assert found.find_position(first + timedelta(minutes=30)) == 0.5
+    assert found.find_position(first - timedelta(seconds=1)) is None
+    assert found.find_position(found.end) is None
 
 
-def test_a_series_costs_two_queries(
+def test_series_costs_two_queries(
     acme: Project, django_assert_num_queries: DjangoAssertNumQueries
 ) -> None:
     with django_assert_num_queries(2):

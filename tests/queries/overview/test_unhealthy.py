@@ -1,4 +1,4 @@
-"""What needs a look now: threads that the worker found, and checks of the server."""
+"""Unhealthy threads found by the worker, and checks of the server."""
 
 from __future__ import annotations
 
@@ -10,14 +10,14 @@ from django.utils import timezone
 from pytest_django.fixtures import DjangoAssertNumQueries
 
 from memoryhub import journal
-from memoryhub.journal import state_at
+from memoryhub.journal import fold_thread
 from memoryhub.journal.writing.activity import activity
 from memoryhub.models.projects import Project, ProjectStats
 from memoryhub.models.subjects import Subject
 from memoryhub.models.threads import Thread
 from memoryhub.queries.overview import unhealthy
 from memoryhub.queries.overview.onsets import find_onsets
-from memoryhub.queries.overview.unhealthy import Unhealthy, UnhealthyThing
+from memoryhub.queries.overview.unhealthy import Unhealthy, UnhealthyItem
 from memoryhub.queries.threads import catalogue, verdicts
 from memoryhub.queries.threads.threads import ThreadLine
 from memoryhub.services.access.api_keys import Agent
@@ -38,12 +38,12 @@ def found(project: Project) -> Unhealthy:
     return unhealthy.get_unhealthy(project, now=now)
 
 
-def threads(project: Project) -> dict[str, UnhealthyThing]:
+def threads(project: Project) -> dict[str, UnhealthyItem]:
     things = found(project).things
     return {each.thread.name: each for each in things if each.thread}
 
 
-def checks(project: Project) -> dict[str, UnhealthyThing]:
+def checks(project: Project) -> dict[str, UnhealthyItem]:
     things = found(project).things
     return {each.check.key: each for each in things if each.check}
 
@@ -52,7 +52,7 @@ def set_counters(thread: Thread, **counters: Any) -> None:
     Thread.objects.filter(id=thread.id).update(**counters)
 
 
-def test_a_thread_that_thrashes_is_bad_since_the_turn_it_began(
+def test_thread_that_thrashes_is_bad_since_the_turn_it_began(
     agent: Agent, acme: Project
 ) -> None:
     make_restless(agent, exchanges=8)
@@ -66,7 +66,7 @@ def test_a_thread_that_thrashes_is_bad_since_the_turn_it_began(
     assert thing.onset.at == event.at
 
 
-def test_it_is_known_since_when_though_the_thread_goes_on(
+def test_unhealthy_onset_stays_while_the_thread_continues(
     agent: Agent, acme: Project
 ) -> None:
     make_restless(agent, exchanges=8)
@@ -76,7 +76,7 @@ def test_it_is_known_since_when_though_the_thread_goes_on(
     assert threads(acme)["restless"].onset == before
 
 
-def test_one_that_recovered_is_not_listed_though_the_worker_has_not_looked(
+def test_recovered_thread_is_not_listed_before_the_worker_looks(
     agent: Agent, acme: Project
 ) -> None:
     thread = make_restless(agent, exchanges=8)
@@ -86,7 +86,7 @@ def test_one_that_recovered_is_not_listed_though_the_worker_has_not_looked(
     assert unhealthy.get_unhealthy(acme, now=now).threads == 0
 
 
-def test_one_that_moved_since_the_worker_looked_is_listed(
+def test_moved_thread_is_listed_before_the_worker_looks(
     agent: Agent, acme: Project
 ) -> None:
     set_counters(make_thread(agent, "full"), nearly_full=True)
@@ -119,7 +119,7 @@ def test_list_row_and_overview_have_the_same_verdict(
     now = timezone.now()
     rows = Thread.objects.filter(catalogue._FLAGS[flag](acme, now))
     assert [row.name for row in rows] == ["t-1"]
-    assert verdicts.find_in_line(ThreadLine.of(rows[0])) == thing.verdicts
+    assert verdicts.find_in_line(ThreadLine.from_row(rows[0])) == thing.verdicts
 
 
 def test_refused_fetches_are_a_verdict_from_the_third_on(
@@ -128,7 +128,7 @@ def test_refused_fetches_are_a_verdict_from_the_third_on(
     thread = make_thread(agent)
     for count in range(3):
         assert not threads(acme), count
-        activity.refused(acme.id, "fault_budget", thread.id)
+        activity.count_refusal(acme.id, "fault_budget", thread.id)
         journal.run(activity.flush)
     thing = threads(acme)["t-1"]
     assert ([each.flag for each in thing.verdicts], thing.refused) == (["refused"], 3)
@@ -145,7 +145,7 @@ def test_refused_fetches_are_a_verdict_from_the_third_on(
     ],
     ids=["closed", "unused"],
 )
-def test_what_nobody_goes_on_with_is_not_unhealthy_now(
+def test_unhealthy_list_omits_threads_that_nobody_continues(
     agent: Agent, acme: Project, change: dict[str, Any]
 ) -> None:
     thread = make_thread(agent)
@@ -163,17 +163,17 @@ def test_threads_of_restricted_subjects_are_left_out(
     assert not threads(acme)
 
 
-def test_a_key_file_without_a_backup_needs_a_look(acme: Project) -> None:
+def test_key_file_without_a_backup_needs_a_look(acme: Project) -> None:
     thing = checks(acme)["backup-of-the-ring"]
     assert thing.tone == "attn"
     assert thing.check is not None
     assert thing.check.command == "keys backup FILE"
     assert thing.onset.at is not None
-    backup.record(keyring.ring(), at=timezone.now())
+    backup.record(keyring.get_ring(), at=timezone.now())
     assert "backup-of-the-ring" not in checks(acme)
 
 
-def test_what_is_bad_comes_first(agent: Agent, acme: Project) -> None:
+def test_unhealthy_list_puts_bad_before_attention(agent: Agent, acme: Project) -> None:
     for name, counters in (
         ("t-1", {"nearly_full": True}),
         ("t-2", {"refault_count": 4}),
@@ -192,14 +192,14 @@ def test_every_page_counts_what_is_stored_with_one_query(
     set_counters(make_thread(agent), refault_count=4)
     now = timezone.now()
     before = unhealthy.get_counts(acme, now=now).unhealthy
-    # By another process than the one that is asked.
+    # Another process has looked than the one that is asked.
     worker.look(now)
     with django_assert_num_queries(1):
         assert unhealthy.get_counts(acme, now=now).unhealthy == before + 1
     assert found(acme).count == before + 1
 
 
-def test_of_many_threads_the_worst_are_kept_and_all_are_counted(
+def test_unhealthy_list_keeps_the_worst_and_counts_all(
     agent: Agent, acme: Project, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(unhealthy, "KEPT", 2)
@@ -213,7 +213,7 @@ def test_of_many_threads_the_worst_are_kept_and_all_are_counted(
 
 
 @pytest.mark.parametrize("count", [2, 12])
-def test_looking_costs_the_same_for_any_number_of_threads(
+def test_unhealthy_check_costs_the_same_for_any_number_of_threads(
     agent: Agent,
     acme: Project,
     count: int,
@@ -229,8 +229,8 @@ def test_looking_costs_the_same_for_any_number_of_threads(
         unhealthy.get_unhealthy(acme, now=now)
 
 
-def test_onsets_are_those_of_the_fold(agent: Agent) -> None:
-    """By the state at the end of every turn: it holds from the onset on, not before."""
+def test_unhealthy_onsets_equal_those_of_the_fold(agent: Agent) -> None:
+    """The oracle is the state at each turn's end: it holds only from the onset on."""
     make_restless(agent, exchanges=4)
     for n in range(12):
         ask(agent, "restless", f"And then, {n}?")
@@ -238,15 +238,15 @@ def test_onsets_are_those_of_the_fold(agent: Agent) -> None:
             fetch(agent, "restless", "note")
     thread = get_thread(agent, "restless")
     ends = [turn.seq - 1 for turn in thread.turns.order_by("n")][1:]
-    states = [state_at(thread, seq).state for seq in [*ends, thread.head_seq]]
-    holds = [each.paging.refault_count(each.turn_count) >= 3 for each in states]
+    states = [fold_thread(thread, seq).state for seq in [*ends, thread.head_seq]]
+    holds = [each.paging.count_refaults(each.turn_count) >= 3 for each in states]
     assert holds[-1]
     assert [*holds].index(True) < [*holds].index(False, 3)
     began = len(holds) - [*reversed(holds)].index(False) + 1
     assert find_onsets(thread, ["thrashing"])["thrashing"].turn == began
 
 
-def test_a_full_thread_is_full_since_the_message_that_made_it_so(agent: Agent) -> None:
+def test_full_thread_is_full_since_the_message_that_made_it_so(agent: Agent) -> None:
     make_thread(agent, max_slots=10)
     append(agent, "t-1", *range(9))
     append(agent, "t-1", "the tenth")
@@ -258,12 +258,12 @@ def test_a_full_thread_is_full_since_the_message_that_made_it_so(agent: Agent) -
     assert onset.turn is None
 
 
-def test_without_turns_nobody_knows_since_when(agent: Agent) -> None:
+def test_onset_is_unknown_for_a_thread_without_turns(agent: Agent) -> None:
     thread = make_thread(agent)
     found = find_onsets(thread, ["thrashing", "missing"])
     assert {each.at for each in found.values()} == {None}
 
 
-def test_a_row_that_says_nothing_is_no_trouble(acme: Project) -> None:
+def test_missing_stats_row_counts_as_healthy(acme: Project) -> None:
     ProjectStats.objects.all().delete()
     assert unhealthy.get_unhealthy(acme, now=timezone.now()).threads == 0

@@ -105,7 +105,7 @@ def test_evicted_page_rows_name_each_page_of_an_event(thread: Thread) -> None:
 
 def test_life_and_history_show_only_the_own_part_of_an_event(thread: Thread) -> None:
     entries = {
-        page_id: pages.current_entry(thread, page_id)
+        page_id: pages.find_current_entry(thread, page_id)
         for _, event in list_joined(thread)
         for page_id in event.page_ids
     }

@@ -11,7 +11,7 @@ from memoryhub.queries.paging import eviction_runs, residency
 from memoryhub.queries.paging.eviction_runs import LEAVING
 from memoryhub.queries.replay import replay
 from memoryhub.services.access.api_keys import Agent
-from tests.inspector.paged import do, gone, make_paged
+from tests.inspector.paged import do, list_evicted_pages, make_paged
 
 pytestmark = pytest.mark.django_db
 
@@ -26,7 +26,7 @@ def leaving(paged: Thread) -> list[int]:
     return [*rows.order_by("seq").values_list("seq", flat=True)]
 
 
-def test_a_run_is_found_from_each_of_its_events_and_from_what_came(
+def test_eviction_run_is_found_from_its_events_and_its_newcomer(
     paged: Thread,
 ) -> None:
     for seq in leaving(paged):
@@ -39,28 +39,30 @@ def test_a_run_is_found_from_each_of_its_events_and_from_what_came(
         assert eviction_runs.get_run(paged, run.last + 1) == run
 
 
-def test_a_run_frees_what_the_working_set_loses(paged: Thread) -> None:
+def test_eviction_run_frees_the_tokens_that_the_working_set_loses(
+    paged: Thread,
+) -> None:
     run = eviction_runs.get_run(paged, leaving(paged)[-1])
     assert run is not None
-    before = replay.state_at(paged, run.first - 1).state.paging
-    after = replay.state_at(paged, run.last).state.paging
+    before = replay.load_state_at(paged, run.first - 1).state.paging
+    after = replay.load_state_at(paged, run.last).state.paging
     assert run.freed == before.used - after.used > 0
     gone_by_now = {each.page_id for each in run.steps if each.level is None}
     assert gone_by_now == {*before.frames} - {*after.frames}
 
 
-def test_before_the_first_there_is_none(paged: Thread) -> None:
+def test_eviction_run_is_none_before_the_first_eviction(paged: Thread) -> None:
     assert eviction_runs.get_run(paged, leaving(paged)[0] - 1) is None
 
 
-def test_the_score_is_that_of_the_state_before_the_run(paged: Thread) -> None:
+def test_eviction_score_is_of_the_state_before_the_run(paged: Thread) -> None:
     explained = 0
     for seq in leaving(paged):
         run = eviction_runs.get_run(paged, seq)
         assert run is not None
-        before = replay.state_at(paged, run.first - 1).state
+        before = replay.load_state_at(paged, run.first - 1).state
         step = next(each for each in run.steps if each.seq == seq)
-        reason = eviction_runs.explain(before, step, run)
+        reason = eviction_runs.explain_step(before, step, run)
         if reason.why is None:
             continue
         explained += 1
@@ -72,13 +74,15 @@ def test_the_score_is_that_of_the_state_before_the_run(paged: Thread) -> None:
     assert explained
 
 
-def test_what_a_command_takes_out_has_no_score(agent: Agent, paged: Thread) -> None:
-    state = replay.state_at(paged, paged.head_seq).state
+def test_page_evicted_by_command_has_no_score(agent: Agent, paged: Thread) -> None:
+    state = replay.load_state_at(paged, paged.head_seq).state
     free = next(
         page_id
         for page_id, why in (
             (frame.page_id, why.rule)
-            for frame, why, _ in residency.why_each(state, state.paging.in_order())
+            for frame, why, _ in residency.explain_frames(
+                state, state.paging.list_in_context_order()
+            )
         )
         if not why
     )
@@ -92,15 +96,15 @@ def test_what_a_command_takes_out_has_no_score(agent: Agent, paged: Thread) -> N
 
 
 def test_each_page_says_how_it_last_left(agent: Agent, paged: Thread) -> None:
-    away = gone(agent, "paged")
-    found = eviction_runs.last_steps(paged, away, up_to=paged.head_seq)
+    away = list_evicted_pages(agent, "paged")
+    found = eviction_runs.find_last_steps(paged, away, up_to=paged.head_seq)
     assert found.keys() == {*away}
     assert all(each.level is None for each in found.values())
     first = min(found.values(), key=lambda each: each.seq)
-    assert eviction_runs.last_steps(paged, away, up_to=first.seq - 1) == {}
+    assert eviction_runs.find_last_steps(paged, away, up_to=first.seq - 1) == {}
 
 
-def test_a_run_costs_two_queries(
+def test_run_costs_two_queries(
     paged: Thread, django_assert_max_num_queries: object
 ) -> None:
     seq = leaving(paged)[-1]

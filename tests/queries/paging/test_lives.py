@@ -7,7 +7,7 @@ import pytest
 
 from memoryhub.models.threads import Thread
 from memoryhub.queries.paging import lives, newcomers, page_views
-from memoryhub.queries.paging.lives import LifeStep, Span, StepKind
+from memoryhub.queries.paging.lives import LifeStep, PresenceSpan, StepKind
 from memoryhub.queries.replay import states
 from memoryhub.queries.threads.forks import get_segments
 from memoryhub.services.access.api_keys import Agent
@@ -29,12 +29,12 @@ def step(kind: StepKind, clock: int, **body: Any) -> LifeStep:
     return LifeStep(kind=kind, thread=HOME, seq=clock, clock=clock, turn=1, body=body)
 
 
-def test_a_page_that_nothing_moved_stands_as_it_was_made() -> None:
-    assert lives.spans_of(3, [], mapped=True) == [
-        Span(begin=3, end=None, presence="in")
+def test_page_that_nothing_moved_stands_as_it_was_made() -> None:
+    assert lives.build_spans(3, [], mapped=True) == [
+        PresenceSpan(begin=3, end=None, presence="in")
     ]
-    assert lives.spans_of(3, [], mapped=False) == [
-        Span(begin=3, end=None, presence="out")
+    assert lives.build_spans(3, [], mapped=False) == [
+        PresenceSpan(begin=3, end=None, presence="out")
     ]
 
 
@@ -47,23 +47,23 @@ def test_stretches_meet_where_the_page_was_moved() -> None:
         step("fetched", 12, promoted=True, level=0, tier_before="L1"),
         step("deleted", 20),
     ]
-    assert lives.spans_of(3, steps, mapped=False) == [
-        Span(begin=3, end=7, presence="in"),
-        Span(begin=7, end=9, presence="shortened"),
-        Span(begin=9, end=12, presence="out"),
-        Span(begin=12, end=20, presence="fetched"),
+    assert lives.build_spans(3, steps, mapped=False) == [
+        PresenceSpan(begin=3, end=7, presence="in"),
+        PresenceSpan(begin=7, end=9, presence="shortened"),
+        PresenceSpan(begin=9, end=12, presence="out"),
+        PresenceSpan(begin=12, end=20, presence="fetched"),
     ]
 
 
-def test_a_page_that_was_fetched_first_had_never_been_in() -> None:
+def test_page_that_was_fetched_first_had_never_been_in() -> None:
     steps = [step("fetched", 8, promoted=True, level=0, tier_before="L1")]
-    assert [s.presence for s in lives.spans_of(3, steps, mapped=True)] == [
+    assert [s.presence for s in lives.build_spans(3, steps, mapped=True)] == [
         "out",
         "fetched",
     ]
 
 
-def test_a_life_has_its_making_its_leaving_and_its_coming_back(refund: Thread) -> None:
+def test_life_has_its_making_its_leaving_and_its_coming_back(refund: Thread) -> None:
     view = page_views.get_page(refund, PROMISED, seq=refund.head_seq)
     kinds = [each.kind for each in view.life.steps]
     assert kinds[0] == "made"
@@ -76,7 +76,7 @@ def test_a_life_has_its_making_its_leaving_and_its_coming_back(refund: Thread) -
     assert not view.life.cut
 
 
-def test_it_is_said_what_a_page_made_room_for(refund: Thread) -> None:
+def test_page_life_names_the_newcomer_that_the_page_left_for(refund: Thread) -> None:
     view = page_views.get_page(refund, PROMISED, seq=refund.head_seq)
     parts = get_segments(refund)
     (left,) = (each for each in view.life.steps if each.kind == "left")
@@ -84,11 +84,11 @@ def test_it_is_said_what_a_page_made_room_for(refund: Thread) -> None:
     newcomer = found[left.thread, left.seq]
     assert newcomer.page_id.startswith("slot-")
     assert newcomer.seq > left.seq
-    entry = states.state_of(refund).paging.frames.get(newcomer.page_id)
+    entry = states.load_state(refund).paging.frames.get(newcomer.page_id)
     assert entry is None or entry.entry.full.cost == newcomer.tokens
 
 
-def test_a_fork_tells_the_life_that_its_page_inherits(
+def test_fork_tells_the_life_that_its_page_inherits(
     agent: Agent, refund: Thread
 ) -> None:
     operator_threads.fork(refund, actor="operator:x", name="alt", seq=refund.head_seq)
@@ -100,7 +100,7 @@ def test_a_fork_tells_the_life_that_its_page_inherits(
     ]
 
 
-def test_the_axis_names_the_first_turn_and_the_last(refund: Thread) -> None:
+def test_axis_names_the_first_turn_and_the_last(refund: Thread) -> None:
     ticks = lives.get_ticks(get_segments(refund), refund.turn_count)
     assert [n for n, _ in ticks][:1] == [1]
     assert ticks[-1][0] == refund.turn_count
@@ -113,7 +113,7 @@ def test_the_axis_names_the_first_turn_and_the_last(refund: Thread) -> None:
 def test_lives_cost_the_same_for_one_page_or_many(
     refund: Thread, django_assert_num_queries: Any, count: int
 ) -> None:
-    state = states.state_of(refund)
+    state = states.load_state(refund)
     entries = {
         name: (state.paging.frames.get(name) or state.paging.hot[name]).entry
         for name in [f"slot-{n}" for n in range(count)]

@@ -29,7 +29,7 @@ def newcomer_of_last_run(paged: Thread) -> Newcomer | None:
     return run.newcomer
 
 
-def test_a_page_that_is_made_is_what_others_left_for(
+def test_created_page_is_the_newcomer_that_others_left_for(
     agent: Agent, paged: Thread
 ) -> None:
     page = new_page("letter", LONG)
@@ -39,7 +39,9 @@ def test_a_page_that_is_made_is_what_others_left_for(
     )
 
 
-def test_a_page_that_grows_is_what_others_left_for(agent: Agent, paged: Thread) -> None:
+def test_grown_page_is_the_newcomer_that_others_left_for(
+    agent: Agent, paged: Thread
+) -> None:
     short = new_page("letter", "Short.")
     do(agent, "paged", CreatePages(pages=(short,)))
     long = new_page("letter", LONG)
@@ -57,11 +59,11 @@ def test_a_page_that_grows_is_what_others_left_for(agent: Agent, paged: Thread) 
     )
 
 
-def test_what_a_command_takes_out_makes_room_for_nothing(
-    agent: Agent, paged: Thread
-) -> None:
+def test_page_evicted_by_command_has_no_newcomer(agent: Agent, paged: Thread) -> None:
     state = state_now(paged)
-    free = next(name for name in state.paging.frames if name not in pins.pinned(state))
+    free = next(
+        name for name in state.paging.frames if name not in pins.list_pinned(state)
+    )
     do(agent, "paged", EvictPage(page_id=free))
     do(agent, "paged", CreatePages(pages=(new_page("letter", "Short."),)))
     assert newcomer_of_last_run(paged) is None
@@ -78,7 +80,7 @@ def test_what_a_command_takes_out_makes_room_for_nothing(
         ("turn.began", {"n": 3}),
     ],
 )
-def test_an_event_that_brings_nothing_in_has_none(
+def test_event_that_maps_no_page_has_no_newcomer(
     kind: str, body: dict[str, object]
 ) -> None:
     assert read_newcomer(7, kind, body) is None

@@ -8,7 +8,7 @@ from memoryhub.kernel.paging.page_commands import CreatePages, DeletePage
 from memoryhub.models.pages import PageLevel
 from memoryhub.models.threads import Thread
 from memoryhub.queries.paging import page_uses, pages
-from memoryhub.queries.paging.page_uses import Uses
+from memoryhub.queries.paging.page_uses import PageUses
 from memoryhub.queries.replay import states
 from memoryhub.queries.turns import contexts
 from memoryhub.services.access.api_keys import Agent
@@ -24,8 +24,8 @@ def paged(agent: Agent) -> Thread:
     return make_paged(agent)
 
 
-def uses_of(thread: Thread, page_id: str, *, seq: int | None = None) -> Uses:
-    state = states.state_of(thread, seq)
+def uses_of(thread: Thread, page_id: str, *, seq: int | None = None) -> PageUses:
+    state = states.load_state(thread, seq)
     levels = PageLevel.objects.filter(thread=thread, page_id=page_id)
     return page_uses.get_uses(state, pages.find_entry(state, page_id), levels)
 
@@ -37,7 +37,7 @@ def made(agent: Agent, page_id: str, *sources: str, **fields: Any) -> Thread:
     return factories.get_thread(agent, "paged")
 
 
-def test_pages_that_name_it_are_told_newest_first(agent: Agent, paged: Thread) -> None:
+def test_derived_pages_are_listed_newest_first(agent: Agent, paged: Thread) -> None:
     made(agent, "first", "slot-0", "slot-1")
     thread = made(agent, "second", "slot-1")
     uses = uses_of(thread, "slot-1")
@@ -47,7 +47,9 @@ def test_pages_that_name_it_are_told_newest_first(agent: Agent, paged: Thread) -
     assert uses_of(thread, "second").derived == ()
 
 
-def test_a_page_that_is_gone_names_none(agent: Agent, paged: Thread) -> None:
+def test_deleted_page_is_no_longer_listed_as_derived(
+    agent: Agent, paged: Thread
+) -> None:
     before = made(agent, "first", "slot-0")
     do(agent, "paged", DeletePage(page_id="first"))
     thread = factories.get_thread(agent, "paged")
@@ -56,17 +58,17 @@ def test_a_page_that_is_gone_names_none(agent: Agent, paged: Thread) -> None:
     assert [page.page_id for page in derived] == ["first"]
 
 
-def test_requests_that_carried_it_are_what_their_records_say(paged: Thread) -> None:
-    """Against each request put together again: a page is in it, or it is not."""
+def test_carrying_turns_match_their_context_records(paged: Thread) -> None:
+    """Turns are compared with each request assembled again: a page is in it, or not."""
     held: dict[str, list[int]] = {}
     for turn in range(7, 0, -1):
-        found = contexts.recorded(paged, turn)
+        found = contexts.get_recorded_turn(paged, turn)
         places = {
-            ref.location(paged.id)[:2]
+            ref.get_location(paged.id)[:2]
             for section in found.record.sections
             for ref in section.refs
         }
-        for page in pages.list_pages(paged, states.state_of(paged), limit=200).items:
+        for page in pages.list_pages(paged, states.load_state(paged), limit=200).items:
             if page.entry.full.location[:2] in places:
                 held.setdefault(page.entry.page_id, []).append(turn)
     assert len(held) > 10
@@ -76,7 +78,7 @@ def test_requests_that_carried_it_are_what_their_records_say(paged: Thread) -> N
     assert {each.section for each in uses_of(paged, "policy").carried} == {"history"}
 
 
-def test_no_more_than_the_newest_turns_are_looked_at(
+def test_page_uses_look_at_the_newest_turns_only(
     paged: Thread, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     assert [each.turn for each in uses_of(paged, "policy").carried] == [
@@ -88,7 +90,7 @@ def test_no_more_than_the_newest_turns_are_looked_at(
     assert uses.first_turn == 5
 
 
-def test_a_fork_tells_what_was_done_in_it(agent: Agent, paged: Thread) -> None:
+def test_fork_lists_its_own_page_uses(agent: Agent, paged: Thread) -> None:
     operator_threads.fork(paged, actor="operator:x", name="alt", seq=paged.head_seq)
     summary = new_page("sum", "All of it.", type="summary", provenance=("slot-0",))
     do(agent, "alt", CreatePages(pages=(summary,)))
@@ -98,14 +100,14 @@ def test_a_fork_tells_what_was_done_in_it(agent: Agent, paged: Thread) -> None:
     assert uses.carried == ()
 
 
-def test_the_number_of_statements_is_constant(
+def test_page_uses_cost_a_constant_number_of_statements(
     agent: Agent, paged: Thread, django_assert_num_queries: Any
 ) -> None:
     longer = make_paged(agent, "longer", rounds=14)
     for thread in (paged, longer):
         page = new_page("sum", "All of it.", type="summary", provenance=("slot-0",))
         do(agent, thread.name, CreatePages(pages=(page,)))
-        state = states.state_of(factories.get_thread(agent, thread.name))
+        state = states.load_state(factories.get_thread(agent, thread.name))
         entry = pages.find_entry(state, "slot-0")
         with django_assert_num_queries(4):
             assert page_uses.get_uses(state, entry, ()).derived

@@ -35,18 +35,19 @@ def test_buckets_follow_on_each_other_and_add_up(paged: Thread) -> None:
     assert "pressure" in charts.causes
 
 
-def test_a_stretch_counts_what_happened_in_it(paged: Thread) -> None:
+def test_chart_bucket_counts_its_events(paged: Thread) -> None:
     first = Turn.objects.get(thread=paged, n=3).seq
     last = Turn.objects.get(thread=paged, n=6).seq - 1
     charts = paging_charts.get_charts(paged, first=first, last=last)
     before, after = (
-        replay.state_at(paged, seq).state.paging.counts for seq in (first - 1, last)
+        replay.load_state_at(paged, seq).state.paging.counts
+        for seq in (first - 1, last)
     )
     for name in ("evicted", "faults"):
         assert charts.whole.count(name) == after.get(name, 0) - before.get(name, 0)
 
 
-def test_a_long_thread_has_few_buckets(
+def test_long_thread_has_few_buckets(
     paged: Thread, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(paging_charts, "BUCKETS", 3)
@@ -70,13 +71,13 @@ def test_rates_come_under_the_thresholds_of_lists_and_health(paged: Thread) -> N
     assert flags(0, 0, *[False] * 4) == set()
 
 
-def test_an_unknown_rate_is_none(paged: Thread) -> None:
+def test_unknown_rate_is_none(paged: Thread) -> None:
     charts = paging_charts.get_charts(paged, first=1, last=1)
     assert charts.whole.hit_rate is None
     assert charts.causes == ()
 
 
-def test_the_number_of_statements_is_constant(
+def test_paging_charts_cost_a_constant_number_of_statements(
     agent: Agent, paged: Thread, django_assert_max_num_queries: object
 ) -> None:
     longer = make_paged(agent, "longer", rounds=14)

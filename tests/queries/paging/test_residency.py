@@ -19,10 +19,10 @@ def paged(agent: Agent) -> Thread:
     return make_paged(agent)
 
 
-def test_the_cells_are_the_frames_in_their_order(paged: Thread) -> None:
+def test_cells_are_the_frames_in_their_order(paged: Thread) -> None:
     found = residency.get_residency(paged, paged.head_seq)
-    state = replay.state_at(paged, paged.head_seq).state
-    frames = state.paging.in_order()
+    state = replay.load_state_at(paged, paged.head_seq).state
+    frames = state.paging.list_in_context_order()
     assert [cell.page_id for cell in found.cells] == [f.page_id for f in frames]
     assert sum(cell.tokens for cell in found.cells) == found.budget.used
     assert found.budget.used == state.paging.used == paged.resident_tokens
@@ -31,8 +31,8 @@ def test_the_cells_are_the_frames_in_their_order(paged: Thread) -> None:
 
 
 def test_each_term_adds_up_to_the_score_that_evicts(paged: Thread) -> None:
-    state = replay.state_at(paged, paged.head_seq).state
-    scores = policies.frame_scores(state.paging, turn=state.turn_count)
+    state = replay.load_state_at(paged, paged.head_seq).state
+    scores = policies.score_frames(state.paging, turn=state.turn_count)
     for cell in residency.get_residency(paged, paged.head_seq).cells:
         assert cell.why.score == scores[cell.page_id]
         added = sum(term.adds for term in cell.why.terms)
@@ -55,7 +55,7 @@ def test_every_page_says_why_it_stays(paged: Thread) -> None:
         assert bool(cell.why.rule) == (cell.why.rank is None)
 
 
-def test_what_leaves_first_is_what_the_next_run_takes(
+def test_residency_rank_predicts_what_the_next_run_evicts(
     agent: Agent, paged: Thread
 ) -> None:
     before = residency.get_residency(paged, paged.head_seq)
@@ -75,13 +75,13 @@ def test_what_leaves_first_is_what_the_next_run_takes(
     assert left == loose[: len(left)]
 
 
-def test_as_of_the_first_event_nothing_is_mapped(paged: Thread) -> None:
+def test_residency_is_empty_as_of_the_first_event(paged: Thread) -> None:
     found = residency.get_residency(paged, 1)
     assert (found.cells, found.warm, found.budget.used) == ((), (), 0)
     assert found.thrash_index == 0
 
 
-def test_the_number_of_statements_is_constant(
+def test_residency_costs_a_constant_number_of_statements(
     agent: Agent, paged: Thread, django_assert_num_queries: object
 ) -> None:
     longer = make_paged(agent, "longer", rounds=14)

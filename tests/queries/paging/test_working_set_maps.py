@@ -10,11 +10,15 @@ from memoryhub.kernel.paging.page_commands import DeletePage, EvictPage
 from memoryhub.models.threads import Thread
 from memoryhub.queries.paging import traces, working_set_maps
 from memoryhub.queries.paging.eviction_runs import LEAVING
-from memoryhub.queries.paging.working_set_maps import get_map, joined, tick
+from memoryhub.queries.paging.working_set_maps import (
+    compute_tick_step,
+    get_map,
+    join_stretches,
+)
 from memoryhub.services.access.api_keys import Agent
 from memoryhub.services.threads import operator_threads
 from tests.cast import factories
-from tests.inspector.paged import do, gone, make_paged
+from tests.inspector.paged import do, list_evicted_pages, make_paged
 
 pytestmark = pytest.mark.django_db
 
@@ -26,7 +30,7 @@ def fresh() -> None:
 
 
 def folded(thread: Thread) -> dict[int, int]:
-    return {state.seq: state.paging.used for state in log.states(thread)}
+    return {state.seq: state.paging.used for state in log.iter_states(thread)}
 
 
 def test_each_event_shows_what_the_fold_holds(agent: Agent) -> None:
@@ -34,10 +38,10 @@ def test_each_event_shows_what_the_fold_holds(agent: Agent) -> None:
     assert dict(get_map(thread).points) == folded(thread)
 
 
-def test_a_map_goes_on_from_where_it_ended(agent: Agent) -> None:
+def test_working_set_map_continues_from_its_end(agent: Agent) -> None:
     thread = make_paged(agent)
     get_map(thread)
-    do(agent, "paged", EvictPage(page_id=gone(agent, "paged")[0]))
+    do(agent, "paged", EvictPage(page_id=list_evicted_pages(agent, "paged")[0]))
     do(agent, "paged", DeletePage(page_id="policy"))
     factories.append(agent, "paged", "And then?")
     thread = factories.get_thread(agent, "paged")
@@ -57,7 +61,7 @@ def test_long_stretches_end_with_what_is_held_then(
     assert found.points[-1][0] == thread.head_seq
 
 
-def test_a_fork_begins_with_what_it_inherits(agent: Agent) -> None:
+def test_fork_begins_with_what_it_inherits(agent: Agent) -> None:
     parent = make_paged(agent)
     operator_threads.fork(
         parent, actor="operator:x", name="paged.alt", seq=parent.head_seq
@@ -67,7 +71,7 @@ def test_a_fork_begins_with_what_it_inherits(agent: Agent) -> None:
     assert dict(get_map(fork).points) == folded(fork)
 
 
-def test_what_happened_is_marked_where_it_did(agent: Agent) -> None:
+def test_working_set_map_marks_events_at_their_seqs(agent: Agent) -> None:
     thread = make_paged(agent)
     do(agent, "paged", TakeCheckpoint(name="here"))
     thread = factories.get_thread(agent, "paged")
@@ -81,7 +85,7 @@ def test_what_happened_is_marked_where_it_did(agent: Agent) -> None:
     assert [n for n, _ in found.turns] == [*range(1, 8)]
 
 
-def test_a_long_thread_is_drawn_from_its_snapshots(
+def test_long_thread_is_drawn_from_its_snapshots(
     agent: Agent, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     make_paged(agent)
@@ -98,7 +102,7 @@ def test_a_long_thread_is_drawn_from_its_snapshots(
 
 
 @pytest.mark.parametrize("size", [3, 400])
-def test_a_map_costs_the_same_however_long_the_thread(
+def test_map_costs_the_same_however_long_the_thread(
     agent: Agent, size: int, django_assert_max_num_queries: object
 ) -> None:
     factories.append(agent, "t-1", *("more" for _ in range(min(size, 200))))
@@ -108,10 +112,10 @@ def test_a_map_costs_the_same_however_long_the_thread(
 
 
 def test_stretches_without_a_gap_are_one() -> None:
-    assert joined([(1, 2), (3, 4), (6, 6)]) == ((1, 4), (6, 6))
+    assert join_stretches([(1, 2), (3, 4), (6, 6)]) == ((1, 4), (6, 6))
 
 
 def test_marks_are_few_and_round() -> None:
-    assert [tick(count) for count in (0, 40, 41, 100, 1_000_000)] == [
+    assert [compute_tick_step(count) for count in (0, 40, 41, 100, 1_000_000)] == [
         *(1, 1, 2, 5, 50_000)
     ]

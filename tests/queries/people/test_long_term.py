@@ -35,8 +35,8 @@ def load(subject: Subject) -> LongTermMemory:
     return long_term.get_memory(subject, now=NOW)
 
 
-def counted(subject: Subject) -> dict[str, int]:
-    """As the memory counts, and its profile does."""
+def get_counts(subject: Subject) -> dict[str, int]:
+    """Return the counts, which memory and profile must agree about."""
     profile = profiles.get_profile(subject, now=NOW)
     found = {name: getattr(profile, name) for name in ("blocks", "facts", "episodes")}
     found["assertions"] = profile.counts["assertions"]
@@ -44,8 +44,8 @@ def counted(subject: Subject) -> dict[str, int]:
     return found
 
 
-def test_counts_have_no_cap(agent: Agent, ann: Subject) -> None:
-    """And what was erased or deleted is not counted."""
+def test_long_term_counts_have_no_cap(agent: Agent, ann: Subject) -> None:
+    """Erased and deleted records are not counted."""
     for first in (0, 130):
         days = range(first, first + 130)
         say(agent, ann, *[claim("x", n, predicate=f"p {n}") for n in days])
@@ -53,28 +53,28 @@ def test_counts_have_no_cap(agent: Agent, ann: Subject) -> None:
     end(agent, ann, later, 400)
     for n in range(60):
         write(agent, ann, f"b-{n}", f"Number {n}, which is no secret.")
-    home = factories.get_thread(agent, names.home(ann.id))
+    home = factories.get_thread(agent, names.build_home_name(ann.id))
     act(agent, AppendSlots(slots=(factories.make_slot(),) * 230), "visit")
-    # What "y" takes the place of holds again once that is over.
+    # The value that "y" replaced holds again once "y" has ended.
     full = {"blocks": 60, "facts": 260, "episodes": 230, "assertions": 262}
-    assert counted(ann) == full
+    assert get_counts(ann) == full
     found = load(ann).parts
     assert {name: len(part) for name, part in found.items()} == {
         "blocks": 60,
         "facts": long_term.FACTS,
         "episodes": long_term.EPISODES,
     }
-    factories.run(writing.delete(agent=agent, subject=ann, block="b-7"))
+    factories.run(writing.delete_block(agent=agent, subject=ann, block="b-7"))
     seq = found["facts"][-1].id
     forgetting.forget(ann, "record", until="tombstoned", thread=home, seq=seq)
-    assert counted(ann) == {**full, "blocks": 59, "facts": 259, "assertions": 261}
+    assert get_counts(ann) == {**full, "blocks": 59, "facts": 259, "assertions": 261}
 
 
 @pytest.mark.parametrize("seed", range(3))
-def test_memory_says_what_the_lists_say(
+def test_memory_equals_its_lists(
     agent: Agent, ann: Subject, monkeypatch: pytest.MonkeyPatch, seed: int
 ) -> None:
-    """Of facts the newest that hold, of one instant those asserted last."""
+    """The newest facts that hold are listed; of one instant, those asserted last."""
     monkeypatch.setattr(long_term, "FACTS", 5)
     chance = Random(seed)
     for _ in range(20):
@@ -93,27 +93,27 @@ def test_memory_says_what_the_lists_say(
     configure(agent, ann, "multi", "p 3")
     for n in range(1 + chance.randrange(3)):
         write(agent, ann, f"b-{n % 2}", f"text {n}")
-    home = factories.get_thread(agent, names.home(ann.id))
+    home = factories.get_thread(agent, names.build_home_name(ann.id))
     found, listed = load(ann), every(ann, valid_at=NOW)
     newest = sorted(listed, key=lambda fact: (fact.valid_from, fact.id), reverse=True)
     assert len(newest) > long_term.FACTS
     assert list(found.parts["facts"]) == newest[: long_term.FACTS]
     assert found.parts["blocks"] == blocks.list_blocks(home)
-    assert counted(ann)["facts"] == len(listed)
+    assert get_counts(ann)["facts"] == len(listed)
 
 
-def test_nothing_known_is_empty(agent: Agent, ann: Subject) -> None:
+def test_memory_of_a_subject_without_facts_is_empty(agent: Agent, ann: Subject) -> None:
     factories.append(agent, "anonymous", "hello")
-    nobody = subjects.anonymous(agent.project)
+    nobody = subjects.get_anonymous(agent.project)
     nobody = profiles.get_subject(agent.project, nobody.id)
     found = load(nobody)
     assert (found.parts["blocks"], found.parts["facts"]) == ((), ())
-    assert counted(nobody) == dict.fromkeys(long_term.COUNTED, 0) | {"episodes": 1}
-    assert set(counted(ann).values()) == {0}
+    assert get_counts(nobody) == dict.fromkeys(long_term.COUNTED, 0) | {"episodes": 1}
+    assert set(get_counts(ann).values()) == {0}
 
 
 @pytest.mark.parametrize("number", [1, 25])
-def test_no_query_is_made_for_each(
+def test_long_term_memory_costs_a_constant_number_of_queries(
     agent: Agent, ann: Subject, number: int, django_assert_num_queries: Any
 ) -> None:
     say(agent, ann, *[claim("x", n, predicate=f"p {n}") for n in range(number)])

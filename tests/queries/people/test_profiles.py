@@ -35,20 +35,24 @@ DAY = timedelta(days=1)
 
 
 def _live(agent: Agent, whose: str, *, threads: int = 1) -> Subject:
-    """A subject with so many threads, in each of which there is one of everything."""
+    """Make a subject with so many threads, each with one record of every kind."""
     for n in range(threads):
         name = f"{whose}-{n}"
         factories.make_thread(agent, name, user_id=whose)
         factories.append(agent, name, "one", "two")
         factories.make_page(agent, "home", thread=name)
-        factories.run(turns.begin(agent=agent, thread=name, new=NewTurn()))
-        seat = keys.setting("seat", "12A", Expiry())
-        factories.run(keys.change(agent=agent, thread=name, changes=(seat,)))
+        factories.run(turns.begin_turn(agent=agent, thread=name, new=NewTurn()))
+        seat = keys.build_setting("seat", "12A", Expiry())
+        factories.run(keys.change_keys(agent=agent, thread=name, changes=(seat,)))
         for command in (SetTask(), AddNotes(notes=(NewNote(text=b'"hm"', bytes=2),))):
-            work = working_memory.submit(agent=agent, thread=name, command=command)
+            work = working_memory.submit_command(
+                agent=agent, thread=name, command=command
+            )
             factories.run(work)
         here = TakeCheckpoint(name="here")
-        factories.run(checkpoints.take(agent=agent, thread=name, command=here))
+        factories.run(
+            checkpoints.take_checkpoint(agent=agent, thread=name, command=here)
+        )
     return subjects.find_or_create(agent.project, whose)
 
 
@@ -57,7 +61,7 @@ def _profile(subject: Subject) -> Profile:
     return profiles.get_profile(found, now=clock.now())
 
 
-def test_a_profile_counts_one_person_alone(agent: Agent) -> None:
+def test_profile_counts_one_person_alone(agent: Agent) -> None:
     ann, bob = _live(agent, "ann", threads=3), _live(agent, "bob")
     factories.append(agent, "anonymous", "hello")
     found, twin = _profile(ann), _profile(bob)
@@ -78,7 +82,7 @@ def test_a_profile_counts_one_person_alone(agent: Agent) -> None:
     assert (found.state, found.generation, found.basis) == ("active", 1, None)
 
 
-def test_nothing_held_is_zeros(agent: Agent) -> None:
+def test_profile_of_a_subject_without_data_is_zero(agent: Agent) -> None:
     nobody = subjects.find_or_create(agent.project, "nobody")
     found = _profile(nobody)
     assert (found.events, found.bytes, found.pages, found.slots) == (0, 0, 0, 0)
@@ -87,7 +91,7 @@ def test_nothing_held_is_zeros(agent: Agent) -> None:
     assert not [*found.uses, *found.holds, *found.erasures]
 
 
-def test_what_a_fork_inherits_is_not_counted_twice(agent: Agent) -> None:
+def test_profile_counts_inherited_records_of_a_fork_once(agent: Agent) -> None:
     ann = _live(agent, "ann")
     before = _profile(ann)
     acts.fork(agent, "ann-0", "ann-fork")
@@ -97,15 +101,15 @@ def test_what_a_fork_inherits_is_not_counted_twice(agent: Agent) -> None:
     assert after.events == before.events + 1
 
 
-def test_the_anonymous_subject_has_a_profile(agent: Agent) -> None:
+def test_anonymous_subject_has_a_profile(agent: Agent) -> None:
     factories.append(agent, "t-1", "hello")
-    found = _profile(subjects.anonymous(agent.project))
+    found = _profile(subjects.get_anonymous(agent.project))
     assert found.anonymous
     assert found.slots == 1
 
 
 @pytest.mark.parametrize("threads", [1, 12])
-def test_a_profile_costs_the_same_however_much_it_is(
+def test_profile_costs_the_same_for_any_amount_of_data(
     agent: Agent, threads: int, django_assert_num_queries: Any
 ) -> None:
     ann = _live(agent, "ann", threads=threads)
@@ -114,10 +118,10 @@ def test_a_profile_costs_the_same_however_much_it_is(
         profiles.get_profile(found, now=clock.now())
 
 
-def test_expired_keys_are_not_there(agent: Agent) -> None:
+def test_profile_omits_expired_keys(agent: Agent) -> None:
     ann = _live(agent, "ann")
-    soon = keys.setting("soon", 1, Expiry(given=True, ttl=timedelta(seconds=60)))
-    factories.run(keys.change(agent=agent, thread="ann-0", changes=(soon,)))
+    soon = keys.build_setting("soon", 1, Expiry(given=True, ttl=timedelta(seconds=60)))
+    factories.run(keys.change_keys(agent=agent, thread="ann-0", changes=(soon,)))
     found = profiles.get_subject(ann.project_id, ann.id)
     now = clock.now()
     assert profiles.get_profile(found, now=now).keys == 2
@@ -153,10 +157,12 @@ def test_uses_are_told_by_key_and_day(agent: Agent, acme: Project) -> None:
     assert days == expected + sorted(yesterday, key=lambda each: each[1])
 
 
-def test_what_was_erased_and_what_is_due_is_told(agent: Agent, acme: Project) -> None:
+def test_profile_tells_erasures_and_the_retention_due_date(
+    agent: Agent, acme: Project
+) -> None:
     ann = _live(agent, "ann")
     graves.bury_values(ann, [("page", "x" * 30), ("note", "y" * 30)])
-    projects.keep(acme, idle_days=30)
+    projects.set_retention(acme, idle_days=30)
     found = _profile(ann)
     assert found.tombstones == {"value": 2}
     assert [line.scope for line in found.erasures] == ["record"]
@@ -165,7 +171,9 @@ def test_what_was_erased_and_what_is_due_is_told(agent: Agent, acme: Project) ->
     assert found.retention_due_at == thread.last_active_at + 30 * DAY
 
 
-def test_who_is_asked_for(agent: Agent, stranger: Agent) -> None:
+def test_profile_lookup_refuses_foreign_and_erased_subjects(
+    agent: Agent, stranger: Agent
+) -> None:
     ann = subjects.find_or_create(agent.project, "ann")
     bob = subjects.find_or_create(agent.project, "bob")
     assert profiles.get_subject(agent.project, ann.id) == ann

@@ -18,7 +18,7 @@ pytestmark = pytest.mark.django_db
 
 
 @pytest.mark.parametrize("size", [3, 40])
-def test_a_list_costs_one_query(
+def test_subject_list_costs_one_query(
     acme: Project,
     agent: Agent,
     size: int,
@@ -36,7 +36,7 @@ def test_a_list_costs_one_query(
     assert busy[0].last_seen is not None
 
 
-def test_a_line_tells_threads_and_whether_a_hold_is_in_force(
+def test_line_tells_threads_and_whether_a_hold_is_in_force(
     acme: Project, agent: Agent
 ) -> None:
     person = forgotten.make_person(agent, "ann")
@@ -50,7 +50,7 @@ def test_a_line_tells_threads_and_whether_a_hold_is_in_force(
     assert not subject_lists.list_subjects(acme, now=later).items[0].held
 
 
-def test_a_cursor_is_of_its_list(acme: Project, zeta: Project) -> None:
+def test_cursor_is_of_its_list(acme: Project, zeta: Project) -> None:
     for n in range(3):
         subjects.find_or_create(acme.id, f"person-{n}")
     now = timezone.now()

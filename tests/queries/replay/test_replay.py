@@ -8,9 +8,9 @@ import pytest
 from memoryhub.errors import NotFoundError, SeqUnknownError
 from memoryhub.journal import Address, Order, perform
 from memoryhub.journal.log import log
-from memoryhub.kernel.commands import Imported, ImportMessages
-from memoryhub.kernel.state.events import Limits
-from memoryhub.kernel.state.state import Scope
+from memoryhub.kernel.commands import ImportMessages, RunMessage
+from memoryhub.kernel.state.events import ThreadConfig
+from memoryhub.kernel.state.state import ScopeLabels
 from memoryhub.models import Thread
 from memoryhub.models.server.ids import uuid7
 from memoryhub.queries.memory import stats
@@ -25,7 +25,7 @@ pytestmark = pytest.mark.django_db
 
 @pytest.fixture
 def thread(agent: Agent) -> Thread:
-    """Seqs: 1 created, 2 slot, 3 turn 1, 4 slot, 5 turn 2, 6 slot, 7 advanced."""
+    """Make a thread: 1 created, 2 slot, 3 turn, 4 slot, 5 turn, 6 slot, 7 advanced."""
     factories.make_thread(agent, "t-1")
     perform(
         Order(
@@ -33,7 +33,7 @@ def thread(agent: Agent) -> Thread:
             command=ImportMessages(
                 after=0,
                 messages=tuple(
-                    Imported(slot=factories.make_slot(text), turn=turn)
+                    RunMessage(slot=factories.make_slot(text), turn=turn)
                     for text, turn in (("a", False), ("b", True), ("c", True))
                 ),
                 digest="00",
@@ -45,38 +45,38 @@ def thread(agent: Agent) -> Thread:
 
 
 @pytest.mark.parametrize(("turn", "seq"), [(0, 2), (1, 4), (2, 7)])
-def test_a_turn_ends_where_the_next_begins(thread: Thread, turn: int, seq: int) -> None:
-    assert replay.seq_at_turn(thread, turn) == seq
-    assert replay.state_at(thread, seq).state.turn_count == turn
+def test_turn_ends_where_the_next_begins(thread: Thread, turn: int, seq: int) -> None:
+    assert replay.get_turn_end(thread, turn) == seq
+    assert replay.load_state_at(thread, seq).state.turn_count == turn
 
 
-def test_a_turn_that_has_not_begun_is_unknown(thread: Thread) -> None:
+def test_turn_that_has_not_begun_is_unknown(thread: Thread) -> None:
     with pytest.raises(SeqUnknownError):
-        replay.seq_at_turn(thread, 3)
+        replay.get_turn_end(thread, 3)
     with pytest.raises(SeqUnknownError):
-        replay.state_at(thread, 8)
+        replay.load_state_at(thread, 8)
 
 
-def test_what_was_looked_at_is_folded_on_from_there(
+def test_replay_folds_on_from_the_state_kept_last(
     agent: Agent, thread: Thread, django_assert_num_queries: Any
 ) -> None:
-    replay.state_at(thread, thread.head_seq)
+    replay.load_state_at(thread, thread.head_seq)
     for _ in range(2):
         factories.append(agent, "t-1", "more")
         thread = factories.get_thread(agent)
-        fold = log.state_at(thread, thread.head_seq)
+        fold = log.fold_thread(thread, thread.head_seq)
         with django_assert_num_queries(2):
-            assert replay.state_at(thread, thread.head_seq) == fold
+            assert replay.load_state_at(thread, thread.head_seq) == fold
     # Before what is kept there is nothing to go on from.
-    assert replay.state_at(thread, 4).state.seq == 4
+    assert replay.load_state_at(thread, 4).state.seq == 4
 
 
-def test_a_seek_goes_on_from_the_one_before(
+def test_seek_continues_from_the_seek_before(
     thread: Thread, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """As far as it reaches, unless the journal or the subject's epoch is another."""
+    """A seek continues within REACH, unless journal or epoch have changed."""
     monkeypatch.setattr(replay, "REACH", 2)
-    folded = replay.state_at(thread, 2)
+    folded = replay.load_state_at(thread, 2)
     # No event takes that away, and no fold brings it.
     marked = replace(folded, state=folded.state._replace(home=True))
     other = replace(marked, chain=bytes(32))
@@ -88,28 +88,28 @@ def test_a_seek_goes_on_from_the_one_before(
         (other, 4, False),
     ):
         replay.sought.keep(thread, kept)
-        state = replay.state_at(thread, seq).state
+        state = replay.load_state_at(thread, seq).state
         assert (state.seq, state.home) == (seq, goes_on)
-        # What was sought last is kept.
-        assert replay.state_at(thread, seq).state == state
+        # The last seek's state is kept.
+        assert replay.load_state_at(thread, seq).state == state
     thread.subject.epoch += 1
     assert replay.sought.find(thread, up_to=4) is None
 
 
-def test_a_kept_state_is_of_no_use_once_the_journal_is_another(thread: Thread) -> None:
+def test_kept_state_is_dropped_when_the_journal_is_another(thread: Thread) -> None:
     seq = thread.head_seq
-    kept = replay.state_at(thread, seq)
+    kept = replay.load_state_at(thread, seq)
     other = replace(kept, chain=bytes(32), state=kept.state._replace(turn_count=99))
     replay.followed.keep(thread, other)
-    assert replay.state_at(thread, seq) == kept
+    assert replay.load_state_at(thread, seq) == kept
     replay.followed.keep(thread, replace(other, chain=kept.chain))
-    assert replay.state_at(thread, seq).state.turn_count == 99
+    assert replay.load_state_at(thread, seq).state.turn_count == 99
     thread.subject.epoch += 1
     assert replay.followed.find(thread, up_to=seq) is None
 
 
-def test_few_states_are_kept(thread: Thread) -> None:
-    folded = replay.state_at(thread, thread.head_seq)
+def test_kept_states_are_limited(thread: Thread) -> None:
+    folded = replay.load_state_at(thread, thread.head_seq)
     for _ in range(replay.KEPT_KIB // folded.state.size):
         other = Thread(id=uuid7(), subject=thread.subject)
         replay.followed.keep(other, folded)
@@ -117,13 +117,13 @@ def test_few_states_are_kept(thread: Thread) -> None:
 
 
 def test_following_ends_in_the_state_that_a_fold_gives(thread: Thread) -> None:
-    folded = replay.state_at(thread, 1)
+    folded = replay.load_state_at(thread, 1)
     for expected in (3, 5, 7, 7):
         folded = replay.follow(folded, head_seq=thread.head_seq, limit=2)
-        assert folded == replay.state_at(thread, expected)
+        assert folded == replay.load_state_at(thread, expected)
 
 
-def test_the_turn_of_a_slot_is_the_one_before_it(thread: Thread) -> None:
+def test_turn_of_a_slot_is_the_one_before_it(thread: Thread) -> None:
     lines = slots.list_slots(thread).items
     assert [line.turn for line in lines] == [0, 1, 2]
     where = slots.SlotFilter(turn=1)
@@ -131,15 +131,15 @@ def test_the_turn_of_a_slot_is_the_one_before_it(thread: Thread) -> None:
     assert line.content == "b"
 
 
-def test_a_window_stands_around_a_seq(thread: Thread) -> None:
-    around = slots.slots_around(thread, 4, before=1, after=1)
+def test_window_stands_around_a_seq(thread: Thread) -> None:
+    around = slots.list_slots_around(thread, 4, before=1, after=1)
     assert [line.content for line in around] == ["b", "c"]
-    assert slots.slots_around(thread, 1, before=5, after=0) == ()
+    assert slots.list_slots_around(thread, 1, before=5, after=0) == ()
 
 
-def test_a_fork_reads_what_its_ancestors_hold(agent: Agent, thread: Thread) -> None:
-    command = threads.fork_command(
-        thread, 4, scope=Scope(), labels=None, config=Limits()
+def test_fork_reads_what_its_ancestors_hold(agent: Agent, thread: Thread) -> None:
+    command = threads.build_fork(
+        thread, 4, scope=ScopeLabels(), labels=None, config=ThreadConfig()
     )
     factories.run(threads.fork(agent=agent, name="f", command=command))
     factories.append(agent, "f", "d")
@@ -156,7 +156,7 @@ def test_a_fork_reads_what_its_ancestors_hold(agent: Agent, thread: Thread) -> N
 
 
 @pytest.mark.parametrize("size", [2, 60])
-def test_queries_cost_the_same_at_any_size(
+def test_replay_queries_cost_the_same_at_any_size(
     agent: Agent, size: int, django_assert_num_queries: Any
 ) -> None:
     factories.append(agent, "t-9", *range(size))

@@ -28,19 +28,19 @@ O200K = "o200k_base"
 
 @pytest.fixture
 def nothing_held(monkeypatch: pytest.MonkeyPatch) -> None:
-    """As in a process that has counted nothing yet."""
+    """Drop the loaded tokenizers, as in a process that has counted nothing yet."""
     monkeypatch.setattr(tokenizers, "_held", {})
 
 
 @pytest.fixture
 def no_extra(monkeypatch: pytest.MonkeyPatch, nothing_held: None) -> None:
-    """As where the extra is not installed."""
+    """Hide the extra, as where it is not installed."""
     monkeypatch.delitem(sys.modules, tokenizers.ADAPTERS[O200K])
     monkeypatch.setitem(sys.modules, "tiktoken", None)
 
 
 def texts_in(value: Any) -> Iterator[str]:
-    """Every text of the recorded runs, names of keys left out."""
+    """Yield every text of the recorded runs, except names of keys."""
     if isinstance(value, str):
         yield value
     elif isinstance(value, dict | list):
@@ -49,7 +49,7 @@ def texts_in(value: Any) -> Iterator[str]:
 
 
 def tiktokens_own(monkeypatch: pytest.MonkeyPatch) -> tiktoken.Encoding:
-    """The encoding as tiktoken itself defines it, over our ranks."""
+    """Return the encoding as tiktoken itself defines it, over our ranks."""
 
     def ranks(_: str, expected_hash: str) -> dict[bytes, int]:
         assert expected_hash == o200k.SHA256
@@ -61,8 +61,10 @@ def tiktokens_own(monkeypatch: pytest.MonkeyPatch) -> tiktoken.Encoding:
     return tiktoken.Encoding(**openai_public.o200k_base())
 
 
-def test_it_counts_as_tiktoken_does(monkeypatch: pytest.MonkeyPatch) -> None:
-    theirs, ours = tiktokens_own(monkeypatch), tokenizers.nearest(O200K)
+def test_o200k_tokenizer_counts_as_tiktoken_does(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    theirs, ours = tiktokens_own(monkeypatch), tokenizers.get_nearest(O200K)
     runs = json.loads(sample.path().read_text(encoding="utf-8"))
     texts = [*texts_in(runs), "", " ", "naïve 漢字 😀 DON'T 12345", "\r\n\t \n x"]
     assert len(texts) > 10_000
@@ -71,27 +73,27 @@ def test_it_counts_as_tiktoken_does(monkeypatch: pytest.MonkeyPatch) -> None:
         assert ours.count(text) == len(theirs.encode(text, disallowed_special=()))
 
 
-def test_a_special_token_in_a_text_is_text() -> None:
-    assert tokenizers.nearest(O200K).count("<|endoftext|>") > 1
+def test_special_token_in_a_text_is_text() -> None:
+    assert tokenizers.get_nearest(O200K).count("<|endoftext|>") > 1
 
 
 @pytest.mark.parametrize("space", [" ", "\t", "\u3000"])
-def test_no_text_is_too_much(space: str) -> None:
+def test_o200k_tokenizer_counts_any_text(space: str) -> None:
     """tiktoken itself panics at so many spaces in a row."""
-    count = tokenizers.nearest(O200K).count
+    count = tokenizers.get_nearest(O200K).count
     assert 0 < count(f"a{space * 1_000_000}b") < 70_000
     assert count("x" * 1_000_000) == 125_000
 
 
-def test_est_1_is_always_at_hand() -> None:
+def test_est_1_is_always_available() -> None:
     assert tokenizers.find("est/1") is EST
     assert tokenizers.find("some/7") is None
-    assert tokenizers.nearest("some/7") is EST
+    assert tokenizers.get_nearest("some/7") is EST
 
 
-def test_without_the_extra_it_is_not_run(no_extra: None) -> None:
+def test_o200k_tokenizer_is_absent_without_the_extra(no_extra: None) -> None:
     assert tokenizers.find(O200K) is None
-    assert tokenizers.nearest(O200K) is EST
+    assert tokenizers.get_nearest(O200K) is EST
 
 
 @pytest.mark.parametrize(
@@ -115,7 +117,7 @@ def test_other_ranks_are_refused(
     assert [line["event"] for line in logged] == ["tokenizer.failed"]
 
 
-def test_it_is_loaded_once_whoever_asks(
+def test_o200k_tokenizer_is_loaded_once_by_concurrent_callers(
     nothing_held: None, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     loads, load = list[Count](), o200k.load
@@ -133,7 +135,7 @@ def test_it_is_loaded_once_whoever_asks(
     assert len(loads) == 1
 
 
-def test_who_does_not_ask_does_not_pay() -> None:
+def test_tokenizer_package_is_not_imported_when_unused() -> None:
     """Neither the package nor the ranks are in a process that counts by est/1."""
     code = (
         "import sys; from memoryhub.management.serving import joined; import django\n"
@@ -170,8 +172,8 @@ SHIFTY = [
 def test_request_within_budget_with_framing(
     drawn: list[tuple[str, str, float, bool]], budget: int, mode: str
 ) -> None:
-    """Counts that do not add up: of parts of a text, and of the text they make."""
-    tokenizer, thread = tokenizers.nearest(O200K), thread_of(drawn)
+    """Counts of parts of a text do not add up to the count of the whole."""
+    tokenizer, thread = tokenizers.get_nearest(O200K), thread_of(drawn)
     wanted = thread.wanted(token_budget=budget, mode=mode)
     packed = packing.pack(wanted, thread.texts, tokenizer=tokenizer)
     assert packed.tokens == tokenizer.count(packed.request.decode()) <= budget

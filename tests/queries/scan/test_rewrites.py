@@ -1,4 +1,4 @@
-"""What a rewrite has ended: seen by a look, and not by having asked for it."""
+"""Ends of a rewrite, found by a look at the files and not by the request for it."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ pytestmark = [
 
 @contextmanager
 def looking() -> Iterator[None]:
-    """Somebody may see all that was there, and has read no table yet."""
+    """Hold a snapshot from before that has read no table yet."""
     where = readers.address(connections["default"])
     with psycopg.connect(where) as other:
         other.execute("SET TRANSACTION ISOLATION LEVEL REPEATABLE READ")
@@ -41,31 +41,31 @@ def looking() -> Iterator[None]:
         other.rollback()
 
 
-def test_what_somebody_may_still_see_is_not_over(agent: Agent) -> None:
+def test_rewrite_is_unfinished_while_a_reader_may_see_old_rows(agent: Agent) -> None:
     make_thread(agent, labels={"kept": "a name"})
     with looking():
         ThreadLabel.objects.all().delete()
-        before = rewrites.files()
+        before = rewrites.list_files()
         assert scrub.rewrite(seconds=0.3) == "reader"
-        left = rewrites.look(before)
+        left = rewrites.find_old_remains(before)
         assert left.tables == len(before) > 10
         assert "database_free_space" not in left.ended
     assert scrub.rewrite() == ""
-    assert rewrites.look(before).tables == 0
-    assert "database_free_space" in rewrites.look(before).ended
+    assert rewrites.find_old_remains(before).tables == 0
+    assert "database_free_space" in rewrites.find_old_remains(before).ended
 
 
-def test_a_log_that_is_used_again_is_not_over(agent: Agent) -> None:
+def test_reused_wal_is_not_reported_as_ended(agent: Agent) -> None:
     make_thread(agent)
-    before = rewrites.files()
+    before = rewrites.list_files()
     assert scrub.rewrite() == ""
-    left = rewrites.look(before)
+    left = rewrites.find_old_remains(before)
     assert left.log_files
     assert "wal" not in left.ended
     assert left.numbers == {"tables_left": 0, "log_files_left": left.log_files}
 
 
-def test_what_can_not_be_looked_at_is_not_said_to_be_over() -> None:
+def test_unreadable_log_files_are_not_reported_as_ended() -> None:
     left = OldRemains(tables=0, log_files=None)
     assert left.ended == ("database_free_space",)
     assert left.numbers == {"tables_left": 0}
@@ -73,7 +73,7 @@ def test_what_can_not_be_looked_at_is_not_said_to_be_over() -> None:
     assert OldRemains(tables=1, log_files=0).ended == ("wal",)
 
 
-def test_the_addendum_says_what_is_over_and_only_news(agent: Agent) -> None:
+def test_addendum_names_only_newly_ended_places(agent: Agent) -> None:
     row = forget(make_person(agent, "ann"))
     call_command("forget", "--rewrite")
     (added,) = receipt_views.list_addenda(row.id)
@@ -85,4 +85,4 @@ def test_the_addendum_says_what_is_over_and_only_news(agent: Agent) -> None:
     before = Receipt.objects.count()
     call_command("forget", "--rewrite")
     assert Receipt.objects.count() == before
-    assert [each.id for each in following.with_space_left(["wal"])] == [row.id]
+    assert [each.id for each in following.list_with_space_left(["wal"])] == [row.id]

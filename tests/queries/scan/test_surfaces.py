@@ -26,12 +26,12 @@ POSTGRES = "postgresql" in configured.DATABASES["default"]["ENGINE"]
 
 @pytest.fixture
 def marker() -> str:
-    """What stands nowhere else."""
+    """Return a text that occurs nowhere else."""
     return secrets.token_hex(16)
 
 
 def places(marker: str, **given: object) -> dict[SurfaceKind, set[str]]:
-    """Where the marker stands, by what sort of place it is."""
+    """Return the places that hold the marker, by the kind of surface."""
     found: dict[SurfaceKind, set[str]] = {}
     for surface in surfaces.iter_surfaces(**given):  # type: ignore[arg-type]  # as is
         if marker.encode() in b"".join(surface.read()):
@@ -86,7 +86,7 @@ def test_names_of_files_are_looked_at_too(
     assert places(marker) == {SurfaceKind.NAMES: {"names of files"}}
 
 
-def test_a_log_is_found_by_whom_it_belongs_to(tmp_path: Path, marker: str) -> None:
+def test_log_file_surface_has_its_owner(tmp_path: Path, marker: str) -> None:
     code = (
         "import sys; from memoryhub.queries.scan import surface_files;"
         "sys.stdout.write('\\n'.join(map(str, surface_files.logs())))"
@@ -105,16 +105,16 @@ def test_a_log_is_found_by_whom_it_belongs_to(tmp_path: Path, marker: str) -> No
     assert done.stdout == str(log)
 
 
-def test_what_went_meanwhile_is_nothing(tmp_path: Path) -> None:
+def test_missing_surface_file_reads_as_empty(tmp_path: Path) -> None:
     gone = tmp_path / "gone"
     assert list(surface_files.read(gone)) == []
-    assert list(surface_files.read_elsewhere(gone)) == []
-    assert surface_files.size(gone) == 0
+    assert list(surface_files.read_in_subprocess(gone)) == []
+    assert surface_files.get_size(gone) == 0
 
 
-def test_what_can_not_be_read_is_no_silence(tmp_path: Path) -> None:
+def test_unreadable_surface_file_raises(tmp_path: Path) -> None:
     with pytest.raises(OSError, match="can't be read"):
-        list(surface_files.read_elsewhere(tmp_path))
+        list(surface_files.read_in_subprocess(tmp_path))
 
 
 # SQLite's locks
@@ -129,15 +129,15 @@ except sqlite3.OperationalError:
 """
 
 
-def locked(path: Path) -> bool:
-    """Whether another process is kept from writing."""
+def is_locked(path: Path) -> bool:
+    """Tell whether another process is kept from writing."""
     done = subprocess.run([sys.executable, "-c", _TRY, str(path)], check=False)
     return done.returncode == 1
 
 
 @pytest.fixture
 def writing(tmp_path: Path) -> Iterator[Path]:
-    """A database that this process writes to."""
+    """Yield a database that this process writes to."""
     path = tmp_path / "a.sqlite3"
     ours = sqlite3.connect(path, isolation_level=None)
     ours.execute("PRAGMA journal_mode = WAL")
@@ -147,16 +147,18 @@ def writing(tmp_path: Path) -> Iterator[Path]:
     ours.close()
 
 
-def test_to_look_at_a_database_gives_up_none_of_its_locks(writing: Path) -> None:
+def test_reading_database_files_elsewhere_keeps_their_locks(writing: Path) -> None:
     files = [writing, *(Path(f"{writing}{side}") for side in ("-wal", "-shm"))]
-    assert locked(writing)
+    assert is_locked(writing)
     for path in files:
-        assert len(b"".join(surface_files.read_elsewhere(path))) == path.stat().st_size
-    assert locked(writing)
+        assert (
+            len(b"".join(surface_files.read_in_subprocess(path))) == path.stat().st_size
+        )
+    assert is_locked(writing)
     # Read here, as any other file is, two processes would write at once.
     for path in files:
         assert list(surface_files.read(path))
-    assert not locked(writing)
+    assert not is_locked(writing)
 
 
 # Rows
@@ -198,7 +200,7 @@ def test_sealed_bytes_are_given_out_as_they_are(agent: Agent) -> None:
 
 @pytest.mark.django_db(transaction=True)
 @pytest.mark.parametrize("alias", ["default", "keys"])
-def test_a_table_that_nobody_listed_is_given_out_too(alias: str, marker: str) -> None:
+def test_table_that_nobody_listed_is_given_out_too(alias: str, marker: str) -> None:
     kind = "bytea" if POSTGRES else "BLOB"
     long = f"{marker} {'and more of it ' * 20_000}{marker[::-1]}"
     with connections[alias].cursor() as cursor:
@@ -216,7 +218,7 @@ def test_a_table_that_nobody_listed_is_given_out_too(alias: str, marker: str) ->
 
 
 @pytest.mark.django_db
-def test_our_own_words_are_told_from_names() -> None:
+def test_schema_words_are_told_apart_from_names() -> None:
     for alias, table in {"default": "thread", "keys": "subjectkey"}.items():
         words = b"\0".join(surface_rows.iter_schema(alias))
         assert f"memoryhub_{table}".encode() in words
@@ -249,6 +251,6 @@ def test_values_of_every_type_are_given_out(redis_url: str, marker: str) -> None
     assert {each for each in wanted if each.encode() in data} == wanted
 
 
-def test_a_redis_that_is_away_is_an_error(tmp_path: Path) -> None:
+def test_redis_that_is_away_is_an_error(tmp_path: Path) -> None:
     with pytest.raises(OSError, match="redis"):
         list(redis_values.iter_values(f"unix://{tmp_path / 'none.sock'}"))

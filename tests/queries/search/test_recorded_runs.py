@@ -34,7 +34,9 @@ def test_three_rare_words_of_a_known_message_return_it_first(acme: Project) -> N
             for each in thread_terms.read(row, (1, row.head_seq), most=10_000).records
             if each.kind == "message"
         }
-        spread = Counter(w for text in texts.values() for w in {*terms.terms_of(text)})
+        spread = Counter(
+            w for text in texts.values() for w in {*terms.list_terms(text)}
+        )
         place = rng.choice([each for each in texts if _rare(texts[each], spread)])
         words = _rare(texts[place], spread)
         result = recall(subject, SearchRequest.parse(" ".join(words)))
@@ -44,8 +46,8 @@ def test_three_rare_words_of_a_known_message_return_it_first(acme: Project) -> N
 
 
 def _rare(text: str, spread: Counter[str]) -> list[str]:
-    """Three words of a text that stand in one other at most; none if it has fewer."""
-    words = {w for w in terms.terms_of(text) if w.isalnum() and len(w) > 2}
+    """Return three words of a text that occur in at most one other text."""
+    words = {w for w in terms.list_terms(text) if w.isalnum() and len(w) > 2}
     ordered = sorted(words - terms.STOP, key=lambda word: (spread[word], word))
     rare = [word for word in ordered if spread[word] <= 2]
     return rare[:3] if len(rare) >= 3 and spread[rare[0]] == 1 else []

@@ -10,8 +10,8 @@ import pytest
 from memoryhub.journal.log import thread_terms
 from memoryhub.kernel.memory.keys import Expiry
 from memoryhub.kernel.memory.notes import AddNotes, NewNote
-from memoryhub.kernel.state.events import Limits
-from memoryhub.kernel.state.state import Scope
+from memoryhub.kernel.state.events import ThreadConfig
+from memoryhub.kernel.state.state import ScopeLabels
 from memoryhub.queries.search.project_search import iter_project
 from memoryhub.queries.search.searching import (
     SearchRequest,
@@ -54,7 +54,7 @@ def test_each_append_is_found_by_the_next_search(agent: Agent) -> None:
         assert found(search(agent, f"zfa04y{n}")) == [seq]
 
 
-def test_a_hit_says_where_it_lies_and_why(agent: Agent) -> None:
+def test_hit_says_where_it_lies_and_why(agent: Agent) -> None:
     factories.append(agent, "t-1", *ELEVEN, "Hats: HAT-0231 is the blue hat.")
     (hit,) = search(agent, "hat-0231").items
     assert (hit.kind, hit.slot, hit.page, hit.role) == (
@@ -71,7 +71,7 @@ def test_a_hit_says_where_it_lies_and_why(agent: Agent) -> None:
     assert len(hit.excerpt.text) <= 240
 
 
-def test_a_search_costs_the_same_at_any_length(
+def test_search_costs_the_same_at_any_length(
     agent: Agent, django_assert_max_num_queries: Any
 ) -> None:
     for size in (3, 150):
@@ -83,7 +83,7 @@ def test_a_search_costs_the_same_at_any_length(
             search_thread(row, request)
 
 
-def test_identifiers_found_whole_and_in_parts(agent: Agent) -> None:
+def test_identifiers_are_found_whole_and_in_parts(agent: Agent) -> None:
     factories.append(agent, "t-1", *ELEVEN)
     texts = ["HAT-0231", "ann@example.com", "/usr/lib/python3/site.py", "ZFA04Y"]
     seqs = [factories.append(agent, "t-1", f"It is {text}.").seq for text in texts]
@@ -92,7 +92,7 @@ def test_identifiers_found_whole_and_in_parts(agent: Agent) -> None:
     assert [found(search(agent, text)) for text in asked] == [[seq] for seq in wanted]
 
 
-def test_cjk_found(agent: Agent) -> None:
+def test_cjk_text_is_found(agent: Agent) -> None:
     factories.append(agent, "t-1", *ELEVEN)
     seq = factories.append(agent, "t-1", "我想买一个手机壳").seq
     assert found(search(agent, "手机")) == [seq]
@@ -119,7 +119,7 @@ def test_words_of_scripts_without_spaces_are_found_inside_a_run(
     assert not found(search(agent, f'"{other}"'))
 
 
-def test_accents_do_not_matter(agent: Agent) -> None:
+def test_search_ignores_accents(agent: Agent) -> None:
     factories.append(agent, "t-1", *ELEVEN)
     seq = factories.append(agent, "t-1", "Un café noir à İstanbul").seq
     for text in ("cafe", "CAFÉ", "cafe\u0301", '"cafe noir"', "istanbul", "İSTANBUL"):
@@ -141,14 +141,14 @@ def test_phrase_is_checked_on_text(agent: Agent) -> None:
     assert search(agent, '"fare has"').reason == "no_match"
 
 
-def test_no_match_is_empty(agent: Agent) -> None:
+def test_search_without_a_match_is_empty(agent: Agent) -> None:
     factories.append(agent, "t-1", *ELEVEN)
     result = search(agent, "xylophone")
     assert (result.items, result.total, result.reason) == ((), 0, "no_match")
     assert search(agent, "role:user").reason == "no_terms"
 
 
-def test_words_keep_out_and_filters_narrow(agent: Agent) -> None:
+def test_exclusions_and_filters_narrow_a_search(agent: Agent) -> None:
     factories.append(agent, "t-1", *ELEVEN)
     blue = factories.append(agent, "t-1", "a blue lamp").seq
     red = factories.append(agent, "t-1", "a red lamp").seq
@@ -163,7 +163,7 @@ def test_words_keep_out_and_filters_narrow(agent: Agent) -> None:
     assert found(search(agent, "lamp type:chat.user turn:0..3")) == [red, blue]
 
 
-def test_order_first_is_the_first(agent: Agent) -> None:
+def test_search_order_first_lists_the_oldest_first(agent: Agent) -> None:
     factories.append(agent, "t-1", *ELEVEN)
     first = factories.append(agent, "t-1", "the lamp is lit").seq
     last = factories.append(agent, "t-1", "lamp lamp lamp").seq
@@ -172,7 +172,7 @@ def test_order_first_is_the_first(agent: Agent) -> None:
     assert found(search(agent, "lamp lit", order="first")) == [first]
 
 
-def test_as_of_sees_no_later(agent: Agent) -> None:
+def test_search_as_of_a_seq_sees_nothing_later(agent: Agent) -> None:
     first = factories.append(agent, "t-1", *ELEVEN, "a lamp").seq
     then = search(agent, "lamp")
     factories.append(agent, "t-1", "another lamp")
@@ -196,8 +196,8 @@ def test_fork_searches_what_it_inherits(agent: Agent) -> None:
 
 def fork(agent: Agent, thread: str, name: str, seq: int) -> None:
     parent = factories.get_thread(agent, thread)
-    command = threads.fork_command(
-        parent, seq, scope=Scope(), labels=None, config=Limits()
+    command = threads.build_fork(
+        parent, seq, scope=ScopeLabels(), labels=None, config=ThreadConfig()
     )
     factories.run(threads.fork(agent=agent, name=name, command=command))
 
@@ -205,7 +205,7 @@ def fork(agent: Agent, thread: str, name: str, seq: int) -> None:
 def test_observations_are_found_and_apart_from_pages(agent: Agent) -> None:
     factories.make_thread(agent, "t-1", observe=True)
     factories.append(agent, "t-1", "The lamp is lit.", "And so on. " * 40)
-    factories.run(observers.run(agent=agent, thread="t-1"))
+    factories.run(observers.observe_now(agent=agent, thread="t-1"))
     hits = search(agent, "lamp", order="first").items
     assert [(hit.kind, hit.page) for hit in hits] == [
         ("message", "slot-0"),
@@ -215,19 +215,21 @@ def test_observations_are_found_and_apart_from_pages(agent: Agent) -> None:
     assert not found(search(agent, "lamp kind:page"))
 
 
-def test_all_kinds_are_found(agent: Agent) -> None:
+def test_search_finds_all_kinds_of_records(agent: Agent) -> None:
     factories.append(agent, "t-1", *ELEVEN)
     factories.make_page(agent, "rules", text="lamp rules")
     note = AddNotes(notes=(NewNote(text=b'"lamp note"', bytes=9),))
-    factories.run(working_memory.submit(agent=agent, thread="t-1", command=note))
-    change = keys.setting("shade", "lamp shade", Expiry())
-    factories.run(keys.change(agent=agent, thread="t-1", changes=(change,)))
+    factories.run(
+        working_memory.submit_command(agent=agent, thread="t-1", command=note)
+    )
+    change = keys.build_setting("shade", "lamp shade", Expiry())
+    factories.run(keys.change_keys(agent=agent, thread="t-1", changes=(change,)))
     kinds = [hit.kind for hit in search(agent, "lamp", order="first").items]
     assert kinds == ["page", "note", "value"]
     assert {hit.key for hit in search(agent, "lamp kind:value").items} == {"shade"}
 
 
-def test_old_versions_are_found_when_asked_for(agent: Agent) -> None:
+def test_old_page_versions_are_found_on_request(agent: Agent) -> None:
     factories.append(agent, "t-1", *ELEVEN)
     factories.make_page(agent, "rules", text="the lamp is blue")
     old = factories.get_thread(agent).head_seq
@@ -237,7 +239,9 @@ def test_old_versions_are_found_when_asked_for(agent: Agent) -> None:
         modality="text",
         content={"text": "the lamp is red"},
     )
-    factories.run(pages.write(agent=agent, thread="t-1", drafts=[draft], replace=True))
+    factories.run(
+        pages.write_pages(agent=agent, thread="t-1", drafts=[draft], replace=True)
+    )
     assert not found(search(agent, "blue"))
     assert found(search(agent, "blue", versions=True)) == [old]
     assert found(search(agent, "blue", seq=old)) == [old]
@@ -245,8 +249,10 @@ def test_old_versions_are_found_when_asked_for(agent: Agent) -> None:
 
 def test_values_that_expire_are_in_no_index(agent: Agent) -> None:
     factories.append(agent, "t-1", *ELEVEN)
-    change = keys.setting("seat", "lamp", Expiry(given=True, ttl=timedelta(minutes=10)))
-    factories.run(keys.change(agent=agent, thread="t-1", changes=(change,)))
+    change = keys.build_setting(
+        "seat", "lamp", Expiry(given=True, ttl=timedelta(minutes=10))
+    )
+    factories.run(keys.change_keys(agent=agent, thread="t-1", changes=(change,)))
     assert not found(search(agent, "lamp"))
 
 
@@ -266,7 +272,7 @@ def test_recall_ranges_over_all_threads_of_a_subject(agent: Agent) -> None:
     assert [hit.thread_name for hit in but] == ["t-2"]
 
 
-def test_one_subject_never_moves_anothers_scores(agent: Agent) -> None:
+def test_subject_scores_are_independent_of_other_subjects(agent: Agent) -> None:
     factories.make_thread(agent, "t-1", user_id="ann")
     factories.append(agent, "t-1", *ELEVEN, "a lamp")
     row = factories.get_thread(agent, "t-1")
@@ -277,8 +283,8 @@ def test_one_subject_never_moves_anothers_scores(agent: Agent) -> None:
     assert recall(row.subject, SearchRequest.parse("lamp")) == before
 
 
-def test_scores_equal_on_both_engines(agent: Agent) -> None:
-    """The same figures on either: written here once, for both."""
+def test_scores_are_equal_on_both_engines(agent: Agent) -> None:
+    """The figures are the same on both engines: written here once, for both."""
     factories.append(agent, "t-1", *ELEVEN, "a blue lamp", "the lamp of a lamp maker")
     hits = search(agent, "lamps maker").items
     assert [hit.seq for hit in hits] == [14, 13]
@@ -291,10 +297,10 @@ def test_erased_subjects_are_never_found(agent: Agent) -> None:
     factories.append(agent, "t-1", *ELEVEN, "a lamp")
     row = factories.get_thread(agent, "t-1")
     assert recall(row.subject, SearchRequest.parse("lamp")).items
-    ((subject, epoch, _),) = [key for key, _ in thread_terms.indexes.items()]
+    ((subject, epoch, _),) = [key for key, _ in thread_terms.indexes.list_items()]
     assert (subject, epoch) == (row.subject_id, row.subject.epoch)
     thread_terms.forget(row.subject_id)
-    assert thread_terms.indexes.items() == []
+    assert thread_terms.indexes.list_items() == []
 
 
 def test_project_scan_stops_when_told(
@@ -305,7 +311,7 @@ def test_project_scan_stops_when_told(
     scan = iter_project(agent.project, SearchRequest.parse("lamp"))
     first = next(scan)
     assert (first.looked, len(first.result.items)) == (1, 1)
-    # What is not asked for is not looked through.
+    # Kinds that were not asked for are not searched.
     with django_assert_max_num_queries(0):
         scan.close()
     everywhere = [*iter_project(agent.project, SearchRequest.parse("lamp"))]
@@ -313,7 +319,7 @@ def test_project_scan_stops_when_told(
     assert all(len(each.result.items) == 1 for each in everywhere)
 
 
-def test_cost_follows_the_subject(
+def test_search_cost_follows_the_size_of_the_subject(
     agent: Agent, django_assert_max_num_queries: Any
 ) -> None:
     factories.make_thread(agent, "t-1", user_id="ann")

@@ -18,10 +18,10 @@ pytestmark = pytest.mark.django_db
 @pytest.mark.usefixtures("sqlite")
 @pytest.mark.parametrize("rising", [False, True])
 @pytest.mark.parametrize("sort", catalogue.SORTS)
-def test_every_order_is_walked_along_an_index(
+def test_thread_list_orders_use_an_index(
     acme: Project, agent: Agent, sort: str, rising: bool
 ) -> None:
-    """So a batch costs the same at 10,000 threads as at 100, the first and the next."""
+    """A batch costs the same at 10,000 threads as at 100, the first and the next."""
     for n in range(4):
         factories.make_thread(agent, f"t-{n}")
     now, after = clock.now(), None
@@ -46,7 +46,7 @@ def test_every_order_is_walked_along_an_index(
         assert "SCAN memoryhub_thread" not in plan
 
 
-def test_totals_are_counted_up_to_a_bound(
+def test_thread_totals_are_counted_up_to_a_bound(
     acme: Project, agent: Agent, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     for n in range(5):

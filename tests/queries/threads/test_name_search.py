@@ -31,28 +31,32 @@ def threads(agent: Agent) -> None:
         factories.make_thread(agent, name)
 
 
-def test_a_thread_is_found_by_any_part_of_its_name(
-    threads: None, acme: Project
-) -> None:
+def test_thread_is_found_by_any_part_of_its_name(threads: None, acme: Project) -> None:
     assert named(acme, "book") == ["group-booking", "rebook-lisbon-storm"]
     assert named(acme, "LISbon") == ["a.LISBON", "refund-lisbon", "rebook-lisbon-storm"]
     assert named(acme, "oslo") == []
 
 
-def test_who_has_more_of_the_words_comes_first(threads: None, acme: Project) -> None:
+def test_thread_names_that_match_more_words_come_first(
+    threads: None, acme: Project
+) -> None:
     assert named(acme, "lisbon", "storm")[0] == "rebook-lisbon-storm"
 
 
-def test_without_words_the_newest_come_first(threads: None, acme: Project) -> None:
+def test_thread_search_without_words_lists_the_newest_first(
+    threads: None, acme: Project
+) -> None:
     assert named(acme)[0] == "a.LISBON"
 
 
 @pytest.mark.parametrize("word", ["%", "_", "\\"])
-def test_signs_of_patterns_are_none(threads: None, acme: Project, word: str) -> None:
+def test_pattern_characters_are_searched_literally(
+    threads: None, acme: Project, word: str
+) -> None:
     assert named(acme, word) == []
 
 
-def test_only_of_the_project_and_of_whom_one_may_see(
+def test_name_search_is_limited_to_visible_threads_of_the_project(
     threads: None, acme: Project, zeta: Project, agent: Agent
 ) -> None:
     factories.make_thread(factories.make_agent(zeta), "zeta-lisbon")
@@ -64,7 +68,7 @@ def test_only_of_the_project_and_of_whom_one_may_see(
     assert "hidden-lisbon" not in named(acme, "lisbon", restricted=False)
 
 
-def test_only_the_newest_names_are_looked_at(
+def test_name_search_looks_at_the_newest_names_only(
     threads: None, acme: Project, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(name_search, "LOOKED_AT", 2)
@@ -74,7 +78,7 @@ def test_only_the_newest_names_are_looked_at(
     assert named(acme, "lisbon") == ["refund-lisbon", "a.LISBON"]
 
 
-def test_pages_and_keys_are_those_of_the_thread(agent: Agent) -> None:
+def test_page_and_key_search_is_limited_to_the_thread(agent: Agent) -> None:
     for name in ("t-1", "t-2"):
         factories.make_thread(agent, name)
         factories.make_page(agent, f"lisbon-waiver-of-{name}", thread=name)
@@ -90,7 +94,7 @@ def test_pages_and_keys_are_those_of_the_thread(agent: Agent) -> None:
 
 
 @pytest.mark.parametrize("size", [1, 30])
-def test_each_costs_one_query(
+def test_name_searches_cost_one_query_each(
     agent: Agent,
     acme: Project,
     size: int,

@@ -22,16 +22,16 @@ def started() -> Iterator[None]:
     readers.stop()
 
 
-async def test_without_threads_a_query_runs_where_it_is_asked() -> None:
+async def test_query_runs_in_the_callers_thread_when_no_pool_runs() -> None:
     assert await read(threading.current_thread) is threading.current_thread()
 
 
-async def test_a_query_runs_on_one_of_the_readers(started: None) -> None:
+async def test_query_runs_on_one_of_the_readers(started: None) -> None:
     names = await asyncio.gather(*(read(_name) for _ in range(40)))
     assert set(names) <= {f"reader-{n}" for n in range(settings.READERS)}
 
 
-async def test_what_a_query_raises_is_raised_to_who_asked(started: None) -> None:
+async def test_reader_pool_raises_the_querys_error_to_its_caller(started: None) -> None:
     def refuse() -> None:
         raise NotFoundError
 
@@ -40,17 +40,17 @@ async def test_what_a_query_raises_is_raised_to_who_asked(started: None) -> None
     assert await read(_name)
 
 
-async def test_a_stopped_pool_has_served_what_waited() -> None:
+async def test_stopped_pool_has_served_all_waiting_queries() -> None:
     pool = Readers()
     pool.start()
     futures = [pool.put(_name) for _ in range(20)]
     pool.stop()
     assert all(future.done() for future in futures)
-    assert not pool.running
+    assert not pool.is_running
 
 
 @pytest.mark.django_db(transaction=True)
-async def test_a_reader_keeps_its_connection(
+async def test_reader_keeps_its_connection(
     transactional_db: None, started: None
 ) -> None:
     seen = {await read(_connection) for _ in range(settings.READERS * 4)}
@@ -59,17 +59,17 @@ async def test_a_reader_keeps_its_connection(
 
 @pytest.mark.grown
 @pytest.mark.django_db(transaction=True)
-async def test_a_connection_that_the_server_closed_is_made_anew(
+async def test_connection_that_the_server_closed_is_made_anew(
     transactional_db: None, started: None
 ) -> None:
     await asyncio.to_thread(_made)
     for _ in range(settings.READERS * 2):
-        await read(_break)
+        await read(_close_connection)
         assert await read(Project.objects.count) == 1
 
 
 @pytest.mark.django_db(transaction=True)
-async def test_a_query_that_fails_by_itself_is_not_asked_twice(
+async def test_query_that_fails_by_itself_is_not_asked_twice(
     transactional_db: None, started: None
 ) -> None:
     calls = []
@@ -98,8 +98,8 @@ def _connection() -> int:
     return id(connection.connection)
 
 
-def _break() -> None:
-    """As if the server had closed it behind our back."""
+def _close_connection() -> None:
+    """Close the connection, as a server would behind the client's back."""
     connection.ensure_connection()
     raw: Any = connection.connection
     raw.close()

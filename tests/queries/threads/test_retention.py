@@ -7,12 +7,12 @@ import pytest
 import time_machine
 from django.utils import timezone
 
-from memoryhub.kernel.state.events import Limits
-from memoryhub.kernel.state.state import Scope
+from memoryhub.kernel.state.events import ThreadConfig
+from memoryhub.kernel.state.state import ScopeLabels
 from memoryhub.models.projects import Project
 from memoryhub.models.subjects import Subject
 from memoryhub.models.threads import Thread
-from memoryhub.queries.lists.terms import Span
+from memoryhub.queries.lists.terms import NumberSpan
 from memoryhub.queries.threads import retention
 from memoryhub.services.access import projects
 from memoryhub.services.access.api_keys import Agent
@@ -27,15 +27,19 @@ NOW = timezone.now()
 
 
 def idle(agent: Agent, name: str, days: float, **limits: Any) -> Thread:
-    """A thread that was last active so many days before NOW."""
+    """Make a thread that was last active so many days before NOW."""
     with time_machine.travel(NOW - days * DAY, tick=False):
         return factories.make_thread(agent, name, **limits)
 
 
 def fork(agent: Agent, name: str, parent: str, days: float, **limits: Any) -> Thread:
     row = factories.get_thread(agent, parent)
-    command = threads.fork_command(
-        row, row.head_seq, scope=Scope(), labels=None, config=Limits(**limits)
+    command = threads.build_fork(
+        row,
+        row.head_seq,
+        scope=ScopeLabels(),
+        labels=None,
+        config=ThreadConfig(**limits),
     )
     with time_machine.travel(NOW - days * DAY, tick=False):
         factories.run(threads.fork(agent=agent, name=name, command=command))
@@ -43,7 +47,7 @@ def fork(agent: Agent, name: str, parent: str, days: float, **limits: Any) -> Th
 
 
 def due(project: Project, at: datetime = NOW) -> set[str]:
-    return {row.name for row in retention.due(project, at=at)}
+    return {row.name for row in retention.filter_due(project, at=at)}
 
 
 def counts(project: Project) -> list[int]:
@@ -58,7 +62,7 @@ def family(agent: Agent, acme: Project) -> None:
     """
     # Agents may have days of their own that are no fewer than the project's, which the
     # owner raises later.
-    projects.keep(acme, idle_days=2)
+    projects.set_retention(acme, idle_days=2)
     idle(agent, "over", 31)
     idle(agent, "young", 3)
     idle(agent, "in-5", 25)
@@ -68,10 +72,10 @@ def family(agent: Agent, acme: Project) -> None:
     idle(agent, "root", 50)
     fork(agent, "stem", "root", 45, retention_idle_days=2)
     fork(agent, "leaf", "stem", 9)
-    projects.keep(acme, idle_days=30)
+    projects.set_retention(acme, idle_days=30)
 
 
-def test_nothing_is_due_without_a_policy(agent: Agent, acme: Project) -> None:
+def test_retention_is_never_due_without_a_policy(agent: Agent, acme: Project) -> None:
     idle(agent, "t-1", 5_000)
     assert counts(acme) == [0, 0, 0]
     assert retention.count_soon(acme, now=NOW) == 0
@@ -89,9 +93,7 @@ def test_horizons_count_what_is_due_by_then(family: None, acme: Project) -> None
     assert retention.count_soon(acme, now=NOW) == week.count
 
 
-def test_a_forks_activity_is_that_of_all_it_came_from(
-    family: None, agent: Agent
-) -> None:
+def test_forks_activity_is_that_of_all_it_came_from(family: None, agent: Agent) -> None:
     due_at = {name: _due_at(agent, name) for name in ("root", "stem", "leaf")}
     leaf = NOW - 9 * DAY
     assert due_at == {
@@ -106,10 +108,10 @@ def _due_at(agent: Agent, name: str) -> datetime | None:
     return retention.get_due_at(row)
 
 
-def test_the_worker_retires_what_the_preview_shows(
+def test_worker_retires_what_the_preview_shows(
     family: None, agent: Agent, acme: Project
 ) -> None:
-    """Now, and on each of the days to come, whatever is retired before."""
+    """Both agree now and on each of the days to come, whatever was retired before."""
     seen = {row.name: _due_at(agent, row.name) for row in Thread.objects.all()}
     (now, *_) = retention.list_horizons(acme, now=NOW)
     assert {line.name for line in now.first} == due(acme)
@@ -125,8 +127,8 @@ def test_the_worker_retires_what_the_preview_shows(
     assert retired == {*seen} - {"patient"}
 
 
-def test_a_day_is_up_to_the_microsecond(agent: Agent, acme: Project) -> None:
-    projects.keep(acme, idle_days=30)
+def test_retention_day_is_exact_to_the_microsecond(agent: Agent, acme: Project) -> None:
+    projects.set_retention(acme, idle_days=30)
     active = idle(agent, "t-1", 30).last_active_at
     assert active is not None
     own = idle(agent, "t-2", 30, retention_idle_days=30).last_active_at
@@ -135,7 +137,7 @@ def test_a_day_is_up_to_the_microsecond(agent: Agent, acme: Project) -> None:
     assert due(acme, active + 30 * DAY) == {"t-1", "t-2"}
 
 
-def test_a_policy_is_previewed_without_being_saved(family: None, acme: Project) -> None:
+def test_policy_is_previewed_without_being_saved(family: None, acme: Project) -> None:
     acme.retention_idle_days = 2
     assert counts(acme) == [8, 8, 8]
     acme.retention_idle_days = None
@@ -144,7 +146,7 @@ def test_a_policy_is_previewed_without_being_saved(family: None, acme: Project) 
     assert acme.retention_idle_days == 30
 
 
-def test_what_can_not_be_retired_is_never_due(
+def test_retention_is_never_due_for_an_erasing_subject(
     family: None, agent: Agent, acme: Project
 ) -> None:
     closed = factories.get_thread(agent, "over")
@@ -158,32 +160,32 @@ def test_what_can_not_be_retired_is_never_due(
     Subject.objects.update(state=Subject.State.ACTIVE)
 
 
-def test_another_projects_threads_are_not_counted(
+def test_retention_counts_one_project_only(
     family: None, stranger: Agent, zeta: Project
 ) -> None:
     idle(stranger, "theirs", 400)
     assert due(zeta) == set()
-    projects.keep(zeta, idle_days=1)
+    projects.set_retention(zeta, idle_days=1)
     assert due(zeta) == {"theirs"}
 
 
 @pytest.mark.parametrize(
     ("span", "names"),
     [
-        (Span(high=0), {"stem", "over", "hasty"}),
-        (Span(low=0, high=7 * 86_400, low_open=True), {"in-5"}),
-        (Span(low=20 * 86_400, high=22 * 86_400), {"root", "leaf"}),
-        (Span(low=30 * 86_400), {"patient"}),
+        (NumberSpan(high=0), {"stem", "over", "hasty"}),
+        (NumberSpan(low=0, high=7 * 86_400, low_open=True), {"in-5"}),
+        (NumberSpan(low=20 * 86_400, high=22 * 86_400), {"root", "leaf"}),
+        (NumberSpan(low=30 * 86_400), {"patient"}),
     ],
 )
-def test_a_span_of_days(
-    family: None, acme: Project, span: Span, names: set[str]
+def test_due_threads_are_listed_by_span_of_days(
+    family: None, acme: Project, span: NumberSpan, names: set[str]
 ) -> None:
-    found = retention.due_in(acme, span, now=NOW)
+    found = retention.filter_due_in(acme, span, now=NOW)
     assert {row.name for row in found} == names
 
 
-def test_counting_ends_at_a_bound(
+def test_retention_counts_end_at_a_bound(
     family: None, acme: Project, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(retention, "COUNTED", 4)
@@ -195,10 +197,10 @@ def test_counting_ends_at_a_bound(
 
 
 @pytest.mark.parametrize("size", [2, 40])
-def test_looking_ahead_costs_one_query(
+def test_retention_forecast_costs_one_query(
     agent: Agent, acme: Project, size: int, django_assert_num_queries: Any
 ) -> None:
-    projects.keep(acme, idle_days=30)
+    projects.set_retention(acme, idle_days=30)
     for n in range(size):
         idle(agent, f"t-{n}", 31)
     thread = Thread.objects.select_related("project").first()

@@ -15,7 +15,7 @@ from tests.cast import factories
 pytestmark = pytest.mark.django_db
 
 
-def test_a_thread_is_found_by_its_exact_name_in_its_project(
+def test_thread_is_found_by_its_exact_name_in_its_project(
     agent: Agent, stranger: Agent
 ) -> None:
     made = factories.make_thread(agent, "t-1")
@@ -25,7 +25,7 @@ def test_a_thread_is_found_by_its_exact_name_in_its_project(
             threads.get_thread(project, name)
 
 
-def test_a_thread_of_another_subject_is_not_found(agent: Agent) -> None:
+def test_thread_of_another_subject_is_not_found(agent: Agent) -> None:
     thread = factories.make_thread(agent, "t-1", user_id="ann")
     bob = subjects.find_or_create(agent.project, "bob")
     found = threads.get_thread(agent.project, "t-1", bound=thread.subject_id)
@@ -35,7 +35,7 @@ def test_a_thread_of_another_subject_is_not_found(agent: Agent) -> None:
 
 
 @pytest.mark.no_replay
-def test_what_is_erased_says_so(agent: Agent) -> None:
+def test_erased_thread_or_subject_is_refused_as_erased(agent: Agent) -> None:
     thread = factories.make_thread(agent, "t-1", user_id="ann")
     Subject.objects.filter(id=thread.subject_id).update(state="erased")
     with pytest.raises(SubjectErasedError):
@@ -45,7 +45,7 @@ def test_what_is_erased_says_so(agent: Agent) -> None:
         threads.get_thread(agent.project, "t-1")
 
 
-def test_a_thread_costs_one_query(agent: Agent, django_assert_num_queries: Any) -> None:
+def test_thread_costs_one_query(agent: Agent, django_assert_num_queries: Any) -> None:
     factories.make_thread(agent, "t-1")
     with django_assert_num_queries(1):
         found = threads.get_thread(agent.project, "t-1")
@@ -53,7 +53,7 @@ def test_a_thread_costs_one_query(agent: Agent, django_assert_num_queries: Any) 
 
 
 @pytest.mark.parametrize("size", [2, 40])
-def test_a_list_costs_one_query(
+def test_thread_list_costs_one_query(
     agent: Agent, size: int, django_assert_num_queries: Any
 ) -> None:
     for n in range(size):
@@ -64,17 +64,17 @@ def test_a_list_costs_one_query(
     assert len(batch.items) == size
 
 
-def test_a_line_repeats_the_row(agent: Agent) -> None:
+def test_thread_line_repeats_the_row(agent: Agent) -> None:
     factories.make_thread(agent, "t-1", labels={"a": 1}, max_slots=7)
     factories.append(agent, "t-1", "hello")
     row = factories.get_thread(agent)
-    line = ThreadLine.of(row)
+    line = ThreadLine.from_row(row)
     assert (line.slots, line.max_slots, line.head_seq) == (1, 7, 2)
     assert line.labels == {"a": 1}
     assert (line.inherited, line.lineage) == (0, ())
 
 
-def test_a_prefix_is_bytewise(agent: Agent) -> None:
+def test_thread_prefix_is_compared_bytewise(agent: Agent) -> None:
     for name in ("ab", "aB", "abc", "b"):
         factories.make_thread(agent, name)
     where = ThreadFilter(name_prefix="ab")

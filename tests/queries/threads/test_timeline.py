@@ -17,12 +17,12 @@ def talk(agent: Agent) -> Thread:
     return factories.get_thread(agent)
 
 
-def test_before_the_first_event_there_is_nothing(talk: Thread) -> None:
+def test_timeline_is_empty_before_the_first_event(talk: Thread) -> None:
     moment = timeline.get_moment(talk, 0)
     assert (moment.state.slot_count, moment.changes) == (0, ())
 
 
-def test_the_changes_of_all_events_add_up_to_the_state(talk: Thread) -> None:
+def test_changes_of_all_events_add_up_to_the_state(talk: Thread) -> None:
     deltas = [
         change.delta or 0
         for seq in range(1, talk.head_seq + 1)
@@ -37,14 +37,14 @@ def test_marks_beyond_what_is_near_are_found(talk: Thread) -> None:
     operator_threads.reopen(talk, actor="operator:x")
     talk.refresh_from_db()
     near = events.list_events(talk, up_to=2)
-    assert timeline.get_marks(talk, 2, near=near) == timeline.Marks(
+    assert timeline.get_marks(talk, 2, near=near) == timeline.NearestMarks(
         previous=None, next=5
     )
     whole = events.list_events(talk)
     assert timeline.get_marks(talk, 6, near=whole).previous == 5
 
 
-def test_a_family_is_a_tree_from_its_first_ancestor(agent: Agent, talk: Thread) -> None:
+def test_family_is_a_tree_from_its_first_ancestor(agent: Agent, talk: Thread) -> None:
     for name, parent, seq in (("a", talk, 2), ("b", talk, 3)):
         operator_threads.fork(parent, actor="operator:x", name=name, seq=seq)
     child = factories.get_thread(agent, "a")

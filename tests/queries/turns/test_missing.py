@@ -14,9 +14,9 @@ from memoryhub.queries.turns import (
     turns,
     verdicts,
 )
-from memoryhub.queries.turns.matches import Matches
-from memoryhub.queries.turns.missing import Missing, MissingPage
-from memoryhub.queries.turns.turns import Shown
+from memoryhub.queries.turns.matches import QuestionMatches
+from memoryhub.queries.turns.missing import MissingPage, MissingPages
+from memoryhub.queries.turns.turns import ShownRequest
 from memoryhub.services.access.api_keys import Agent
 from memoryhub.services.paging import operator_pages
 from memoryhub.services.threads import operator_threads
@@ -30,7 +30,7 @@ from tests.inspector.denied import (
     QUESTION,
     make_denial,
 )
-from tests.inspector.paged import do, gone, make_paged
+from tests.inspector.paged import do, list_evicted_pages, make_paged
 
 pytestmark = pytest.mark.django_db
 
@@ -40,13 +40,13 @@ def refund(agent: Agent) -> Thread:
     return make_denial(agent)
 
 
-def shown_at(thread: Thread, n: int) -> Shown:
+def shown_at(thread: Thread, n: int) -> ShownRequest:
     shown = turns.get_context(thread, n)
     assert shown is not None
     return shown
 
 
-def missing_at(thread: Thread, n: int) -> Missing:
+def missing_at(thread: Thread, n: int) -> MissingPages:
     lines = turns.list_around(thread, n, before=missing.TURNS, after=0)
     return missing.get_missing(
         thread,
@@ -56,7 +56,7 @@ def missing_at(thread: Thread, n: int) -> Missing:
     )
 
 
-def matches_at(thread: Thread, n: int) -> Matches:
+def matches_at(thread: Thread, n: int) -> QuestionMatches:
     shown = shown_at(thread, n)
     exchange = exchanges.get_exchange(thread, shown.state, n)
     return matches.get_matches(thread, shown, exchange)
@@ -68,10 +68,10 @@ def page_at(thread: Thread, n: int, page_id: str) -> MissingPage:
     return page
 
 
-# What was asked
+# Questions
 
 
-def test_a_turn_has_its_question_and_its_answer(refund: Thread) -> None:
+def test_turn_has_its_question_and_its_answer(refund: Thread) -> None:
     state = shown_at(refund, DENIED).state
     found = exchanges.get_exchange(refund, state, DENIED)
     assert found.first == DENIED
@@ -80,10 +80,10 @@ def test_a_turn_has_its_question_and_its_answer(refund: Thread) -> None:
     assert [slot.content["content"] for slot in found.answers] == [DENIAL]
 
 
-def test_a_second_call_knows_the_turn_its_exchange_began_at(
+def test_second_call_knows_the_turn_its_exchange_began_at(
     agent: Agent, refund: Thread
 ) -> None:
-    factories.run(begin.begin(agent=agent, thread="refund", new=begin.NewTurn()))
+    factories.run(begin.begin_turn(agent=agent, thread="refund", new=begin.NewTurn()))
     refund = factories.get_thread(agent, "refund")
     n = refund.turn_count
     found = exchanges.get_exchange(refund, shown_at(refund, n).state, n)
@@ -103,10 +103,10 @@ def test_each_turn_of_a_list_has_the_question_that_it_begins_with(
     assert few == {DENIED: found[DENIED]}
 
 
-# What was not in
+# Missing pages
 
 
-def test_a_page_that_left_is_told_with_its_event_and_what_it_made_room_for(
+def test_page_that_left_is_told_with_its_event_and_what_it_made_room_for(
     refund: Thread,
 ) -> None:
     page = page_at(refund, DENIED, PROMISED)
@@ -122,7 +122,7 @@ def test_a_page_that_left_is_told_with_its_event_and_what_it_made_room_for(
     assert page.missed
 
 
-def test_what_the_manifest_offered_is_told_as_the_model_read_it(refund: Thread) -> None:
+def test_missing_pages_are_told_with_their_manifest_rows(refund: Thread) -> None:
     record = shown_at(refund, DENIED).recorded.record
     assert record.manifest is not None
     rows = [row.page_id for row in record.manifest.rows]
@@ -135,7 +135,7 @@ def test_what_the_manifest_offered_is_told_as_the_model_read_it(refund: Thread) 
         assert hint.startswith("[")
 
 
-def test_what_fits_the_question_is_told_first_then_the_most_urgent(
+def test_missing_pages_are_ordered_by_match_then_urgency(
     refund: Thread,
 ) -> None:
     found = missing_at(refund, DENIED)
@@ -148,10 +148,10 @@ def test_what_fits_the_question_is_told_first_then_the_most_urgent(
     assert not {page.page_id for page in found.pages} & found.whole
 
 
-# What fits the question
+# Matches of the question
 
 
-def test_the_best_matches_are_of_before_and_not_the_question_itself(
+def test_best_matches_are_of_before_and_not_the_question_itself(
     refund: Thread,
 ) -> None:
     shown, found = shown_at(refund, DENIED), matches_at(refund, DENIED)
@@ -168,24 +168,26 @@ def test_the_best_matches_are_of_before_and_not_the_question_itself(
     assert [each.rank for each in found.items] == [*range(1, len(pages) + 1)]
     assert len(pages) <= found.total
     whole = missing_at(refund, DENIED).whole
-    assert {each.page_id for each in found.standing("in")} == {*pages} & whole
+    assert {each.page_id for each in found.list_with_standing("in")} == {*pages} & whole
 
 
 def test_words_of_a_question_are_no_filters() -> None:
-    words = matches.words_of('-refund "of it" role:tool refund' + " z" * 10_000)
+    words = matches.build_query('-refund "of it" role:tool refund' + " z" * 10_000)
     asked = [word.whole for word in words.words]
     assert asked == ["refund", "of", "it", "role:tool", "z"]
     assert not words.filters.without
     assert not words.phrases
     assert not words.filters.roles
-    assert len(matches.words_of(" ".join(map(str, range(100)))).words) == 64
+    assert len(matches.build_query(" ".join(map(str, range(100)))).words) == 64
 
 
-def test_without_a_question_nothing_matches(agent: Agent) -> None:
+def test_turn_without_a_question_has_no_matches(agent: Agent) -> None:
     thread = make_paged(agent)
     shown = shown_at(thread, 6)
     silent = exchanges.Exchange(first=6, question=None, answers=())
-    assert matches.get_matches(thread, shown, silent) == Matches(has_question=False)
+    assert matches.get_matches(thread, shown, silent) == QuestionMatches(
+        has_question=False
+    )
 
 
 def test_no_page_is_missing_that_stands_there_in_full(refund: Thread) -> None:
@@ -195,7 +197,7 @@ def test_no_page_is_missing_that_stands_there_in_full(refund: Thread) -> None:
     assert (after.pages, after.more) == ((), 0)
 
 
-def test_a_deleted_page_is_told_without_its_text(agent: Agent) -> None:
+def test_deleted_page_is_told_without_its_text(agent: Agent) -> None:
     thread = make_paged(agent)
     do(agent, "paged", EvictPage(page_id="slot-2"))
     before = missing_at(thread, 7)
@@ -203,7 +205,7 @@ def test_a_deleted_page_is_told_without_its_text(agent: Agent) -> None:
     assert all(page.entry is not None for page in before.pages)
 
 
-def test_a_fork_tells_what_was_missing_in_a_turn_that_it_inherits(
+def test_fork_tells_what_was_missing_in_a_turn_that_it_inherits(
     agent: Agent, refund: Thread
 ) -> None:
     operator_threads.fork(refund, actor="operator:x", name="alt", seq=refund.head_seq)
@@ -213,7 +215,7 @@ def test_a_fork_tells_what_was_missing_in_a_turn_that_it_inherits(
     assert there.pages[0].left == here.pages[0].left
 
 
-def test_what_was_not_in_costs_the_same_however_long_the_thread(
+def test_missing_pages_cost_the_same_at_any_thread_length(
     agent: Agent, django_assert_max_num_queries: Any
 ) -> None:
     for name, rounds in (("short", 6), ("long", 14)):
@@ -234,10 +236,10 @@ def verdict_at(thread: Thread, n: int) -> verdicts.TurnVerdict:
     exchange = exchanges.get_exchange(thread, shown_at(thread, n).state, n)
     faults = turn_faults.get_faults(thread, n, first=exchange.first)
     found = faults.faults if faults else ()
-    return verdicts.judge(missing_at(thread, n), matches_at(thread, n), found)
+    return verdicts.judge_turn(missing_at(thread, n), matches_at(thread, n), found)
 
 
-def test_the_denial_is_explained_by_the_promise_that_was_not_in(
+def test_denial_is_explained_by_the_promise_that_was_not_in(
     refund: Thread,
 ) -> None:
     verdict = verdict_at(refund, DENIED)
@@ -247,10 +249,10 @@ def test_the_denial_is_explained_by_the_promise_that_was_not_in(
     assert verdict_at(refund, 1).kind == "unmatched"
 
 
-def test_a_refusal_is_explained_by_what_would_have_fitted(agent: Agent) -> None:
+def test_refusal_is_explained_by_what_would_have_fitted(agent: Agent) -> None:
     thread = make_denial(agent)
     assert verdict_at(thread, thread.turn_count).kind != "refused"
-    away = gone(agent, "refund")[:4]
+    away = list_evicted_pages(agent, "refund")[:4]
     for page_id in away:
         do(agent, "refund", FaultPage(page_id=page_id, level=0))
     thread = factories.get_thread(agent, "refund")
@@ -258,7 +260,7 @@ def test_a_refusal_is_explained_by_what_would_have_fitted(agent: Agent) -> None:
     assert verdict.kind == "refused"
     assert verdict.fault is not None
     assert verdict.fault.body["page_id"] in away
-    fitting = turn_faults.get_fitting(thread, verdict.fault)
+    fitting = turn_faults.get_room_when_refused(thread, verdict.fault)
     if verdict.fault.body["refusal"] == "fault_budget":
         assert fitting is None
     else:
@@ -266,18 +268,18 @@ def test_a_refusal_is_explained_by_what_would_have_fitted(agent: Agent) -> None:
         assert fitting.tokens > fitting.room
 
 
-def test_what_would_have_fitted_is_the_most_faithful_level_there_is_room_for(
+def test_refused_fetch_is_told_the_best_level_that_would_have_fitted(
     agent: Agent,
 ) -> None:
     thread = make_paged(agent)
     found = turn_faults.get_faults(thread, 6)
     assert found is not None
     unknown = found.faults[1]
-    assert turn_faults.get_fitting(thread, unknown) is None
+    assert turn_faults.get_room_when_refused(thread, unknown) is None
 
 
-def test_an_erased_text_is_no_excerpt(agent: Agent) -> None:
+def test_erased_text_is_no_excerpt(agent: Agent) -> None:
     thread = make_paged(agent)
-    operator_pages.delete(thread, "policy", actor="operator:x")
+    operator_pages.delete_page(thread, "policy", actor="operator:x")
     thread = factories.get_thread(agent, "paged")
     assert missing_at(thread, 7).find("policy") is None

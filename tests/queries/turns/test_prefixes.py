@@ -2,14 +2,16 @@ from __future__ import annotations
 
 from itertools import takewhile
 
+import orjson
 import pytest
 
-from memoryhub.kernel.levels.tokens import estimate
+from memoryhub.kernel.levels.tokens import estimate_tokens
 from memoryhub.kernel.paging.page_commands import CreatePages, EvictPage, UpdatePage
-from memoryhub.kernel.text.padding import padded
+from memoryhub.kernel.text.padding import pad_size
 from memoryhub.model_settings import Price
 from memoryhub.models.events import Event
 from memoryhub.models.threads import Thread
+from memoryhub.queries.threads.evicted_pages import split_evictions
 from memoryhub.queries.turns import contexts, prefixes
 from memoryhub.services.access.api_keys import Agent
 from memoryhub.services.turns import turns
@@ -28,12 +30,12 @@ def paged(agent: Agent) -> Thread:
 
 
 def request(thread: Thread, turn: int) -> bytes:
-    found = contexts.recorded(thread, turn)
-    return contexts.require(contexts.reassemble(thread, found))
+    found = contexts.get_recorded_turn(thread, turn)
+    return contexts.require_request(contexts.reassemble_request(thread, found))
 
 
 def context(thread: Thread, turn: int) -> list[tuple[int, ...]]:
-    record = contexts.recorded(thread, turn).record
+    record = contexts.get_recorded_turn(thread, turn).record
     for section in record.sections:
         if section.name == "history":
             return [(ref.seq, ref.level) for ref in section.refs]
@@ -42,7 +44,7 @@ def context(thread: Thread, turn: int) -> list[tuple[int, ...]]:
 
 def go_on(agent: Agent, text: str = "And now?") -> Thread:
     new = NewTurn(slots=[message("user", text)])
-    factories.run(turns.begin(agent=agent, thread="paged", new=new))
+    factories.run(turns.begin_turn(agent=agent, thread="paged", new=new))
     return factories.get_thread(agent, "paged")
 
 
@@ -53,16 +55,18 @@ def test_prefix_equals_brute_force(paged: Thread) -> None:
         same = sum(1 for _ in takewhile(lambda pair: pair[0] == pair[1], pairs))
         lens = prefixes.get_lens(paged, turn)
         assert lens.prefix_bytes == same
-        assert lens.prefix_tokens == estimate(other[:same].decode(errors="ignore"))
+        assert lens.prefix_tokens == estimate_tokens(
+            other[:same].decode(errors="ignore")
+        )
         assert (lens.bytes, lens.tokens) == (
-            padded(len(other)),
-            estimate(other.decode()),
+            pad_size(len(other)),
+            estimate_tokens(other.decode()),
         )
         assert lens.share == pytest.approx(lens.prefix_tokens / lens.tokens)
 
 
 def test_order_breaks_only_by_four_causes(paged: Thread) -> None:
-    """What stays in the context keeps its place; what does not has its event."""
+    """Texts that stay keep their places; each other change has its event."""
     causes = set()
     for turn in range(2, paged.turn_count + 1):
         old, new = context(paged, turn - 1), context(paged, turn)
@@ -76,12 +80,14 @@ def test_order_breaks_only_by_four_causes(paged: Thread) -> None:
         if lens.cause in BREAKING:
             assert lens.reason is not None
             row = Event.objects.get(thread_id=paged.id, seq=lens.reason.seq)
-            assert (row.type, row.page) == (lens.reason.type, lens.page_id)
+            assert row.type == lens.reason.type
+            evictions = split_evictions(row.type, orjson.loads(row.body))
+            assert lens.page_id in {body["page_id"] for _, body in evictions}
     assert "exchange" in causes
     assert causes & BREAKING
 
 
-def test_the_series_is_what_each_turn_recorded(paged: Thread) -> None:
+def test_series_is_what_each_turn_recorded(paged: Thread) -> None:
     points = prefixes.list_points(paged)
     assert [point.turn for point in points] == list(range(1, paged.turn_count + 1))
     for point in points:
@@ -91,7 +97,7 @@ def test_the_series_is_what_each_turn_recorded(paged: Thread) -> None:
     assert prefixes.list_points(paged, up_to=4, limit=2) == points[2:4]
 
 
-def test_an_updated_page_breaks_it(agent: Agent, paged: Thread) -> None:
+def test_updated_page_breaks_the_prefix(agent: Agent, paged: Thread) -> None:
     go_on(agent)
     after = new_page("policy", "Refunds within 60 days. ")
     command = UpdatePage(
@@ -111,7 +117,7 @@ def test_an_updated_page_breaks_it(agent: Agent, paged: Thread) -> None:
     assert lens.reason.type == "page.updated"
 
 
-def test_a_new_page_only_adds_to_it(agent: Agent, paged: Thread) -> None:
+def test_new_page_extends_the_prefix(agent: Agent, paged: Thread) -> None:
     first = go_on(agent)
     do(agent, "paged", CreatePages(pages=(new_page("late", "A late claim."),)))
     thread = go_on(agent)
@@ -121,7 +127,9 @@ def test_a_new_page_only_adds_to_it(agent: Agent, paged: Thread) -> None:
     do(agent, "paged", EvictPage(page_id="slot-0"))
 
 
-def test_whole_blocks_and_prices(paged: Thread, settings: object) -> None:
+def test_prefix_is_rounded_to_blocks_and_priced(
+    paged: Thread, settings: object
+) -> None:
     settings.PRICES = {"small": Price(price=2.0, cached=0.5)}  # type: ignore[attr-defined]  # a fixture
     turn = paged.turn_count
     exact = prefixes.get_lens(paged, turn)
@@ -137,13 +145,13 @@ def test_whole_blocks_and_prices(paged: Thread, settings: object) -> None:
     assert prefixes.get_lens(paged, turn).costs == ()
 
 
-def test_the_first_turn_has_none_before_it(paged: Thread) -> None:
+def test_first_turn_has_no_prefix(paged: Thread) -> None:
     lens = prefixes.get_lens(paged, 1)
     assert (lens.prefix_tokens, lens.share, lens.cause) == (0, 0, "first")
     assert lens.tokens > 0
 
 
-def test_the_number_of_statements_is_constant(
+def test_prefix_lens_costs_a_constant_number_of_statements(
     agent: Agent, django_assert_max_num_queries: object
 ) -> None:
     for name, rounds in (("short", 6), ("longer", 14)):

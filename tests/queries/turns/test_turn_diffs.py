@@ -29,7 +29,7 @@ def paged(agent: Agent) -> Thread:
     return make_paged(agent)
 
 
-def test_diff_reasons_complete(paged: Thread) -> None:
+def test_turn_diff_has_a_reason_for_every_change(paged: Thread) -> None:
     kinds = set()
     for base, turn in combinations(range(1, paged.turn_count + 1), 2):
         found = turn_diffs.get_diff(paged, turn, base=base)
@@ -46,12 +46,12 @@ def test_diff_reasons_complete(paged: Thread) -> None:
     assert {"entered", "left", "unchanged"} <= kinds
 
 
-def test_diff_sets_equal_request_sets(agent: Agent) -> None:
-    """Of the two requests, whatever their budgets left out of the working set."""
+def test_turn_diff_equals_the_difference_of_the_requests(agent: Agent) -> None:
+    """The request sets are those of two requests, whatever their budgets left out."""
     thread = make_paged(agent)
     for budget in (1_000, 2_000, None, 1_200):
         new = NewTurn(token_budget=budget)
-        factories.run(turns.begin(agent=agent, thread="paged", new=new))
+        factories.run(turns.begin_turn(agent=agent, thread="paged", new=new))
     thread, kinds = factories.get_thread(agent, "paged"), set[str]()
     read = {n: read_back(thread, n) for n in range(1, thread.turn_count + 1)}
     for (base, before), (turn, now) in combinations(read.items(), 2):
@@ -68,11 +68,11 @@ def test_diff_sets_equal_request_sets(agent: Agent) -> None:
 
 
 LONGER = {"shortened": -1, "unchanged": 0, "lengthened": 1}
-#: How a request names what it does not show as it was said.
+#: Words by which a request names a page that it does not show in full.
 NAMED = re.compile(r"(?:\[|page |^\w \()([a-z]+-\d+|policy)(?:, shortened| ·| ~)")
-#: What stands before a text that is not shown as it was said.
+#: Prefix of a text that is not shown in full.
 HEADING = re.compile(r"^(?:\w \(.*?\): |page .*\n\n|\[.*, shortened\]\n)")
-#: How texts begin, and whose they are, the rounds being three slots each.
+#: Beginnings of texts and their pages; a round has three slots.
 BEGINS = re.compile(
     r"(?P<asks>Round )(\d+)|(?P<finds>\\*\"round\\*\":\W*)(\d+)|(?P<tells>Answer )(\d+)"
     r"|(?P<last>And now\?)|(?P<policy>Refunds within)"
@@ -80,20 +80,20 @@ BEGINS = re.compile(
 
 
 def read_back(thread: Thread, turn: int) -> dict[str, int]:
-    """Characters that a request shows of each page, told by its messages alone."""
+    """Return the characters of each page in a request, read from its messages alone."""
     context = listing.get_context(thread, turn)
     assert context is not None
     assert context.request is not None
     found = dict[str, int]()
-    for text in spoken(json.loads(context.request)["messages"]):
+    for text in iter_texts(json.loads(context.request)["messages"]):
         if (page_id := whose(text)) is not None:
             assert page_id not in found
             found[page_id] = len(HEADING.sub("", text).strip('"'))
     return found
 
 
-def spoken(messages: list[Any]) -> Iterator[str]:
-    """What messages say, but for what the manifest lists."""
+def iter_texts(messages: list[Any]) -> Iterator[str]:
+    """Yield the texts of messages, except those that the manifest lists."""
     calls = {
         call["id"]: call["function"]["name"]
         for each in messages
@@ -119,7 +119,7 @@ def whose(text: str) -> str | None:
     return f"slot-{3 * number + next(n for n, name in enumerate(order) if found[name])}"
 
 
-def test_a_fault_and_an_eviction_say_whose_they_were(paged: Thread) -> None:
+def test_fault_and_an_eviction_say_whose_they_were(paged: Thread) -> None:
     found = turn_diffs.get_diff(paged, paged.turn_count, base=paged.turn_count - 1)
     reasons = [change.reason for change in found.changes if change.reason]
     faults = [each for each in reasons if each.type == "page.faulted"]
@@ -127,15 +127,17 @@ def test_a_fault_and_an_eviction_say_whose_they_were(paged: Thread) -> None:
     assert {each.cause for each in reasons if each.type == "slot.appended"} == {
         "append"
     }
-    before, now = (contexts.recorded(paged, paged.turn_count - n) for n in (1, 0))
+    before, now = (
+        contexts.get_recorded_turn(paged, paged.turn_count - n) for n in (1, 0)
+    )
     assert found.request_delta == now.record.tokens - before.record.tokens
 
 
-def test_a_fork_is_told_from_its_parents_turns_on(agent: Agent, paged: Thread) -> None:
+def test_fork_is_told_from_its_parents_turns_on(agent: Agent, paged: Thread) -> None:
     fork(agent, "paged", "child", budget_tokens=2_400, reserved_tokens=800)
     question = message("user", "And in this history?")
     factories.run(
-        turns.begin(agent=agent, thread="child", new=NewTurn(slots=[question]))
+        turns.begin_turn(agent=agent, thread="child", new=NewTurn(slots=[question]))
     )
     child = factories.get_thread(agent, "child")
     found = turn_diffs.get_diff(child, child.turn_count, base=2)
@@ -145,7 +147,7 @@ def test_a_fork_is_told_from_its_parents_turns_on(agent: Agent, paged: Thread) -
     assert threads == {paged.id, child.id}
 
 
-def test_a_turn_that_is_not_there_or_not_recorded_has_no_diff(
+def test_turn_that_is_not_there_or_not_recorded_has_no_diff(
     agent: Agent, paged: Thread
 ) -> None:
     for base, turn in ((1, 99), (0, 1), (2, 2), (3, 2)):
@@ -157,7 +159,7 @@ def test_a_turn_that_is_not_there_or_not_recorded_has_no_diff(
         turn_diffs.get_diff(thread, thread.turn_count, base=1)
 
 
-def test_the_number_of_statements_is_constant(
+def test_turn_diff_costs_a_constant_number_of_statements(
     agent: Agent, paged: Thread, django_assert_num_queries: object
 ) -> None:
     longer = make_paged(agent, "longer", rounds=14)

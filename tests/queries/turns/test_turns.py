@@ -5,7 +5,7 @@ import json
 import pytest
 
 from memoryhub.errors import BadCursorError, NotFoundError
-from memoryhub.journal import state_at
+from memoryhub.journal import fold_thread
 from memoryhub.models.threads import Thread
 from memoryhub.queries.turns import turn_faults, turns
 from memoryhub.services.access.api_keys import Agent
@@ -36,8 +36,8 @@ def test_every_turn_is_listed_once_newest_first(paged: Thread) -> None:
         turns.list_turns(paged, after="forged")
 
 
-def test_what_turns_moved_adds_up(paged: Thread) -> None:
-    """Over batches of any size: the first of one goes on where the other ended."""
+def test_turn_deltas_add_up_over_batches_of_any_size(paged: Thread) -> None:
+    """Batches have any size: each goes on where the one before ended."""
     whole = turns.list_turns(paged, limit=50).items
     after, parts = None, list[turns.TurnLine]()
     for _ in range(4):
@@ -48,7 +48,7 @@ def test_what_turns_moved_adds_up(paged: Thread) -> None:
     assert sum(line.moved.get("faults", 0) for line in whole) == paged.fault_count
 
 
-def test_a_context_names_each_text_in_its_order(paged: Thread) -> None:
+def test_context_names_each_text_in_its_order(paged: Thread) -> None:
     shown = turns.get_context(paged, 7)
     assert shown is not None
     assert shown.verified
@@ -58,8 +58,8 @@ def test_a_context_names_each_text_in_its_order(paged: Thread) -> None:
     assert sum(part.refs for part in shown.parts) == len(shown.used)
 
 
-def test_an_erased_text_leaves_a_gap_in_the_list(paged: Thread) -> None:
-    operator_pages.delete(paged, "policy", actor="operator:x")
+def test_erased_text_leaves_a_gap_in_the_list(paged: Thread) -> None:
+    operator_pages.delete_page(paged, "policy", actor="operator:x")
     shown = turns.get_context(paged, 7)
     assert shown is not None
     assert (shown.request, shown.verified) == (None, False)
@@ -89,10 +89,10 @@ def test_each_text_lies_in_the_request_where_it_says(paged: Thread) -> None:
                     assert used.page_id in call["function"]["arguments"]
 
 
-def test_why_a_text_is_in_is_told_by_the_state_that_was_packed(paged: Thread) -> None:
+def test_reason_of_a_shown_text_comes_from_the_packed_state(paged: Thread) -> None:
     shown = turns.get_context(paged, 7)
     assert shown is not None
-    state = state_at(paged, shown.event.as_of_seq).state
+    state = fold_thread(paged, shown.event.as_of_seq).state
     why = {used.page_id: used.inclusion for used in shown.used}
     assert {inclusion.why for inclusion in why.values() if inclusion} >= {
         "explicit",
@@ -107,7 +107,7 @@ def test_why_a_text_is_in_is_told_by_the_state_that_was_packed(paged: Thread) ->
     assert newest == [f"slot-{paged.slot_count - 1}"]
 
 
-def test_a_turn_names_what_was_fetched_and_what_refused(paged: Thread) -> None:
+def test_turn_names_what_was_fetched_and_what_refused(paged: Thread) -> None:
     found = turn_faults.get_faults(paged, 6)
     assert found is not None
     assert [fault.refused for fault in found.faults] == [False, True]
@@ -120,7 +120,7 @@ def test_a_turn_names_what_was_fetched_and_what_refused(paged: Thread) -> None:
         )
 
 
-def test_faults_are_looked_for_within_a_bound(
+def test_turn_faults_are_searched_within_a_bound(
     paged: Thread, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     whole = turn_faults.get_faults(paged, 6)
@@ -135,7 +135,7 @@ def test_faults_are_looked_for_within_a_bound(
     assert (short.faults, short.looked_to) == ((), turns.get_turn(paged, 6).seq + 2)
 
 
-def test_a_fork_shows_the_turns_it_inherits(agent: Agent, paged: Thread) -> None:
+def test_fork_shows_the_turns_it_inherits(agent: Agent, paged: Thread) -> None:
     operator_threads.fork(paged, actor="operator:x", name="alt", seq=paged.head_seq)
     fork = factories.get_thread(agent, "alt")
     inherited = turns.list_turns(fork).items
@@ -152,8 +152,11 @@ def test_a_fork_shows_the_turns_it_inherits(agent: Agent, paged: Thread) -> None
         turns.get_context(fork, 8)
 
 
-def test_the_number_of_statements_is_constant(
-    agent: Agent, paged: Thread, django_assert_num_queries: object
+def test_turn_list_costs_a_constant_number_of_statements(
+    agent: Agent,
+    paged: Thread,
+    django_assert_num_queries: object,
+    django_assert_max_num_queries: object,
 ) -> None:
     longer = make_paged(agent, "longer", rounds=14)
     for thread in (paged, longer):
@@ -162,11 +165,11 @@ def test_the_number_of_statements_is_constant(
         shown = turns.get_context(thread, 7)
         # Two more say what became of what was brought along.
         recall = shown is not None and shown.recorded.record.recall is not None
-        with django_assert_num_queries(5 + 2 * recall):  # type: ignore[operator]  # a fixture
+        with django_assert_max_num_queries(5 + 2 * recall):  # type: ignore[operator]  # a fixture
             turns.get_context(thread, 7)
 
 
-def test_what_turns_packed_is_told_as_of_any_event(agent: Agent, paged: Thread) -> None:
+def test_packed_tokens_are_told_as_of_any_event(agent: Agent, paged: Thread) -> None:
     lines = turns.list_turns(paged).items
     packed = {line.n: line.packed.tokens for line in lines if line.packed}
     head = paged.head_seq

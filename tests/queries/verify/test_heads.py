@@ -45,7 +45,7 @@ def test_heads_of_another_project_are_not_there(
         ("erased", "subject_erased", False),
     ],
 )
-def test_heads_say_what_forbids_to_look(
+def test_heads_tell_erased_and_restricted_subjects(
     agent: Agent, state: str, erased: str | None, restricted: bool
 ) -> None:
     thread = factories.make_thread(agent, user_id="ann")
@@ -54,7 +54,7 @@ def test_heads_say_what_forbids_to_look(
     assert (head.erased, head.restricted) == (erased, restricted)
 
 
-def test_a_row_comes_with_its_subject_and_project(
+def test_row_comes_with_its_subject_and_project(
     agent: Agent, django_assert_num_queries: Any
 ) -> None:
     thread = factories.make_thread(agent)
@@ -64,7 +64,7 @@ def test_a_row_comes_with_its_subject_and_project(
 
 
 @pytest.mark.no_replay
-def test_a_row_that_may_not_be_seen_is_refused(agent: Agent) -> None:
+def test_row_that_may_not_be_seen_is_refused(agent: Agent) -> None:
     with pytest.raises(NotFoundError):
         heads.get_row(uuid4())
     thread = factories.make_thread(agent, user_id="ann")
@@ -76,7 +76,7 @@ def test_a_row_that_may_not_be_seen_is_refused(agent: Agent) -> None:
         heads.get_row(thread.id)
 
 
-def test_the_newest_of_each_project_costs_one_query(
+def test_newest_of_each_project_costs_one_query(
     agent: Agent, acme: Project, zeta: Project, django_assert_num_queries: Any
 ) -> None:
     factories.make_thread(agent, "t-1")

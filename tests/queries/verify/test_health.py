@@ -35,7 +35,7 @@ pytestmark = pytest.mark.django_db(transaction=True)
 
 @pytest.fixture(autouse=True)
 def served(transactional_db: None) -> Iterator[None]:
-    """As in a server: an instance with its ring, the writer runs, the worker beats."""
+    """Run a server's parts: an instance with its ring, the writer, a beating worker."""
     keyring.prepare(empty=True)
     leases.hold("reconcile", holder=uuid4(), now=timezone.now())
     writer.start()
@@ -44,11 +44,11 @@ def served(transactional_db: None) -> Iterator[None]:
     doorbell.broken = False
 
 
-def test_all_is_well() -> None:
+def test_readiness_is_ok_when_all_parts_are() -> None:
     readiness = health.get_readiness()
     assert readiness.serving
     assert readiness.degraded == []
-    plain = readiness.as_json()
+    plain = readiness.to_json()
     assert plain["status"] == "ok"
     assert set(plain["parts"]) == {
         *("clock", "journal", "keys", "writer", "live", "worker", "expiry"),
@@ -58,53 +58,55 @@ def test_all_is_well() -> None:
     assert plain["parts"]["expiry"] == {"state": "ok", "lag_seconds": 0}
 
 
-def test_a_lost_doorbell_is_said_and_served_through() -> None:
+def test_readiness_reports_a_lost_doorbell_and_keeps_serving() -> None:
     doorbell.broken = True
     readiness = health.get_readiness()
     assert (readiness.serving, readiness.degraded) == (True, ["live"])
-    assert readiness.as_json()["status"] == "degraded"
+    assert readiness.to_json()["status"] == "degraded"
 
 
 @pytest.mark.parametrize(("seconds", "degraded"), [(50, []), (70, ["worker"])])
-def test_a_worker_that_fell_silent_is_said(seconds: int, degraded: list[str]) -> None:
+def test_readiness_reports_a_silent_worker(seconds: int, degraded: list[str]) -> None:
     Lease.objects.update(beaten_at=timezone.now() - timedelta(seconds=seconds))
     readiness = health.get_readiness()
     assert (readiness.serving, readiness.degraded) == (True, degraded)
 
 
-def test_a_clock_that_is_off_ends_the_service() -> None:
+def test_readiness_is_unavailable_while_the_clock_is_off() -> None:
     clock.compare(90 * SECOND_NS)
     readiness = health.get_readiness()
     assert (readiness.serving, readiness.degraded) == (False, ["clock"])
     assert readiness.parts["clock"].figures == {"behind_seconds": 90.0}
 
 
-def test_a_worker_of_another_time_is_said() -> None:
+def test_readiness_reports_a_worker_with_another_clock() -> None:
     Lease.objects.update(beaten_at=timezone.now() + timedelta(days=90))
     assert health.get_readiness().degraded == ["worker"]
 
 
-def test_a_worker_that_never_was_is_said() -> None:
+def test_readiness_reports_a_worker_that_never_ran() -> None:
     Lease.objects.all().delete()
     readiness = health.get_readiness()
     assert readiness.degraded == ["worker"]
     assert readiness.parts["worker"].figures == {"age_seconds": None}
 
 
-def test_a_crowded_queue_is_said(settings: Settings) -> None:
+def test_readiness_reports_a_crowded_queue(settings: Settings) -> None:
     settings.QUEUE_COMMANDS = -1
     readiness = health.get_readiness()
     assert (readiness.serving, readiness.degraded) == (True, ["writer"])
 
 
-def test_without_the_writer_nothing_is_served() -> None:
+def test_readiness_is_unavailable_without_the_writer() -> None:
     writer.stop()
     readiness = health.get_readiness()
     assert (readiness.serving, readiness.degraded) == (False, ["writer"])
-    assert readiness.as_json()["status"] == "unavailable"
+    assert readiness.to_json()["status"] == "unavailable"
 
 
-def test_without_its_ring_nothing_is_served(settings: Settings, tmp_path: Path) -> None:
+def test_readiness_is_unavailable_without_the_key_ring(
+    settings: Settings, tmp_path: Path
+) -> None:
     settings.KEK_FILE = tmp_path / "gone.json"
     keyring.reset()
     readiness = health.get_readiness()
@@ -112,19 +114,19 @@ def test_without_its_ring_nothing_is_served(settings: Settings, tmp_path: Path) 
     keyring.reset()
 
 
-def test_another_keys_database_is_not_ours() -> None:
+def test_readiness_reports_a_foreign_keys_database() -> None:
     KekCheck.objects.using("keys").all().delete()
     assert health.get_readiness().parts["keys"].state == "away"
 
 
-def test_a_memory_database_without_an_instance_is_not_ours() -> None:
+def test_readiness_reports_a_memory_database_without_an_instance() -> None:
     Instance.objects.all().delete()
     readiness = health.get_readiness()
     assert readiness.degraded == ["journal"]
     assert not readiness.serving
 
 
-def test_the_answer_is_200_or_503(client: Client) -> None:
+def test_health_route_answers_200_or_503(client: Client) -> None:
     assert client.get("/health/live").json() == {"status": "ok"}
     assert client.get("/health/ready").status_code == 200
     writer.stop()
@@ -135,10 +137,10 @@ def test_the_answer_is_200_or_503(client: Client) -> None:
 
 
 @pytest.mark.parametrize(("seconds", "degraded"), [(60, []), (61, ["expiry"])])
-def test_expiry_that_stands_still_is_said(
+def test_readiness_reports_stalled_expiry(
     agent: Agent, seconds: int, degraded: list[str]
 ) -> None:
-    """Not before a minute: what is read does not wait for it, nor is it refused."""
+    """Expiry counts as stalled after a minute: reads and writes do not wait for it."""
     now = timezone.now().replace(microsecond=0)
     with time_machine.travel(now - timedelta(seconds=100), tick=False):
         set_key(agent, "a", ttl=timedelta(seconds=100 - seconds))
@@ -151,7 +153,7 @@ def test_expiry_that_stands_still_is_said(
         assert health.get_readiness().degraded == []
 
 
-def test_a_lag_that_can_not_be_told_ends_no_service() -> None:
+def test_readiness_keeps_serving_when_the_expiry_lag_is_unknown() -> None:
     with connection.cursor() as cursor:
         cursor.execute("ALTER TABLE memoryhub_duevalue RENAME TO elsewhere")
         try:
@@ -162,7 +164,7 @@ def test_a_lag_that_can_not_be_told_ends_no_service() -> None:
     assert readiness.parts["expiry"].figures["lag_seconds"] is None
 
 
-def test_expiry_is_late_by_the_interval_that_is_set(
+def test_expiry_lateness_follows_the_configured_interval(
     agent: Agent, settings: Settings
 ) -> None:
     settings.EXPIRY_INTERVAL_SECONDS = 3600
@@ -175,16 +177,16 @@ def test_expiry_is_late_by_the_interval_that_is_set(
         assert health.get_readiness().parts["expiry"].state == "degraded"
 
 
-def test_it_costs_five_queries_of_the_memory_database(
+def test_readiness_costs_five_queries_of_the_memory_database(
     django_assert_num_queries: Any,
 ) -> None:
     with django_assert_num_queries(5):
         health.get_readiness()
 
 
-def test_an_erasure_that_lasts_is_said(agent: Agent) -> None:
-    """Not a plan, which nobody confirmed yet, nor one that is complete."""
-    subject = subjects.anonymous(agent.project)
+def test_readiness_reports_a_long_running_erasure(agent: Agent) -> None:
+    """A plan that nobody confirmed is no running erasure, nor is a complete one."""
+    subject = subjects.get_anonymous(agent.project)
     row = erasures.plan(subject, scope="subject", reason="test", actor="command")
     then = timezone.now() + timedelta(minutes=5, seconds=1)
     with time_machine.travel(then, tick=False):

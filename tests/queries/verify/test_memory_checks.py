@@ -17,7 +17,9 @@ from tests.oracles.memory_acts import DAY, MINUTE, NOON, at
 pytestmark = pytest.mark.django_db
 
 
-def test_a_project_is_told_of_its_keys(acme: Project, agent: Agent) -> None:
+def test_memory_checks_count_the_keys_of_the_project(
+    acme: Project, agent: Agent
+) -> None:
     with at(NOON):
         memory_acts.set_key(agent, "brief", ttl=MINUTE)
         memory_acts.set_key(agent, "soon", "x" * 140, ttl=30 * MINUTE)
@@ -26,14 +28,14 @@ def test_a_project_is_told_of_its_keys(acme: Project, agent: Agent) -> None:
     now = NOON + 3 * MINUTE
     found = memory_checks.get_memory_checks(acme, now=now)
     assert (found.lag, found.swept, found.soon) == (2 * MINUTE, False, 1)
-    # What has expired is not there, swept or not.
+    # Expired keys are not listed, swept or not.
     assert [key.name for key in found.largest] == ["soon", "ever", "later"]
     assert (found.full, found.many) == ((), False)
     early = memory_checks.get_memory_checks(acme, now=NOON)
     assert (early.lag, early.swept, early.soon) == (timedelta(), True, 2)
 
 
-def test_another_projects_keys_are_not_told(zeta: Project, agent: Agent) -> None:
+def test_memory_checks_show_one_project_only(zeta: Project, agent: Agent) -> None:
     memory_acts.set_key(agent, "ours", ttl=MINUTE)
     found = memory_checks.get_memory_checks(zeta, now=NOON)
     assert (found.soon, found.largest, found.full) == (0, (), ())
@@ -49,7 +51,7 @@ def test_another_projects_keys_are_not_told(zeta: Project, agent: Agent) -> None
         ({}, 10, False),
     ],
 )
-def test_a_thread_that_is_nearly_full_is_named(
+def test_thread_that_is_nearly_full_is_named(
     acme: Project, agent: Agent, limits: dict[str, Any], count: int, *, full: bool
 ) -> None:
     factories.make_thread(agent, "t-1", **limits)
@@ -60,7 +62,7 @@ def test_a_thread_that_is_nearly_full_is_named(
 
 
 @pytest.mark.parametrize("count", [2, 30])
-def test_the_checks_cost_six_queries(
+def test_memory_checks_cost_six_queries(
     acme: Project, agent: Agent, count: int, django_assert_num_queries: Any
 ) -> None:
     for n in range(count):
@@ -69,7 +71,7 @@ def test_the_checks_cost_six_queries(
         memory_checks.get_memory_checks(acme, now=NOON)
 
 
-def test_a_thread_full_of_expired_keys_is_not_full(agent: Agent) -> None:
+def test_thread_full_of_expired_keys_is_not_full(agent: Agent) -> None:
     with at(NOON):
         factories.make_thread(agent, max_keys=2)
         memory_acts.set_key(agent, "a", ttl=MINUTE)

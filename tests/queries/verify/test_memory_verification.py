@@ -130,14 +130,18 @@ def test_each_column_of_a_due_value_is_compared(
     mend(agent)
 
 
-def test_an_expiry_that_is_lost_or_found_shows(agent: Agent, thread: Thread) -> None:
+def test_verification_finds_a_lost_or_added_expiry(
+    agent: Agent, thread: Thread
+) -> None:
     for key, until in (("own", None), ("kept", NOON)):
         Key.objects.filter(thread=thread, key=key).update(expires_at=until)
         assert look(agent) == Difference(seq=thread.head_seq, what="key_rows")
         mend(agent)
 
 
-def test_rows_that_are_missing_or_planted_show(agent: Agent, thread: Thread) -> None:
+def test_verification_finds_missing_and_planted_rows(
+    agent: Agent, thread: Thread
+) -> None:
     key = Key.objects.get(thread=thread, key="old")
     due = DueValue.objects.get(thread=thread, seq=2)
     kept = Checkpoint.objects.get(thread=thread, name="before")
@@ -159,8 +163,10 @@ def test_rows_that_are_missing_or_planted_show(agent: Agent, thread: Thread) -> 
     mend(agent)
 
 
-def test_what_was_written_since_is_not_judged(agent: Agent, thread: Thread) -> None:
-    """Rows of keys have no history; writers may go on while a thread is verified."""
+def test_verification_ignores_rows_written_after_its_head(
+    agent: Agent, thread: Thread
+) -> None:
+    """Rows of keys have no history; writers may go on during the verification."""
     seen = get_thread(agent, "child")
     with at(NOON):
         set_key(agent, "more", ttl=DAY, thread="child")
@@ -173,7 +179,7 @@ def everything(thread: Thread) -> tuple[list[dict[str, Any]], dict[int, datetime
     return key_rows(thread), dues(thread)
 
 
-def test_a_rebuild_makes_the_same_rows(agent: Agent, thread: Thread) -> None:
+def test_rebuild_makes_the_same_memory_rows(agent: Agent, thread: Thread) -> None:
     with at(NOON):
         retime(agent, "own", DAY, "child")
         restore(agent, "before", thread="child")
@@ -190,7 +196,7 @@ def test_a_rebuild_makes_the_same_rows(agent: Agent, thread: Thread) -> None:
         assert verify(get_thread(agent, name)) is None
 
 
-def test_a_rebuild_of_what_was_retired_makes_no_rows(
+def test_rebuild_of_what_was_retired_makes_no_rows(
     agent: Agent, thread: Thread
 ) -> None:
     act(agent, RetireThread(policy_days=1, idle_days=1), "child")
@@ -200,8 +206,8 @@ def test_a_rebuild_of_what_was_retired_makes_no_rows(
     assert look(agent) is None
 
 
-def test_a_rebuild_of_many_events_goes_in_steps(agent: Agent) -> None:
-    """What one step has written, another takes away."""
+def test_rebuild_of_many_events_goes_in_steps(agent: Agent) -> None:
+    """A later step deletes rows that an earlier step has written."""
     with at(NOON):
         for n in range(4):
             set_key(agent, f"k{n}", ttl=DAY)
@@ -224,7 +230,7 @@ def test_a_rebuild_of_many_events_goes_in_steps(agent: Agent) -> None:
 
 @pytest.fixture
 def swept(agent: Agent, thread: Thread) -> Event:
-    """The value of `own` is erased; the event that did it."""
+    """Erase the value of `own` and return the event that did it."""
     now = NOON + DAY + 2 * MINUTE
     with at(now):
         assert expiry.erase(now) == 1
@@ -239,7 +245,7 @@ def drop_guard() -> None:
 
 
 @pytest.mark.no_replay
-def test_only_values_that_are_named_may_be_gone(
+def test_values_may_be_absent_only_when_an_erasure_names_them(
     agent: Agent, thread: Thread, swept: Event
 ) -> None:
     drop_guard()
@@ -253,7 +259,9 @@ def test_only_values_that_are_named_may_be_gone(
 
 
 @pytest.mark.no_replay
-def test_a_value_that_outlived_its_erasure_shows(agent: Agent, thread: Thread) -> None:
+def test_verification_finds_a_value_that_outlived_its_erasure(
+    agent: Agent, thread: Thread
+) -> None:
     own = Event.objects.get(thread=thread, seq=2)
     kept = {"payload": own.payload, "payload_digest": own.payload_digest}
     now = NOON + DAY + 2 * MINUTE

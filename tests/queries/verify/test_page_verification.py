@@ -139,13 +139,17 @@ def test_each_column_of_a_turn_is_compared(
 
 
 @pytest.mark.parametrize("name", ["slot-1", "a", "old", "gone"])
-def test_a_missing_page_shows(agent: Agent, thread: Thread, name: str) -> None:
+def test_verification_finds_a_missing_page(
+    agent: Agent, thread: Thread, name: str
+) -> None:
     Page.objects.filter(thread=thread, page_id=name).delete()
     assert look(agent) is not None
     mend(agent)
 
 
-def test_a_row_that_no_event_made_shows(agent: Agent, thread: Thread) -> None:
+def test_verification_finds_a_page_row_without_an_event(
+    agent: Agent, thread: Thread
+) -> None:
     row = Page.objects.get(thread=thread, page_id="a")
     row.page_id, row.seq = "planted", thread.head_seq
     row.save(force_insert=True)
@@ -173,7 +177,7 @@ def test_a_row_that_no_event_made_shows(agent: Agent, thread: Thread) -> None:
         "faulted_lately_count",
     ],
 )
-def test_the_threads_figures_are_compared(
+def test_threads_figures_are_compared(
     agent: Agent, thread: Thread, column: str
 ) -> None:
     Thread.objects.filter(id=thread.id).update(**{column: 77})
@@ -188,8 +192,8 @@ def drop_guard() -> None:
 
 
 @pytest.mark.no_replay
-def test_a_page_takes_no_text_of_another(agent: Agent, thread: Thread) -> None:
-    """Erased by a page.deleted are the texts of that page alone."""
+def test_page_takes_no_text_of_another(agent: Agent, thread: Thread) -> None:
+    """A page.deleted erases the texts of its own page alone."""
     drop_guard()
     deleted = Event.objects.get(thread=thread, type="page.deleted")
     for wrong in (
@@ -207,7 +211,9 @@ def test_a_page_takes_no_text_of_another(agent: Agent, thread: Thread) -> None:
 
 
 @pytest.mark.no_replay
-def test_a_text_that_outlived_its_page_shows(agent: Agent, thread: Thread) -> None:
+def test_verification_finds_a_text_that_outlived_its_page(
+    agent: Agent, thread: Thread
+) -> None:
     made = Event.objects.get(thread=thread, page="a", type="page.created")
     kept = {"payload": made.payload, "payload_digest": made.payload_digest}
     act(agent, DeletePage(page_id="a"), "child")
@@ -220,7 +226,7 @@ def test_a_text_that_outlived_its_page_shows(agent: Agent, thread: Thread) -> No
     mend(agent)
 
 
-def test_a_rebuilt_parent_leaves_its_forks_as_they_are(
+def test_rebuilt_parent_leaves_its_forks_as_they_are(
     agent: Agent, thread: Thread
 ) -> None:
     parent = get_thread(agent)

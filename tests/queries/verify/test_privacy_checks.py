@@ -27,7 +27,7 @@ def verdicts(
     return {each.name: each for each in found}
 
 
-def test_every_verdict_that_is_not_well_says_what_to_do(acme: Project) -> None:
+def test_privacy_verdict_that_is_not_ok_says_what_to_do(acme: Project) -> None:
     found = verdicts(acme)
     assert len(found) == 8
     assert {each.state for each in found.values()} <= {"ok", "warn", "away", ""}
@@ -36,7 +36,7 @@ def test_every_verdict_that_is_not_well_says_what_to_do(acme: Project) -> None:
     assert all(each.fix for each in wrong)
 
 
-def test_a_ledger_that_was_cut_is_wrong(agent: Agent, acme: Project) -> None:
+def test_privacy_checks_find_a_cut_ledger(agent: Agent, acme: Project) -> None:
     finish(confirm(plan(forgotten.make_person(agent, "ann"))))
     good = verdicts(acme)["ledger"]
     assert (good.state, good.figures["lines"]) == ("ok", 2)
@@ -48,7 +48,7 @@ def test_a_ledger_that_was_cut_is_wrong(agent: Agent, acme: Project) -> None:
     assert verdicts(acme)["ledger"].state == "away"
 
 
-def test_anchors_that_were_cut_and_a_strange_key_are_wrong(acme: Project) -> None:
+def test_privacy_checks_find_cut_anchors_and_a_foreign_key(acme: Project) -> None:
     move(at=timezone.now())
     move(at=timezone.now())
     assert {verdicts(acme)[name].state for name in ("anchors", "ledger")} == {"ok"}
@@ -61,13 +61,15 @@ def test_anchors_that_were_cut_and_a_strange_key_are_wrong(acme: Project) -> Non
     assert verdicts(acme)["ledger"].text == "A key beside it is none of ours."
 
 
-def test_a_ring_is_well_once_it_is_in_a_backup(acme: Project) -> None:
+def test_ring_is_well_once_it_is_in_a_backup(acme: Project) -> None:
     assert verdicts(acme)["backup of the ring"].state == "warn"
     KekCheck.objects.using("keys").update(backed_up_at=timezone.now())
     assert verdicts(acme)["backup of the ring"].state == "ok"
 
 
-def test_what_hangs_and_what_is_due(agent: Agent, acme: Project, zeta: Project) -> None:
+def test_privacy_checks_flag_late_erasures_and_late_answers(
+    agent: Agent, acme: Project, zeta: Project
+) -> None:
     row = confirm(plan(forgotten.make_person(agent, "ann")))
     now = verdicts(acme)
     assert now["unfinished erasures"].state == "ok"
@@ -76,7 +78,7 @@ def test_what_hangs_and_what_is_due(agent: Agent, acme: Project, zeta: Project) 
     assert (late.state, late.figures["late"]) == ("away", 1)
     assert verdicts(acme, after=24 * DAY)["answers in 30 days"].state == "warn"
     assert verdicts(acme, after=31 * DAY)["answers in 30 days"].state == "away"
-    # Of another project nothing is told.
+    # Another project's checks show nothing.
     other = verdicts(zeta, after=31 * DAY)
     assert other["unfinished erasures"].state == "ok"
     assert other["answers in 30 days"].state == "ok"

@@ -1,4 +1,4 @@
-"""What services note: each act by whom, in the transaction of the act."""
+"""Audit entries of services: one for each act, in the transaction of the act."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ import time_machine
 from django.contrib.sessions.models import Session
 
 from memoryhub.errors import InvalidError, NameTakenError
-from memoryhub.journal.audit import Entry
+from memoryhub.journal.audit import AuditNote
 from memoryhub.models.access.audit import AuditEntry
 from memoryhub.models.access.operators import Operator
 from memoryhub.models.projects import Project
@@ -29,22 +29,22 @@ def olga(acme: Project) -> Operator:
     return operators.add("olga")
 
 
-def last(action: str) -> AuditEntry:
+def get_last_entry(action: str) -> AuditEntry:
     return AuditEntry.objects.filter(action=action).latest("seq")
 
 
-def actions() -> list[str]:
+def list_actions() -> list[str]:
     return [*AuditEntry.objects.order_by("seq").values_list("action", flat=True)]
 
 
-def test_one_thing_is_recorded() -> None:
+def test_audit_entry_has_actor_action_and_outcome() -> None:
     audit.record(actor="command", action="scanned", project=None, outcome="failed")
     row = AuditEntry.objects.get()
     assert (row.actor_kind, row.action, row.outcome) == ("command", "scanned", "failed")
 
 
 @pytest.mark.parametrize("action", ["sign_in", "sign_out", "sudo"])
-def test_a_session_is_told_in_each_of_its_projects(
+def test_session_act_is_audited_in_each_project_of_the_operator(
     action: str, acme: Project, zeta: Project, olga: Operator
 ) -> None:
     for project in (acme, zeta):
@@ -55,17 +55,17 @@ def test_a_session_is_told_in_each_of_its_projects(
     assert {(row.actor_ref, row.purpose) for row in rows} == {(str(olga.id), "support")}
 
 
-def test_who_has_no_project_is_told_once(olga: Operator) -> None:
+def test_sign_in_without_a_project_is_audited_once(olga: Operator) -> None:
     audit.record_operator(olga, "sign_in", purpose=None)
-    assert last("sign_in").project is None
+    assert get_last_entry("sign_in").project is None
 
 
-def test_a_look_is_noted_once_a_minute(acme: Project) -> None:
+def test_content_read_is_audited_once_a_minute(acme: Project) -> None:
     seen = uuid7()
     with time_machine.travel(START, tick=False) as travel:
         for second in (0, 30, 58, 59, 119, 120):
             travel.move_to(START + timedelta(seconds=second))
-            audit.look(_look(acme, str(seen)))
+            audit.record_looks(_look(acme, str(seen)))
     times = [
         row.at
         for row in AuditEntry.objects.filter(action="content.read").order_by("seq")
@@ -74,22 +74,22 @@ def test_a_look_is_noted_once_a_minute(acme: Project) -> None:
 
 
 @pytest.mark.parametrize("field", ["actor", "target", "project"])
-def test_looks_of_others_are_their_own(
+def test_content_reads_by_others_are_audited_apart(
     field: str, acme: Project, zeta: Project
 ) -> None:
     with time_machine.travel(START, tick=False):
-        audit.look(_look(acme, "1"))
+        audit.record_looks(_look(acme, "1"))
         other = {
             "actor": _look(acme, "1", actor="operator:0198"),
             "target": _look(acme, "2"),
             "project": _look(zeta, "1"),
         }
-        audit.look(other[field])
+        audit.record_looks(other[field])
     assert AuditEntry.objects.filter(action="content.read").count() == 2
 
 
-def _look(project: Project, target: str, *, actor: str = ACTOR) -> Entry:
-    return Entry(
+def _look(project: Project, target: str, *, actor: str = ACTOR) -> AuditNote:
+    return AuditNote(
         actor=actor,
         action="content.read",
         project=project.id,
@@ -102,43 +102,47 @@ def _look(project: Project, target: str, *, actor: str = ACTOR) -> Entry:
 # Operators
 
 
-def test_an_operator_and_a_role_are_told(acme: Project, olga: Operator) -> None:
-    assert last("operator.added").target_id == str(olga.id)
+def test_operator_creation_and_role_change_are_audited(
+    acme: Project, olga: Operator
+) -> None:
+    assert get_last_entry("operator.added").target_id == str(olga.id)
     operators.set_role(acme, olga, "viewer", actor=ACTOR)
-    row = last("role.changed")
+    row = get_last_entry("role.changed")
     assert (row.project, row.target_id) == (acme.id, str(olga.id))
     assert (row.actor_kind, row.actor_ref) == ("operator", "0197")
 
 
-def test_the_same_role_again_is_no_change(acme: Project, olga: Operator) -> None:
+def test_repeated_role_is_not_audited(acme: Project, olga: Operator) -> None:
     operators.set_role(acme, olga, "owner")
-    before = actions()
+    before = list_actions()
     operators.set_role(acme, olga, "owner")
-    assert actions() == before
+    assert list_actions() == before
 
 
-def test_a_refused_change_is_not_told(acme: Project, olga: Operator) -> None:
+def test_refused_operator_change_is_not_audited(acme: Project, olga: Operator) -> None:
     operators.set_role(acme, olga, "owner")
-    before = actions()
+    before = list_actions()
     with pytest.raises(InvalidError):
         operators.set_role(acme, olga, "viewer")
     with pytest.raises(NameTakenError):
         operators.add("olga")
-    assert actions() == before
+    assert list_actions() == before
 
 
-def test_a_password_and_a_link_are_told_without_either(olga: Operator) -> None:
+def test_password_and_link_are_audited_without_their_secret(olga: Operator) -> None:
     operators.set_password(olga, "a password of some length")
     token = operators.make_link(olga)
     for action in ("operator.password_set", "operator.link_made"):
-        row = last(action)
+        row = get_last_entry(action)
         assert row.target_id == str(olga.id)
         assert token not in str(vars(row))
 
 
 @pytest.mark.parametrize("role", ["viewer", "officer", None])
-def test_role_change_rotates(role: str | None, acme: Project, olga: Operator) -> None:
-    """Whatever it changes to: no session outlives what it was trusted with."""
+def test_role_change_ends_the_sessions_of_the_operator(
+    role: str | None, acme: Project, olga: Operator
+) -> None:
+    """End the sessions, whatever the new role is."""
     operators.set_role(acme, operators.ensure_default(), "owner")
     operators.set_role(acme, olga, "editor")
     kept, ended = _session(operators.ensure_default()), _session(olga)
@@ -155,7 +159,7 @@ def _session(operator: Operator) -> str:
 # Keys and projects
 
 
-def test_a_keys_life_is_told_by_its_prefix(acme: Project) -> None:
+def test_api_key_acts_are_audited_by_prefix(acme: Project) -> None:
     row, key = api_keys.create(acme, actor=ACTOR)
     made, _ = api_keys.rotate(row, actor=ACTOR)
     api_keys.revoke(made, actor=ACTOR)
@@ -170,11 +174,11 @@ def test_a_keys_life_is_told_by_its_prefix(acme: Project) -> None:
     assert not [each for each in entries if key in str(vars(each))]
 
 
-def test_a_projects_settings_are_told(acme: Project) -> None:
-    assert last("project.made").target_id == str(acme.id)
+def test_project_settings_are_audited(acme: Project) -> None:
+    assert get_last_entry("project.made").target_id == str(acme.id)
     projects.configure(acme, max_threads=7, actor=ACTOR)
-    projects.keep(acme, idle_days=30, actor=ACTOR)
-    projects.let_expire(acme, default_ttl_seconds=60, grace_seconds=60, actor=ACTOR)
+    projects.set_retention(acme, idle_days=30, actor=ACTOR)
+    projects.set_lifetimes(acme, default_ttl_seconds=60, grace_seconds=60, actor=ACTOR)
     entries = AuditEntry.objects.filter(action="project.changed")
     assert [(each.actor_ref, each.target_id) for each in entries] == [
         ("0197", str(acme.id))
@@ -182,8 +186,8 @@ def test_a_projects_settings_are_told(acme: Project) -> None:
     assert verify().wrong is None
 
 
-def test_a_project_that_is_refused_is_not_told(acme: Project) -> None:
-    before = actions()
+def test_refused_project_is_not_audited(acme: Project) -> None:
+    before = list_actions()
     with pytest.raises(NameTakenError):
         projects.create("acme")
-    assert actions() == before
+    assert list_actions() == before

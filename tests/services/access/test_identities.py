@@ -1,4 +1,4 @@
-"""Identities: one operator for what a provider calls somebody, bound by a command."""
+"""Provider identities: each belongs to one operator, bound by a command."""
 
 from __future__ import annotations
 
@@ -20,37 +20,37 @@ def olga(db: None) -> Operator:
     return operators.add("olga")
 
 
-def found(subject: str = "7", issuer: str = ISSUER) -> Operator | None:
+def find_operator(subject: str = "7", issuer: str = ISSUER) -> Operator | None:
     return identities.find(
         ProviderIdentity(issuer=issuer, subject=subject, strong=False)
     )
 
 
-def test_it_is_one_issuers_and_to_the_letter(olga: Operator) -> None:
+def test_identity_matches_issuer_and_subject_exactly(olga: Operator) -> None:
     identities.bind(olga, issuer=ISSUER, subject="aB")
-    assert found("aB") == olga
+    assert find_operator("aB") == olga
     for other in ("ab", "aB ", "a_", "", "\0", "x" * 256):
-        assert found(other) is None
-    assert found("aB", "https://elsewhere.example") is None
+        assert find_operator(other) is None
+    assert find_operator("aB", "https://elsewhere.example") is None
 
 
-def test_it_is_one_operators(olga: Operator) -> None:
+def test_identity_belongs_to_one_operator(olga: Operator) -> None:
     bert = operators.add("bert")
     identities.bind(olga, issuer=ISSUER, subject="7")
     identities.bind(olga, issuer=ISSUER, subject="7")
     with pytest.raises(InvalidError) as refusal:
         identities.bind(bert, issuer=ISSUER, subject="7")
     assert refusal.value.invalid_code == "subject_taken"
-    assert found() == olga
+    assert find_operator() == olga
 
 
-def test_an_operator_may_have_several_and_loses_all(olga: Operator) -> None:
+def test_operator_may_have_several_identities_and_loses_all(olga: Operator) -> None:
     for subject in ("7", "8"):
         identities.bind(olga, issuer=ISSUER, subject=subject)
-    assert found("7") == found("8") == olga
-    assert identities.unbind(olga)
-    assert not identities.unbind(olga)
-    assert found() is None
+    assert find_operator("7") == find_operator("8") == olga
+    assert identities.remove_identities(olga)
+    assert not identities.remove_identities(olga)
+    assert find_operator() is None
     noted = AuditEntry.objects.filter(action__startswith="operator.identity")
     assert list(noted.order_by("seq").values_list("action", "target_id")) == [
         ("operator.identity_bound", str(olga.id)),
@@ -59,14 +59,14 @@ def test_an_operator_may_have_several_and_loses_all(olga: Operator) -> None:
     ]
 
 
-def test_who_is_disabled_is_nobody(olga: Operator) -> None:
+def test_identity_of_a_disabled_operator_is_not_found(olga: Operator) -> None:
     identities.bind(olga, issuer=ISSUER, subject="7")
     Operator.objects.filter(id=olga.id).update(is_active=False)
-    assert found() is None
+    assert find_operator() is None
 
 
 @pytest.mark.parametrize("subject", ["", "x" * 256, "\n", "é", "\0"])
-def test_what_can_be_no_subject_is_refused(olga: Operator, subject: str) -> None:
+def test_invalid_provider_subject_is_refused(olga: Operator, subject: str) -> None:
     with pytest.raises(InvalidError) as refusal:
         identities.bind(olga, issuer=ISSUER, subject=subject)
     assert refusal.value.invalid_code == "subject"

@@ -9,8 +9,8 @@ from memoryhub.errors import (
     ProjectFullError,
     Refusal,
 )
-from memoryhub.kernel.state.events import Limits
-from memoryhub.kernel.state.state import Scope
+from memoryhub.kernel.state.events import ThreadConfig
+from memoryhub.kernel.state.state import ScopeLabels
 from memoryhub.models.keys import ProjectKey, SubjectKey
 from memoryhub.models.projects import Project, ProjectStats
 from memoryhub.models.subjects import Subject
@@ -29,7 +29,7 @@ from tests.cast.factories import run as finish
 
 pytestmark = pytest.mark.django_db
 
-NO_SCOPE, NO_LIMITS = Scope(), Limits()
+NO_SCOPE, NO_LIMITS = ScopeLabels(), ThreadConfig()
 
 
 def names(project: Project) -> list[str]:
@@ -37,7 +37,7 @@ def names(project: Project) -> list[str]:
     return [row.name for row in rows]
 
 
-def test_a_project_has_a_key_figures_and_a_subject_of_nobody() -> None:
+def test_project_is_made_with_key_stats_and_anonymous_subject() -> None:
     made = projects.create("beta", max_threads=7)
     assert Project.objects.get(slug="beta").max_threads == 7
     assert ProjectKey.objects.using("keys").filter(project=made.id).exists()
@@ -49,20 +49,20 @@ def test_a_project_has_a_key_figures_and_a_subject_of_nobody() -> None:
     assert SubjectKey.objects.using("keys").filter(subject=nobody.id).count() == 1
 
 
-def test_a_slug_is_taken_once(acme: Project) -> None:
+def test_project_slug_is_unique(acme: Project) -> None:
     with pytest.raises(NameTakenError):
         projects.create("acme")
     assert Project.objects.get(slug="acme").id == acme.id
     assert Subject.objects.filter(project__slug="acme").count() == 1
 
 
-def test_slugs_differ_by_their_bytes(acme: Project) -> None:
+def test_project_slugs_are_compared_by_bytes(acme: Project) -> None:
     assert projects.create("Acme").id != acme.id
     assert projects.create("acme-").id != acme.id
 
 
 @pytest.mark.parametrize("limit", [0, -1, 10_000_001])
-def test_zero_limits_refused(limit: int) -> None:
+def test_thread_limit_out_of_bounds_is_refused(limit: int) -> None:
     with pytest.raises(InvalidError) as refusal:
         projects.create("beta", max_threads=limit)
     assert refusal.value.loc == "max_threads"
@@ -70,13 +70,15 @@ def test_zero_limits_refused(limit: int) -> None:
 
 
 @pytest.mark.parametrize("limit", [0, -1, 10_000_001])
-def test_a_limit_is_never_lowered_to_nothing(acme: Project, limit: int) -> None:
+def test_thread_limit_is_never_configured_out_of_bounds(
+    acme: Project, limit: int
+) -> None:
     with pytest.raises(InvalidError):
         projects.configure(acme, max_threads=limit)
     assert Project.objects.get(id=acme.id).max_threads == 100_000
 
 
-def test_nothing_evicted_to_make_room() -> None:
+def test_full_project_evicts_no_thread_for_a_new_one() -> None:
     agent = make_agent(make_project("small", max_threads=2))
     append(agent, "a", "first of a", "second of a")
     append(agent, "b", "first of b")
@@ -91,13 +93,13 @@ def test_nothing_evicted_to_make_room() -> None:
     assert [slot.index for slot in get_thread(agent, "a").slots.all()] == [0, 1]
 
 
-def test_a_fork_counts_against_the_limit() -> None:
+def test_fork_counts_against_the_thread_limit() -> None:
     agent = make_agent(make_project("small", max_threads=2))
     append(agent, "a", "x")
     parent = get_thread(agent, "a")
 
     def fork(name: str) -> None:
-        command = threads.fork_command(
+        command = threads.build_fork(
             parent, 1, scope=NO_SCOPE, labels=None, config=NO_LIMITS
         )
         finish(threads.fork(agent=agent, name=name, command=command))
@@ -108,7 +110,7 @@ def test_a_fork_counts_against_the_limit() -> None:
     assert Project.objects.get(slug="small").thread_count == 2
 
 
-def test_a_refused_write_counts_no_thread(agent: Agent, acme: Project) -> None:
+def test_refused_write_counts_no_thread(agent: Agent, acme: Project) -> None:
     closed = make_thread(agent, "t-1")
     finish(threads.close(agent=agent, thread=closed.name, reason="completed"))
     before = Project.objects.get(id=acme.id).thread_count
@@ -117,7 +119,7 @@ def test_a_refused_write_counts_no_thread(agent: Agent, acme: Project) -> None:
     assert Project.objects.get(id=acme.id).thread_count == before == 1
 
 
-def test_lowering_a_limit_removes_nothing_and_raising_it_makes_room() -> None:
+def test_lower_thread_limit_removes_nothing_and_higher_makes_room() -> None:
     project = make_project("small", max_threads=5)
     agent = make_agent(project)
     for name in ("a", "b", "c"):
@@ -132,7 +134,7 @@ def test_lowering_a_limit_removes_nothing_and_raising_it_makes_room() -> None:
     assert names(project) == ["a", "b", "c", "d"]
 
 
-def test_a_write_makes_no_thread_where_the_project_forbids_it() -> None:
+def test_write_makes_no_thread_where_the_project_forbids_it() -> None:
     agent = make_agent(make_project("strict", create_on_write=False))
     with pytest.raises(NotFoundError):
         append(agent, "t-1", "x")
@@ -151,23 +153,23 @@ def test_projects_share_thread_names_and_nothing_else(
     assert (mine.slot_count, theirs.slot_count) == (1, 2)
 
 
-def test_a_setting_that_is_not_given_stays(acme: Project) -> None:
+def test_omitted_project_setting_stays(acme: Project) -> None:
     projects.configure(acme, create_on_write=False)
     projects.configure(acme, max_threads=7)
     row = Project.objects.get(id=acme.id)
     assert (row.max_threads, row.create_on_write) == (7, False)
 
 
-def test_a_policy_is_set_and_taken_back(acme: Project) -> None:
+def test_retention_policy_is_set_and_removed(acme: Project) -> None:
     for days in (30, 1, 36_500, None):
-        projects.keep(acme, idle_days=days)
+        projects.set_retention(acme, idle_days=days)
         assert Project.objects.get(id=acme.id).retention_idle_days == days
 
 
 @pytest.mark.parametrize("days", [0, -1, 36_501])
-def test_days_to_idle_have_bounds(acme: Project, days: int) -> None:
+def test_retention_days_have_bounds(acme: Project, days: int) -> None:
     with pytest.raises(InvalidError) as refusal:
-        projects.keep(acme, idle_days=days)
+        projects.set_retention(acme, idle_days=days)
     assert refusal.value.loc == "retention_idle_days"
     assert Project.objects.get(id=acme.id).retention_idle_days is None
 
@@ -175,10 +177,10 @@ def test_days_to_idle_have_bounds(acme: Project, days: int) -> None:
 @pytest.mark.parametrize(
     ("ttl", "grace"), [(1, 0), (31_536_000, 31_536_000), (None, None)]
 )
-def test_lives_of_keys_and_their_values_are_set(
+def test_key_lifetime_and_value_grace_are_set(
     acme: Project, ttl: int | None, grace: int | None
 ) -> None:
-    projects.let_expire(acme, default_ttl_seconds=ttl, grace_seconds=grace)
+    projects.set_lifetimes(acme, default_ttl_seconds=ttl, grace_seconds=grace)
     row = Project.objects.get(id=acme.id)
     saved = (row.default_ttl_seconds, row.expired_value_grace_seconds)
     assert saved == (ttl, grace)
@@ -194,11 +196,11 @@ def test_lives_of_keys_and_their_values_are_set(
         (1, 31_536_001, "expired_value_grace_seconds"),
     ],
 )
-def test_lives_of_keys_have_bounds(
+def test_key_lifetime_and_value_grace_have_bounds(
     acme: Project, ttl: int, grace: int, loc: str
 ) -> None:
     with pytest.raises(InvalidError) as refusal:
-        projects.let_expire(acme, default_ttl_seconds=ttl, grace_seconds=grace)
+        projects.set_lifetimes(acme, default_ttl_seconds=ttl, grace_seconds=grace)
     assert refusal.value.loc == loc
     row = Project.objects.get(id=acme.id)
     saved = (row.default_ttl_seconds, row.expired_value_grace_seconds)

@@ -1,4 +1,4 @@
-"""Codes by time: those of the RFC, each once, from a secret that is stored wrapped."""
+"""Time-based codes: as in RFC 6238, each accepted once, from a wrapped secret."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from memoryhub.models.access.operators import Operator
 from memoryhub.models.keys import OperatorKey
 from memoryhub.models.projects import Project
 from memoryhub.services.access import operators, second_factors
-from memoryhub.services.access.second_factors import STEP_SECONDS, code_at
+from memoryhub.services.access.second_factors import STEP_SECONDS, compute_code
 from memoryhub.vault.keys import keyring
 
 pytestmark = pytest.mark.django_db
@@ -40,74 +40,76 @@ def olga(db: None) -> Operator:
         (20_000_000_000, "353130"),
     ],
 )
-def test_codes_are_those_of_rfc_6238(at: int, code: str) -> None:
-    assert code_at(b"12345678901234567890", at // STEP_SECONDS) == code
+def test_codes_match_rfc_6238(at: int, code: str) -> None:
+    assert compute_code(b"12345678901234567890", at // STEP_SECONDS) == code
 
 
-def test_a_factor_is_added_by_a_code_of_its_secret(olga: Operator) -> None:
+def test_second_factor_is_added_with_a_code_of_its_secret(olga: Operator) -> None:
     with time_machine.travel(START, tick=False):
         with pytest.raises(InvalidError):
-            second_factors.add(olga, SECRET, code_at(SECRET, STEP + 9))
-        assert not second_factors.exists(olga)
-        second_factors.add(olga, SECRET, code_at(SECRET, STEP))
-    assert second_factors.exists(olga)
+            second_factors.add(olga, SECRET, compute_code(SECRET, STEP + 9))
+        assert not second_factors.has_factor(olga)
+        second_factors.add(olga, SECRET, compute_code(SECRET, STEP))
+    assert second_factors.has_factor(olga)
     row = OperatorKey.objects.using("keys").get()
     assert SECRET not in bytes(row.wrapped)
 
 
-def test_a_code_is_taken_once(olga: Operator) -> None:
+def test_code_is_accepted_once(olga: Operator) -> None:
     with time_machine.travel(START, tick=False) as travel:
-        second_factors.add(olga, SECRET, code_at(SECRET, STEP))
-        assert not second_factors.accepts(olga, code_at(SECRET, STEP))
+        second_factors.add(olga, SECRET, compute_code(SECRET, STEP))
+        assert not second_factors.use_code(olga, compute_code(SECRET, STEP))
         travel.shift(timedelta(seconds=STEP_SECONDS))
-        code = code_at(SECRET, STEP + 1)
-        assert second_factors.accepts(olga, f"{code[:3]} {code[3:]}")
-        assert not second_factors.accepts(olga, code)
-        # Nor any that is older than the last.
-        assert not second_factors.accepts(olga, code_at(SECRET, STEP))
+        code = compute_code(SECRET, STEP + 1)
+        assert second_factors.use_code(olga, f"{code[:3]} {code[3:]}")
+        assert not second_factors.use_code(olga, code)
+        # A code older than the last accepted one is refused too.
+        assert not second_factors.use_code(olga, compute_code(SECRET, STEP))
 
 
 @pytest.mark.parametrize(
     ("step", "fits"), [(-2, False), (-1, True), (0, True), (1, True), (2, False)]
 )
-def test_clocks_may_differ_by_one_step(step: int, fits: bool, olga: Operator) -> None:
+def test_code_is_accepted_one_step_early_or_late(
+    step: int, fits: bool, olga: Operator
+) -> None:
     with time_machine.travel(START, tick=False) as travel:
-        second_factors.add(olga, SECRET, code_at(SECRET, STEP))
+        second_factors.add(olga, SECRET, compute_code(SECRET, STEP))
         travel.shift(timedelta(hours=1))
-        code = code_at(SECRET, STEP + 3600 // STEP_SECONDS + step)
-        assert second_factors.accepts(olga, code) is fits
+        code = compute_code(SECRET, STEP + 3600 // STEP_SECONDS + step)
+        assert second_factors.use_code(olga, code) is fits
 
 
 @pytest.mark.parametrize("code", ["", "12345", "abcdef", "\u0661\u0662\u0663" * 2])
-def test_what_is_no_code_fits_nobody(code: str, olga: Operator) -> None:
+def test_malformed_code_is_refused(code: str, olga: Operator) -> None:
     with time_machine.travel(START, tick=False):
-        second_factors.add(olga, SECRET, code_at(SECRET, STEP))
-        assert not second_factors.accepts(olga, code)
+        second_factors.add(olga, SECRET, compute_code(SECRET, STEP))
+        assert not second_factors.use_code(olga, code)
 
 
-def test_another_operators_code_does_not_fit(olga: Operator) -> None:
+def test_code_of_another_operator_is_refused(olga: Operator) -> None:
     other = operators.add("bert")
     with time_machine.travel(START, tick=False) as travel:
         for who, secret in ((olga, SECRET), (other, b"t" * 32)):
-            second_factors.add(who, secret, code_at(secret, STEP))
+            second_factors.add(who, secret, compute_code(secret, STEP))
         travel.shift(timedelta(minutes=1))
-        assert not second_factors.accepts(other, code_at(SECRET, STEP + 2))
-        assert second_factors.accepts(olga, code_at(SECRET, STEP + 2))
+        assert not second_factors.use_code(other, compute_code(SECRET, STEP + 2))
+        assert second_factors.use_code(olga, compute_code(SECRET, STEP + 2))
 
 
-def test_a_rotation_takes_it_along_with_all_other_keys(olga: Operator) -> None:
-    before = keyring.rows_per_kek()
+def test_key_rotation_includes_second_factors(olga: Operator) -> None:
+    before = keyring.count_rows_per_kek()
     with time_machine.travel(START, tick=False):
-        second_factors.add(olga, SECRET, code_at(SECRET, STEP))
+        second_factors.add(olga, SECRET, compute_code(SECRET, STEP))
     kek = OperatorKey.objects.using("keys").get().kek_id
-    assert keyring.rows_per_kek() == {**before, kek: before.get(kek, 0) + 1}
+    assert keyring.count_rows_per_kek() == {**before, kek: before.get(kek, 0) + 1}
     (table,) = (each for each in keyring.WRAPPED if each.model is OperatorKey)
     assert table.owner == OperatorKey._meta.pk.attname
 
 
-def test_adding_and_removing_are_audited(olga: Operator) -> None:
+def test_second_factor_changes_are_audited(olga: Operator) -> None:
     with time_machine.travel(START, tick=False):
-        second_factors.add(olga, SECRET, code_at(SECRET, STEP))
+        second_factors.add(olga, SECRET, compute_code(SECRET, STEP))
     assert second_factors.remove(olga)
     assert not second_factors.remove(olga)
     entries = AuditEntry.objects.filter(action__startswith="operator.factor")
@@ -117,11 +119,11 @@ def test_adding_and_removing_are_audited(olga: Operator) -> None:
     ]
 
 
-def test_a_device_can_read_the_secret(olga: Operator) -> None:
-    address = urlsplit(second_factors.address_of(SECRET, olga))
+def test_otpauth_address_holds_the_secret(olga: Operator) -> None:
+    address = urlsplit(second_factors.build_otpauth_uri(SECRET, olga))
     query = parse_qs(address.query)
     assert (address.scheme, address.netloc) == ("otpauth", "totp")
-    assert query["secret"] == [second_factors.text_of(SECRET)]
+    assert query["secret"] == [second_factors.to_base32(SECRET)]
     assert query["issuer"] == ["MemoryHub"]
 
 
@@ -129,8 +131,8 @@ def test_a_device_can_read_the_secret(olga: Operator) -> None:
     ("role", "wanted"),
     [("viewer", False), ("editor", False), ("officer", True), ("owner", True)],
 )
-def test_who_may_erase_needs_one(
+def test_officer_and_owner_need_a_second_factor(
     role: str, wanted: bool, acme: Project, olga: Operator
 ) -> None:
     operators.set_role(acme, olga, role)
-    assert second_factors.wanted(olga) is wanted
+    assert second_factors.needs_factor(olga) is wanted

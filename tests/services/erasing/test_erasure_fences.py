@@ -1,7 +1,7 @@
-"""The fence of narrower scopes: what came before it goes, what comes later is refused.
+"""Fences of narrower scopes: records before a fence go, later ones are refused.
 
-Between a confirmation and the fence agents still write; what is under way elsewhere was
-read before, and must not bring back what went meanwhile.
+Agents still write between a confirmation and the fence. Work under way elsewhere
+has read earlier records, and must not bring erased records back.
 """
 
 from __future__ import annotations
@@ -19,10 +19,10 @@ from memoryhub.errors import (
     ThreadErasedError,
 )
 from memoryhub.journal.forget import erasing
-from memoryhub.journal.log.orders import Request
+from memoryhub.journal.log.orders import KeyedRequest
 from memoryhub.kernel.commands import NewSlot
-from memoryhub.kernel.state.events import Limits
-from memoryhub.kernel.state.state import Scope
+from memoryhub.kernel.state.events import ThreadConfig
+from memoryhub.kernel.state.state import ScopeLabels
 from memoryhub.models import Project, Subject, Thread
 from memoryhub.models.erasures import Erasure, Receipt, Tombstone
 from memoryhub.models.events import Event, RequestKey
@@ -59,11 +59,11 @@ def ann(agent: Agent) -> Subject:
 
 @pytest.fixture(autouse=True)
 def bob(agent: Agent) -> Subject:
-    """The twin, who loses nothing and is kept waiting by nobody."""
+    """Make the twin, who loses nothing and waits for nobody."""
     return make_person(agent, "bob")
 
 
-def sealed(subject: Subject) -> int:
+def count_sealed(subject: Subject) -> int:
     rows = Event.objects.filter(thread__subject=subject, payload__isnull=False)
     return rows.count()
 
@@ -72,45 +72,45 @@ def seq_of(thread: str, page: str) -> int:
     return Event.objects.filter(thread__name=thread, page=page).order_by("seq")[0].seq
 
 
-def erased(row: Erasure, place: str) -> int:
-    """What the receipt says is gone of it."""
+def get_erased_count(row: Erasure, place: str) -> int:
+    """Return the receipt's count of records erased in a place."""
     told = orjson.loads(Receipt.objects.get(erasure=row, n=0).text)
     assert {k: v["count"] for k, v in told["erased"].items()} == told["fenced"]
     return int(told["fenced"].get(place, 0))
 
 
-def sound(subject: Subject) -> None:
+def assert_sound(subject: Subject) -> None:
     for thread in Thread.objects.filter(subject=subject).select_related("subject"):
         assert verify(thread) is None
 
 
-def test_what_comes_between_confirmation_and_fence_goes(
+def test_write_between_confirmation_and_fence_is_erased(
     agent: Agent, ann: Subject, bob: Subject
 ) -> None:
-    """An append, a fork of just that, and a page that was made of it in the fork."""
+    """Write an append, a fork of the append, and a page derived in the fork."""
     twin = kept(bob)
     row = confirm(plan(ann, "thread", thread=get_thread(agent, "ann-1")))
     make_page(agent, "late", thread="ann-1", text=FIRST)
     fork(agent, "ann-1", "ann-fork")
     make_page(agent, "made", thread="ann-fork", text=SECOND, provenance=("late",))
     make_page(agent, "own", thread="ann-fork", text="The fork's own, of nothing.")
-    before = sealed(ann)
+    before = count_sealed(ann)
     row = finish(row)
     assert (row.state, row.waiting_on) == (State.COMPLETE, "")
     left = Event.objects.filter(thread__name="ann-fork", payload__isnull=False)
     assert [*left.values_list("page", flat=True)] == ["own"]
-    assert erased(row, "events") == before - sealed(ann)
+    assert get_erased_count(row, "events") == before - count_sealed(ann)
     assert Tombstone.objects.filter(subject=ann, kind="value").count() >= 2
-    sound(ann)
+    assert_sound(ann)
     assert kept(bob) == twin
 
 
-def test_a_fork_that_came_meanwhile_is_in_the_receipt(
+def test_fork_made_before_the_fence_is_in_the_receipt(
     agent: Agent, ann: Subject
 ) -> None:
-    """Names and slots that it still reads stay, and the receipt says so."""
+    """Keep names and slots that the fork still reads, and list them in the receipt."""
     asked = plan(ann, "thread", thread=get_thread(agent, "ann-1"))
-    token, count = erasures.token(asked), ErasureLine.of(asked).count
+    token, count = erasures.build_token(asked), ErasureLine.from_row(asked).count
     row = erasures.confirm(asked, token=token, count=count, actor="command")
     fork(agent, "ann-1", "ann-fork")
     row = finish(row)
@@ -119,19 +119,19 @@ def test_a_fork_that_came_meanwhile_is_in_the_receipt(
     assert "names_in_forks" in {each["what"] for each in told["residue"]}
     assert {"what": "slots", "reason": "fork"} in told["retained"]
     assert not {"slots", "threads"} & {*told["erased"]}
-    # What was confirmed is still that, and said twice it is the same erasure.
+    # The confirmed counts stay, and a second confirmation is the same erasure.
     assert told["planned"]["slots"] == 2
     again = erasures.confirm(asked, token=token, count=count, actor="command")
     assert (again.id, again.state) == (row.id, State.COMPLETE)
 
 
-def test_nobody_slips_in_once_it_is_counted(
+def test_agents_are_refused_between_count_and_fence(
     agent: Agent, ann: Subject, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """More records than one transaction takes: agents wait until all is ordered."""
-    monkeypatch.setattr(erasing, "chunks", partial(erasing.chunks, size=2))
+    """Order more records than one transaction takes, and refuse agents meanwhile."""
+    monkeypatch.setattr(erasing, "split_ranges", partial(erasing.split_ranges, size=2))
     fork(agent, "ann-1", "ann-fork")
-    order, tried = erasure_steps.order, []
+    order, tried = erasure_steps.order_erasure, []
 
     def beside(row: Erasure) -> None:
         for thread in ("ann-2", "ann-fork"):
@@ -142,22 +142,22 @@ def test_nobody_slips_in_once_it_is_counted(
         order(row)
 
     row = confirm(plan(ann, "thread", thread=get_thread(agent, "ann-1")))
-    monkeypatch.setattr(erasure_steps, "order", beside)
-    before = sealed(ann)
+    monkeypatch.setattr(erasure_steps, "order_erasure", beside)
+    before = count_sealed(ann)
     row = finish(row)
     assert (row.state, tried) == (State.COMPLETE, ["ann-2", "ann-fork"])
-    assert erased(row, "events") == before - sealed(ann)
+    assert get_erased_count(row, "events") == before - count_sealed(ann)
     append(agent, "ann-2", "Afterwards they write again.")
     assert of(agent, "ann").state == "active"
 
 
-def test_killed_between_two_orders_it_goes_on(
+def test_erasure_killed_between_two_orders_goes_on(
     agent: Agent, ann: Subject, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(erasing, "chunks", partial(erasing.chunks, size=1))
+    monkeypatch.setattr(erasing, "split_ranges", partial(erasing.split_ranges, size=1))
     fork(agent, "ann-1", "ann-fork")
     row = confirm(plan(ann, "thread", thread=get_thread(agent, "ann-1")))
-    before, orders = sealed(ann), []
+    before, orders = count_sealed(ann), []
     order = erasure_steps._order_records
 
     def dying(*given: object) -> None:
@@ -168,20 +168,21 @@ def test_killed_between_two_orders_it_goes_on(
 
     monkeypatch.setattr(erasure_steps, "_order_records", dying)
     with pytest.raises(KeyboardInterrupt):
-        erasures.advance(row)
+        erasures.advance_erasure(row)
     assert of(agent, "ann").state == "restricted"
     row = finish(row)
     assert row.state == State.COMPLETE
-    assert erased(row, "events") == before - sealed(ann)
+    assert get_erased_count(row, "events") == before - count_sealed(ann)
     assert of(agent, "ann").state == "active"
 
 
-def test_an_export_under_way_ends_without_its_directory(
+def test_export_under_way_is_cut_off_by_an_erasure(
     agent: Agent, ann: Subject, bob: Subject
 ) -> None:
     make_page(agent, "health", thread="ann-1", text=FIRST)
     under_way = {
-        each.id: exports.begin(each, actor="command").stream() for each in (ann, bob)
+        each.id: exports.begin_export(each, actor="command").stream()
+        for each in (ann, bob)
     }
     begun = {whose: next(parts) for whose, parts in under_way.items()}
     thread, seq = get_thread(agent, "ann-1"), seq_of("ann-1", "health")
@@ -196,12 +197,12 @@ def test_an_export_under_way_ends_without_its_directory(
 
 
 @pytest.mark.parametrize("whose", ["ann", "bob"])
-def test_an_import_under_way_brings_nothing_back(
+def test_import_under_way_brings_nothing_back(
     agent: Agent, ann: Subject, zeta: Project, stranger: Agent, whose: str
 ) -> None:
-    """Ann's bundle was read before a value of hers got its tombstone over there.
+    """Erase a value in the target project after the bundle was read.
 
-    What goes of somebody else's meanwhile does not stop it.
+    An erasure of another subject does not stop the import.
     """
     make_page(agent, "health", thread="ann-1", text=FIRST)
     data = bundled.export(ann)
@@ -214,7 +215,7 @@ def test_an_import_under_way_brings_nothing_back(
 
     def progress(events: int) -> None:
         seen.append(events)
-        # All is checked, and nothing is written yet.
+        # The whole bundle is checked, and nothing of it is written yet.
         if len(seen) == checked + 1:
             seq = seq_of(thread.name, "health")
             forget(of(stranger, whose), "record", thread=thread, seq=seq)
@@ -230,22 +231,26 @@ def test_an_import_under_way_brings_nothing_back(
     assert len(seen) > checked
 
 
-def test_before_leaves_out_what_is_on_its_way_in(agent: Agent, ann: Subject) -> None:
-    """It would be waited for as long as it comes in, and nobody sees it yet."""
+def test_scope_before_leaves_out_threads_being_imported(
+    agent: Agent, ann: Subject
+) -> None:
+    """Skip the importing thread, so that the erasure does not wait for the import."""
     coming = Thread.objects.filter(name="ann-2")
     coming.update(status=Thread.Status.IMPORTING)
     row = plan(ann, "before", before=clock.now())
-    assert ErasureLine.of(row).threads == 1
+    assert ErasureLine.from_row(row).threads == 1
     row = finish(confirm(row))
     assert (row.state, row.waiting_on) == (State.COMPLETE, "")
     coming.update(status=Thread.Status.OPEN)
     assert verify(get_thread(agent, "ann-2")) is None
 
 
-def test_a_fork_that_was_read_before_comes_too_late(agent: Agent, ann: Subject) -> None:
+def test_fork_of_a_thread_erased_meanwhile_is_refused(
+    agent: Agent, ann: Subject
+) -> None:
     parent = get_thread(agent, "ann-1")
-    command = threads.fork_command(
-        parent, parent.head_seq, scope=Scope(), labels=None, config=Limits()
+    command = threads.build_fork(
+        parent, parent.head_seq, scope=ScopeLabels(), labels=None, config=ThreadConfig()
     )
     forget(ann, "thread", thread=parent, until=State.TOMBSTONED)
     with pytest.raises(ThreadErasedError):
@@ -253,27 +258,29 @@ def test_a_fork_that_was_read_before_comes_too_late(agent: Agent, ann: Subject) 
     fork(agent, "ann-2", "in-time")
 
 
-def asked(agent: Agent, thread: str, key: str, *contents: str) -> None:
+def append_with_key(agent: Agent, thread: str, key: str, *contents: str) -> None:
     new: list[NewSlot] = [make_slot(each) for each in contents]
-    request = Request(key=key, fingerprint=key.encode())
+    request = KeyedRequest(key=key, fingerprint=key.encode())
     run(slots.append(agent=agent, thread=thread, slots=new, request=request))
 
 
 @pytest.mark.parametrize("scope", ["record", "before"])
-def test_requests_that_led_to_it_are_forgotten_as_well(
+def test_request_keys_of_erased_records_are_erased(
     agent: Agent, ann: Subject, scope: str
 ) -> None:
-    asked(agent, "ann-1", "one", "The first of three.", "Its second.", "Its third.")
-    asked(agent, "ann-1", "two", "Another request.")
-    asked(agent, "bob-1", "bob", "The twin's.")
+    append_with_key(
+        agent, "ann-1", "one", "The first of three.", "Its second.", "Its third."
+    )
+    append_with_key(agent, "ann-1", "two", "Another request.")
+    append_with_key(agent, "bob-1", "bob", "The twin's.")
     thread = get_thread(agent, "ann-1")
     given = {"thread": thread, "seq": thread.head_seq - 2}
     if scope == "before":
         given = {"before": clock.now() - timedelta(microseconds=1)}
     row = plan(ann, scope, **given)
-    gone = {p.place: p.erase for p in ErasureLine.of(row).places}["request_keys"]
+    gone = {p.place: p.erase for p in ErasureLine.from_row(row).places}["request_keys"]
     row = finish(confirm(row))
     assert row.state == State.COMPLETE
     left = RequestKey.objects.count()
     assert (gone, left) == ((1, 2) if scope == "record" else (2, 1))
-    assert erased(row, "request_keys") == gone
+    assert get_erased_count(row, "request_keys") == gone

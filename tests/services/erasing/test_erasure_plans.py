@@ -36,7 +36,7 @@ Run: TypeAlias = Callable[..., Any]
 
 @pytest.fixture
 def ann(agent: Agent) -> Subject:
-    """Two threads with messages, a page and a key's worth of rows each."""
+    """Make two threads with messages and a page each."""
     for name in ("ann-1", "ann-2"):
         make_thread(agent, name, user_id="ann", labels={"channel": "web"})
         append(agent, name, "I would like seat 12A, please.", "And a meal.")
@@ -48,17 +48,17 @@ def ann(agent: Agent) -> Subject:
 
 @pytest.fixture(autouse=True)
 def bob(agent: Agent) -> Thread:
-    """The twin: the same texts, of somebody else."""
+    """Make the twin: the same texts of another subject."""
     thread = make_thread(agent, "bob-1", user_id="bob", labels={"channel": "web"})
     append(agent, "bob-1", "I would like seat 12A, please.", "And a meal.")
     return thread
 
 
 def places(row: Erasure) -> dict[str, int]:
-    return {each.place: each.erase for each in ErasureLine.of(row).places}
+    return {each.place: each.erase for each in ErasureLine.from_row(row).places}
 
 
-def test_a_plan_counts_each_place_and_changes_nothing(ann: Subject) -> None:
+def test_plan_counts_each_place_and_changes_nothing(ann: Subject) -> None:
     before = list(Event.objects.order_by("thread", "seq").values_list("chain"))
     row = plan(ann)
     counts = places(row)
@@ -68,7 +68,7 @@ def test_a_plan_counts_each_place_and_changes_nothing(ann: Subject) -> None:
     assert counts["threads"] == counts["thread_labels"] == 2
     assert counts["slots"] == 4
     assert counts["subjects"] == counts["subject_keys"] == 1
-    line = ErasureLine.of(row)
+    line = ErasureLine.from_row(row)
     assert line.count == sum(counts.values())
     assert (line.state, line.threads, line.forks) == (State.PLANNED, 2, 0)
     assert "backups" in line.residue
@@ -81,16 +81,16 @@ def test_a_plan_counts_each_place_and_changes_nothing(ann: Subject) -> None:
     assert AuditEntry.objects.filter(action="erasure.planned").count() == 1
 
 
-def test_a_thread_is_planned_alone(agent: Agent, ann: Subject) -> None:
+def test_thread_scope_plans_that_thread_alone(agent: Agent, ann: Subject) -> None:
     row = plan(ann, "thread", thread=get_thread(agent, "ann-1"))
     assert places(row)["threads"] == 1
     assert "subject_keys" not in places(row)
     assert places(row)["slots"] == 2
 
 
-def test_what_matches_nothing_is_planned_with_zeros(ann: Subject) -> None:
+def test_plan_that_matches_nothing_counts_zero(ann: Subject) -> None:
     row = plan(ann, "before", before=datetime(1999, 1, 1, tzinfo=UTC))
-    assert ErasureLine.of(row).count == 0
+    assert ErasureLine.from_row(row).count == 0
 
 
 @pytest.mark.parametrize(
@@ -112,7 +112,7 @@ def test_what_matches_nothing_is_planned_with_zeros(ann: Subject) -> None:
         ({"seq": 1}, "record"),
     ],
 )
-def test_what_can_not_be_meant_is_refused(
+def test_invalid_erasure_request_is_refused(
     ann: Subject, asked: dict[str, object], loc: str
 ) -> None:
     with pytest.raises(InvalidError) as refused:
@@ -121,12 +121,12 @@ def test_what_can_not_be_meant_is_refused(
     assert not Erasure.objects.exists()
 
 
-def test_another_subjects_thread_is_refused(agent: Agent, ann: Subject) -> None:
+def test_plan_of_another_subjects_thread_is_refused(agent: Agent, ann: Subject) -> None:
     with pytest.raises(InvalidError):
         plan(ann, "thread", thread=get_thread(agent, "bob-1"))
 
 
-def test_one_erasure_of_a_subject_is_open_at_a_time(ann: Subject) -> None:
+def test_subject_has_one_open_erasure_at_a_time(ann: Subject) -> None:
     first = plan(ann)
     with pytest.raises(ErasureInProgressError) as refused:
         plan(ann)
@@ -138,7 +138,7 @@ def test_one_erasure_of_a_subject_is_open_at_a_time(ann: Subject) -> None:
     plan(ann)
 
 
-def test_a_plan_that_expired_makes_room(ann: Subject) -> None:
+def test_expired_plan_allows_a_new_one(ann: Subject) -> None:
     first = plan(ann)
     with time_machine.travel(timezone.now() + timedelta(minutes=16)):
         second = plan(ann)
@@ -146,44 +146,40 @@ def test_a_plan_that_expired_makes_room(ann: Subject) -> None:
     assert second.state == State.PLANNED
 
 
-def test_a_plan_may_keep_agents_out_until_it_expires(
-    agent: Agent, ann: Subject
-) -> None:
+def test_plan_may_keep_agents_out_until_it_expires(agent: Agent, ann: Subject) -> None:
     row = plan(ann, restrict=True)
     with pytest.raises(SubjectRestrictedError):
         append(agent, "ann-1", "Still there?")
     append(agent, "bob-1", "I am not the one.")
-    assert erasures.tidy() == 0
+    assert erasures.close_due() == 0
     with time_machine.travel(timezone.now() + timedelta(minutes=16)):
-        assert erasures.tidy() == 1
+        assert erasures.close_due() == 1
         append(agent, "ann-1", "Here again.")
     assert Erasure.objects.get(id=row.id).state == State.EXPIRED
 
 
-def audited(subject: Subject) -> list[tuple[str, str]]:
-    """What the log says of keeping agents out of her memory."""
+def list_audited(subject: Subject) -> list[tuple[str, str]]:
+    """List audit entries about the subject, as (action, actor kind)."""
     rows = AuditEntry.objects.filter(target_id=str(subject.id)).order_by("seq")
     return [*rows.values_list("action", "actor_kind")]
 
 
-def test_what_a_plan_restricts_and_lets_go_is_in_the_log(ann: Subject) -> None:
+def test_plan_restriction_and_its_end_are_audited(ann: Subject) -> None:
     erasures.cancel(plan(ann), actor="command")
-    assert audited(ann) == []
+    assert list_audited(ann) == []
     erasures.cancel(plan(ann, restrict=True), actor="command")
     told = [("subject.restricted", "command"), ("subject.unrestricted", "command")]
-    assert audited(ann) == told
+    assert list_audited(ann) == told
     plan(ann, restrict=True)
     with time_machine.travel(timezone.now() + timedelta(minutes=16)):
-        assert erasures.tidy() == 1
+        assert erasures.close_due() == 1
     told += [("subject.restricted", "command"), ("subject.unrestricted", "worker")]
-    assert audited(ann) == told
+    assert list_audited(ann) == told
 
 
 @pytest.mark.parametrize("fails", [True, False])
-def test_a_plan_that_comes_to_nothing_keeps_nobody_out(
-    agent: Agent, ann: Subject, fails: bool
-) -> None:
-    """The database is away once what is planned is counted, or it is not."""
+def test_failed_plan_restricts_nobody(agent: Agent, ann: Subject, fails: bool) -> None:
+    """Lose the database after the plan is counted, or not at all."""
 
     def lost(run: Run, sql: str, params: Any, many: bool, context: Any) -> Any:
         if fails and 'INSERT INTO "memoryhub_erasure"' in sql:
@@ -199,13 +195,13 @@ def test_a_plan_that_comes_to_nothing_keeps_nobody_out(
     found = Subject.objects.get(id=ann.id)
     assert found.state == ("active" if fails else "restricted")
     assert Erasure.objects.exists() != fails
-    assert bool(audited(ann)) != fails
+    assert bool(list_audited(ann)) != fails
     if fails:
         append(agent, "ann-1", "Still there?")
         assert plan(ann).state == State.PLANNED
 
 
-def test_a_restriction_of_hers_outlives_the_plan(ann: Subject) -> None:
+def test_earlier_restriction_outlives_the_plan(ann: Subject) -> None:
     Subject.objects.filter(id=ann.id).update(state="restricted", basis="claims")
     row = plan(ann, restrict=True)
     erasures.cancel(row, actor="command")
@@ -213,9 +209,9 @@ def test_a_restriction_of_hers_outlives_the_plan(ann: Subject) -> None:
     assert (found.state, found.basis) == ("restricted", "claims")
 
 
-def test_a_token_is_of_one_plan_and_all_it_says(ann: Subject) -> None:
+def test_token_covers_every_field_of_one_plan(ann: Subject) -> None:
     row = plan(ann)
-    token = erasures.token(row)
+    token = erasures.build_token(row)
     erasures.require_token(row, token)
     for name, value in (
         ("planned", row.planned.replace('"count"', '"count" ')),
@@ -226,9 +222,9 @@ def test_a_token_is_of_one_plan_and_all_it_says(ann: Subject) -> None:
     ):
         kept = getattr(row, name)
         setattr(row, name, value)
-        changed = erasures.token(row)
+        changed = erasures.build_token(row)
         setattr(row, name, kept)
-        # The same JSON in other letters is the same plan.
+        # The same JSON with other whitespace is the same plan.
         assert (changed != token) == (name != "planned"), name
     row.planned = row.planned.replace('"threads":2', '"threads":3')
     with pytest.raises(InvalidError):

@@ -1,7 +1,7 @@
-"""An eraser and somebody who would write, at once: neither misses the other.
+"""Races of an eraser and a writer: neither misses the other's rows.
 
-Each waits for the other's transaction, as in another process: not for our own writer,
-which does one thing after the other anyway.
+Each waits for the other's transaction, as two processes do. The journal's own writer
+is not used, since it runs one command after the other anyway.
 """
 
 from __future__ import annotations
@@ -10,6 +10,7 @@ from collections.abc import Callable, Iterator
 from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import contextmanager
 from datetime import timedelta
+from functools import partial
 from typing import TypeVar
 
 import pytest
@@ -23,8 +24,8 @@ from memoryhub.errors import (
 )
 from memoryhub.journal.log.orders import Order
 from memoryhub.journal.rows import tombstones
-from memoryhub.journal.rows.tombstones import Value
-from memoryhub.journal.writing.writer import Journal
+from memoryhub.journal.rows.tombstones import ValueDigest
+from memoryhub.journal.writing.writer import BatchCommitter
 from memoryhub.kernel.memory.notes import AddNotes, NewNote
 from memoryhub.kernel.paging.page_commands import DeletePage
 from memoryhub.kernel.text import strict_json
@@ -59,7 +60,7 @@ def ann(agent: Agent) -> Subject:
 
 
 def _elsewhere(pool: ThreadPoolExecutor, work: Callable[[], Result]) -> Future[Result]:
-    """On a connection of its own, which it closes."""
+    """Run the work on a connection of its own, and close the connection."""
 
     def run() -> Result:
         try:
@@ -77,7 +78,7 @@ def _waits(future: Future[Result]) -> None:
 
 @contextmanager
 def _erasing(subject: Subject) -> Iterator[None]:
-    """The transactions of an eraser, the last of which is open until the end."""
+    """Erase the subject in a transaction that stays open until the block ends."""
     erasure = graves.make_erasure(subject)
     with transaction.atomic():
         row = Subject.objects.select_for_update().get(id=subject.id)
@@ -88,15 +89,15 @@ def _erasing(subject: Subject) -> Iterator[None]:
         yield
 
 
-def test_no_subject_slips_in_while_its_ref_is_let_go(
+def test_erased_subject_is_not_recreated_while_its_ref_is_freed(
     agent: Agent, ann: Subject, pool: ThreadPoolExecutor
 ) -> None:
-    """The row could be inserted: the ref is free by then. Only the stone tells."""
-    prepared = subjects.prepare(agent.project, "ann")
+    """Refuse the insert by the tombstone alone, since the ref is free by then."""
+    prepared = subjects.prepare_subject(agent.project, "ann")
 
     def insert() -> Subject:
         with transaction.atomic():
-            return subjects.insert(prepared)
+            return subjects.insert_subject(prepared)
 
     with _erasing(ann):
         made = _elsewhere(pool, insert)
@@ -107,7 +108,7 @@ def test_no_subject_slips_in_while_its_ref_is_let_go(
     assert subjects.find_or_create(agent.project, "bob").state == "active"
 
 
-def test_a_hold_comes_before_the_fence_or_not_at_all(
+def test_hold_is_refused_once_the_eraser_has_the_subject(
     agent: Agent, ann: Subject, pool: ThreadPoolExecutor
 ) -> None:
     vera = operators.add("vera")
@@ -130,11 +131,11 @@ def test_a_hold_comes_before_the_fence_or_not_at_all(
     assert not Hold.objects.exists()
 
 
-def test_who_is_being_erased_is_not_restricted(
+def test_subject_being_erased_is_not_restricted(
     agent: Agent, ann: Subject, pool: ThreadPoolExecutor
 ) -> None:
     def restrict() -> Subject:
-        return restrictions.restrict(ann.id, basis="claims", actor="command")
+        return restrictions.restrict_subject(ann.id, basis="claims", actor="command")
 
     with _erasing(ann):
         done = _elsewhere(pool, restrict)
@@ -143,13 +144,15 @@ def test_who_is_being_erased_is_not_restricted(
         done.result(timeout=30)
 
 
-def test_many_who_readmit_at_once_make_one(
+def test_concurrent_readmissions_make_one_subject(
     agent: Agent, ann: Subject, pool: ThreadPoolExecutor
 ) -> None:
     graves.bury_subject(ann)
-    prepared = [readmissions.prepare(agent.project, "ann") for _ in range(8)]
+    prepared = [
+        readmissions.prepare_readmission(agent.project, "ann") for _ in range(8)
+    ]
     each = [
-        _elsewhere(pool, lambda one=one: readmissions.insert(one, "command"))  # type: ignore[misc]  # its default
+        _elsewhere(pool, partial(readmissions.insert_readmission, one, "command"))
         for one in prepared
     ]
     made, refused = [], 0
@@ -163,34 +166,34 @@ def test_many_who_readmit_at_once_make_one(
     assert [*living] == made
 
 
-def test_a_writer_sees_a_stone_that_was_laid_while_it_waited(
+def test_writer_sees_a_tombstone_laid_while_it_waited(
     agent: Agent, ann: Subject, pool: ThreadPoolExecutor
 ) -> None:
-    """The fence reads how many there are under a lock that an eraser waits for."""
+    """Read the number of tombstones under the lock that an eraser waits for."""
     factories.make_thread(agent, "t-2", user_id="bob")
     erasure = graves.make_erasure(ann, scope="record")
-    digest = tombstones.value_digest(graves.opened(ann), ERASED)
+    digest = tombstones.digest_value(graves.opened(ann), ERASED)
     assert digest is not None
 
     def write(thread: str) -> object:
-        note = NewNote(text=strict_json.as_sent(ERASED), bytes=len(ERASED))
+        note = NewNote(text=strict_json.dump_stored(ERASED), bytes=len(ERASED))
         order = Order(
             address=agent.address(thread),
             command=AddNotes(notes=(note,)),
             actor=agent.actor,
         )
-        return Journal().apply([order])[0]
+        return BatchCommitter().commit([order])[0]
 
     with transaction.atomic():
         Subject.objects.select_for_update().get(id=ann.id)
-        tombstones.lay_values(erasure, [Value(of="note", digest=digest)])
+        tombstones.lay_values(erasure, [ValueDigest(of="note", digest=digest)])
         written = _elsewhere(pool, lambda: write("t-1"))
         _waits(written)
     assert isinstance(written.result(timeout=30), ValueErasedError)
     assert not isinstance(write("t-2"), Exception)
 
 
-def test_who_deletes_a_page_sees_a_hold_that_was_opened_while_it_waited(
+def test_page_deletion_sees_a_hold_opened_while_it_waited(
     agent: Agent, ann: Subject, pool: ThreadPoolExecutor
 ) -> None:
     factories.make_thread(agent, "t-2", user_id="bob")
@@ -203,11 +206,11 @@ def test_who_deletes_a_page_sees_a_hold_that_was_opened_while_it_waited(
             command=DeletePage(page_id="rules"),
             actor=agent.actor,
         )
-        return Journal().apply([order])[0]
+        return BatchCommitter().commit([order])[0]
 
     now = clock.now()
     with transaction.atomic():
-        restrictions.locked(ann.id)
+        restrictions.lock_subject(ann.id)
         Hold.objects.create(
             project_id=ann.project_id,
             subject=ann,

@@ -23,105 +23,107 @@ SECOND = "She would rather not be called before nine in the morning."
 
 @pytest.fixture
 def ann(agent: Agent) -> Subject:
-    """A life with all that a memory can hold, beside a twin with the same."""
+    """Make a subject with every kind of record, beside a twin with the same."""
     bundled.live(agent, "ann", prefix="ann-")
     bundled.live(agent, "bob", prefix="bob-")
     return subjects.find_or_create(agent.project, "ann")
 
 
-def planned(subject: Subject, scope: str = "subject", **given: object) -> Erasure:
+def make_plan(subject: Subject, scope: str = "subject", **given: object) -> Erasure:
     return plan(subject, scope, reason="mistake", **given)
 
 
-def ends(subject: Subject) -> set[str]:
+def list_last_event_types(subject: Subject) -> set[str]:
     rows = Thread.objects.filter(subject=subject)
     return {*rows.values_list("last_event_type", flat=True)}
 
 
-def left(subject: Subject) -> int:
-    """All but herself and her key, which go by other ways."""
+def count_left(subject: Subject) -> int:
+    """Count the subject's rows, except the subject's own row and key."""
     counts = erasure_counts.count_subject(subject.id)
     return sum(counts.values()) - counts["subjects"] - counts["subject_keys"]
 
 
-def test_every_thread_is_told_and_emptied(ann: Subject, agent: Agent) -> None:
+def test_every_thread_gets_its_event_and_loses_its_rows(
+    ann: Subject, agent: Agent
+) -> None:
     bob = subjects.find_or_create(agent.project, "bob")
     before = erasure_counts.count_subject(bob.id)
-    row = planned(ann)
-    erasure_steps.order(row)
-    assert ends(ann) == {"thread.erased"}
-    assert left(ann) > 0
+    row = make_plan(ann)
+    erasure_steps.order_erasure(row)
+    assert list_last_event_types(ann) == {"thread.erased"}
+    assert count_left(ann) > 0
     erasure_steps.take_rows(row)
-    assert left(ann) == 0
+    assert count_left(ann) == 0
     assert erasure_counts.count_subject(bob.id) == before
     assert Tombstone.objects.filter(kind="thread").count() == (
         Thread.objects.filter(subject=ann).count()
     )
 
 
-def test_a_repeat_changes_nothing(ann: Subject) -> None:
-    row = planned(ann)
+def test_repeated_erasure_steps_change_nothing(ann: Subject) -> None:
+    row = make_plan(ann)
     for _ in range(2):
-        erasure_steps.order(row)
+        erasure_steps.order_erasure(row)
         erasure_steps.take_rows(row)
     erased = Event.objects.filter(thread__subject=ann, type="thread.erased")
     assert erased.count() == Thread.objects.filter(subject=ann).count()
 
 
-def test_many_threads_are_told_in_batches(
+def test_many_threads_are_erased_in_batches(
     agent: Agent, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(erasing, "AT_ONCE", 2)
     for n in range(5):
         make_thread(agent, f"ann-{n}", user_id="ann")
     ann = subjects.find_or_create(agent.project, "ann")
-    erasure_steps.order(planned(ann))
-    assert ends(ann) == {"thread.erased"}
+    erasure_steps.order_erasure(make_plan(ann))
+    assert list_last_event_types(ann) == {"thread.erased"}
 
 
-def test_what_is_on_its_way_in_leaves_nothing(agent: Agent) -> None:
+def test_thread_being_imported_leaves_nothing(agent: Agent) -> None:
     for name in ("ann-1", "ann-2"):
         make_thread(agent, name, user_id="ann")
         append(agent, name, "one")
     Thread.objects.filter(name="ann-2").update(status=Thread.Status.IMPORTING)
     ann = subjects.find_or_create(agent.project, "ann")
-    erasure_steps.order(planned(ann))
+    erasure_steps.order_erasure(make_plan(ann))
     (one,) = Thread.objects.filter(subject=ann)
     assert one.status == Thread.Status.ERASED
 
 
-def test_values_of_a_record_are_kept_out_and_others_are_not(agent: Agent) -> None:
+def test_record_erasure_keeps_out_its_own_values_alone(agent: Agent) -> None:
     make_thread(agent, "ann-1", user_id="ann")
     make_page(agent, "one", thread="ann-1", text=FIRST)
     make_page(agent, "two", thread="ann-1", text=SECOND)
     thread = get_thread(agent, "ann-1")
     made = Event.objects.filter(thread=thread, type="page.created").order_by("seq")
-    row = planned(
+    row = make_plan(
         subjects.find_or_create(agent.project, "ann"),
         "record",
         thread=thread,
         seq=made[0].seq,
     )
-    erasure_steps.order(row)
+    erasure_steps.order_erasure(row)
     assert Tombstone.objects.filter(kind="value").count() == 1
     assert made[0].payload is None
     assert made[1].payload is not None
-    erasure_steps.order(row)
+    erasure_steps.order_erasure(row)
     erasure_steps.take_rows(row)
     assert Tombstone.objects.filter(kind="value").count() == 1
     assert Event.objects.filter(thread=thread, type="records.erased").count() == 1
 
 
-def test_what_was_made_since_the_plan_goes_too(agent: Agent) -> None:
-    """Somebody derives between the confirmation and the order."""
+def test_page_derived_since_the_plan_is_erased_too(agent: Agent) -> None:
+    """Derive a page between the plan and the order."""
     make_thread(agent, "ann-1", user_id="ann")
     make_page(agent, "source", thread="ann-1", text=FIRST)
     make_page(agent, "other", thread="ann-1", text=SECOND)
     thread = get_thread(agent, "ann-1")
     seq = Event.objects.get(thread=thread, page="source").seq
     ann = subjects.find_or_create(agent.project, "ann")
-    row = planned(ann, "record", thread=thread, seq=seq)
+    row = make_plan(ann, "record", thread=thread, seq=seq)
     make_page(agent, "made", thread="ann-1", provenance=("source",))
-    erasure_steps.order(row)
+    erasure_steps.order_erasure(row)
     left = Event.objects.filter(thread=thread, payload__isnull=False)
     assert [*left.values_list("page", flat=True)] == ["other"]

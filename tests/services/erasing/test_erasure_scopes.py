@@ -19,7 +19,7 @@ from memoryhub.models.threads import Thread
 from memoryhub.queries.forget import erasure_counts
 from memoryhub.queries.forget.erasures import ErasureLine
 from memoryhub.services.access.api_keys import Agent
-from memoryhub.services.memory.working_memory import submit
+from memoryhub.services.memory.working_memory import submit_command
 from tests.cast.factories import append, get_thread, make_page, run
 from tests.cast.forgetting import confirm, finish, kept, make_person, of, plan
 from tests.services.acts import fork
@@ -36,19 +36,19 @@ def ann(agent: Agent) -> Subject:
 
 @pytest.fixture(autouse=True)
 def bob(agent: Agent) -> Subject:
-    """The twin: the same texts, of somebody else, which all must stay."""
+    """Make the twin: the same texts of another subject, which must all stay."""
     return make_person(agent, "bob")
 
 
-def payloads(name: str) -> list[int]:
+def list_sealed_seqs(name: str) -> list[int]:
     rows = Event.objects.filter(thread__name=name, payload__isnull=False)
     return [*rows.order_by("seq").values_list("seq", flat=True)]
 
 
-def test_a_thread_is_forgotten_and_no_other(
+def test_thread_erasure_leaves_other_threads_alone(
     agent: Agent, ann: Subject, bob: Subject
 ) -> None:
-    before = kept(bob), payloads("ann-2")
+    before = kept(bob), list_sealed_seqs("ann-2")
     thread = get_thread(agent, "ann-1")
     row = finish(confirm(plan(ann, "thread", thread=thread)))
     assert (row.state, row.waiting_on) == (State.COMPLETE, "")
@@ -62,13 +62,13 @@ def test_a_thread_is_forgotten_and_no_other(
         append(agent, "ann-1", "Under the same name?")
     append(agent, "ann-2", "In another thread of hers.")
     assert kept(bob) == before[0]
-    assert payloads("ann-2")[: len(before[1])] == before[1]
-    line = ErasureLine.of(row)
+    assert list_sealed_seqs("ann-2")[: len(before[1])] == before[1]
+    line = ErasureLine.from_row(row)
     for place in line.places:
         assert place.erased == place.fenced == place.erase, place
 
 
-def test_what_a_thread_held_may_not_be_written_again(
+def test_value_of_an_erased_thread_may_not_be_written_again(
     agent: Agent, ann: Subject
 ) -> None:
     text = "Her knee was operated on in the spring of last year."
@@ -78,11 +78,13 @@ def test_what_a_thread_held_may_not_be_written_again(
     assert Tombstone.objects.filter(subject=ann, kind="value").exists()
     with pytest.raises(ValueErasedError):
         make_page(agent, "again", thread="ann-2", text=text.upper())
-    # Somebody else may well have said the same.
+    # Another subject may write the same value.
     make_page(agent, "again", thread="bob-1", text=text)
 
 
-def test_what_only_grew_old_may_be_written_again(agent: Agent, ann: Subject) -> None:
+def test_value_of_a_retired_thread_may_be_written_again(
+    agent: Agent, ann: Subject
+) -> None:
     text = "Fares of class Q can be changed once, for a fee of fifty euros."
     make_page(agent, "fares", thread="ann-1", text=text)
     thread = get_thread(agent, "ann-1")
@@ -92,86 +94,86 @@ def test_what_only_grew_old_may_be_written_again(agent: Agent, ann: Subject) -> 
     make_page(agent, "fares", thread="ann-2", text=text)
 
 
-def test_tools_that_were_erased_may_be_set_again(agent: Agent, ann: Subject) -> None:
-    """An agent sends them with each turn, and knows of no erasure."""
+def test_erased_tools_may_be_set_again(agent: Agent, ann: Subject) -> None:
+    """Accept erased tools again, since an agent sends its tools with each turn."""
     tools = SetTools(
         definitions=b'[{"description":"Finds a flight by its number."}]',
         names=("find",),
         tokens=9,
     )
     for _ in range(2):
-        made = submit(agent=agent, thread="ann-1", command=tools)
+        made = submit_command(agent=agent, thread="ann-1", command=tools)
         seq = run(made).seq
         thread = get_thread(agent, "ann-1")
         finish(confirm(plan(ann, "record", thread=thread, seq=seq)))
-        assert seq not in payloads("ann-1")
+        assert seq not in list_sealed_seqs("ann-1")
 
 
-def test_a_record_is_forgotten_and_keeps_its_place(
+def test_erased_record_keeps_its_place(
     agent: Agent, ann: Subject, bob: Subject
 ) -> None:
-    before, sealed = kept(bob), payloads("ann-1")
+    before, sealed = kept(bob), list_sealed_seqs("ann-1")
     thread = get_thread(agent, "ann-1")
     row = plan(ann, "record", thread=thread, seq=sealed[0])
-    assert {p.place: p.erase for p in ErasureLine.of(row).places}["events"] == 1
+    assert {p.place: p.erase for p in ErasureLine.from_row(row).places}["events"] == 1
     row = finish(confirm(row))
     assert (row.state, row.waiting_on) == (State.COMPLETE, "")
-    assert payloads("ann-1") == sealed[1:]
+    assert list_sealed_seqs("ann-1") == sealed[1:]
     append(agent, "ann-1", "The thread lives on.")
     assert kept(bob) == before
-    line = ErasureLine.of(row)
+    line = ErasureLine.from_row(row)
     for place in line.places:
         assert place.erased == place.fenced == place.erase, place
 
 
-def test_before_not_inverted(agent: Agent, ann: Subject, bob: Subject) -> None:
-    before, old = kept(bob), payloads("ann-1")
+def test_scope_before_erases_older_records_alone(
+    agent: Agent, ann: Subject, bob: Subject
+) -> None:
+    before, old = kept(bob), list_sealed_seqs("ann-1")
     with time_machine.travel(timezone.now() + timedelta(days=2), tick=False):
         append(agent, "ann-1", "Two days later.")
         moment = timezone.now() - timedelta(days=1)
         row = plan(ann, "before", before=moment)
-        assert ErasureLine.of(row).threads == 2
+        assert ErasureLine.from_row(row).threads == 2
         row = finish(confirm(row))
-        # Said again, there is nothing left of it.
+        # A second plan finds nothing left.
         again = plan(of(agent, "ann"), "before", before=moment)
-        assert ErasureLine.of(again).count == 0
+        assert ErasureLine.from_row(again).count == 0
     assert (row.state, row.waiting_on) == (State.COMPLETE, "")
-    left = payloads("ann-1")
+    left = list_sealed_seqs("ann-1")
     assert len(left) == 1
     assert left[0] > old[-1]
-    assert payloads("ann-2") == []
+    assert list_sealed_seqs("ann-2") == []
     assert kept(bob) == before
 
 
-def test_a_fork_keeps_nothing_of_the_thread(agent: Agent, ann: Subject) -> None:
+def test_fork_keeps_no_content_of_its_erased_parent(agent: Agent, ann: Subject) -> None:
     parent = get_thread(agent, "ann-1")
     fork(agent, "ann-1", "ann-fork")
     append(agent, "ann-fork", "This is the fork's own.")
     row = plan(ann, "thread", thread=parent)
-    line = ErasureLine.of(row)
+    line = ErasureLine.from_row(row)
     assert line.forks == 1
     assert {p.place: p.why for p in line.places if p.keep}["slots"] == "fork"
     row = finish(confirm(row))
     assert (row.state, row.waiting_on) == (State.COMPLETE, "")
     assert not Event.objects.filter(thread=parent, payload__isnull=False).exists()
-    assert len(payloads("ann-fork")) == 1
+    assert len(list_sealed_seqs("ann-fork")) == 1
     append(agent, "ann-fork", "It lives.")
-    # With its last fork the rest goes too.
+    # The parent's remaining rows go with its last fork.
     last = get_thread(agent, "ann-fork")
     row = finish(confirm(plan(of(agent, "ann"), "thread", thread=last)))
     assert row.state == State.COMPLETE
     assert not any(erasure_counts.count_thread(parent.id).values())
 
 
-def test_a_fork_of_an_erased_fork_reads_through_both(
-    agent: Agent, ann: Subject
-) -> None:
+def test_fork_of_an_erased_fork_reads_through_both(agent: Agent, ann: Subject) -> None:
     fork(agent, "ann-1", "ann-fork")
     append(agent, "ann-fork", "This goes with the fork.")
     fork(agent, "ann-fork", "ann-twig")
     for name in ("ann-fork", "ann-1"):
         row = plan(of(agent, "ann"), "thread", thread=get_thread(agent, name))
-        line = ErasureLine.of(row)
+        line = ErasureLine.from_row(row)
         assert (line.forks, "names_in_forks" in line.residue) == (1, True)
         row = finish(confirm(row))
         assert (row.state, row.waiting_on) == (State.COMPLETE, "")

@@ -40,67 +40,69 @@ def ann(agent: Agent) -> Subject:
     return subjects.find_or_create(agent.project, "ann")
 
 
-def confirmed(subject: Subject, scope: str = "subject", **given: object) -> Erasure:
-    """Confirmed, but not fenced: as after a crash between the two."""
+def confirm_unfenced(
+    subject: Subject, scope: str = "subject", **given: object
+) -> Erasure:
+    """Confirm a plan without fencing, as after a crash between the two steps."""
     row = plan(subject, scope, **given)
     Erasure.objects.filter(id=row.id).update(confirmed_at=timezone.now())
     return Erasure.objects.select_related("subject", "thread").get(id=row.id)
 
 
-def until(row: Erasure, state: str) -> Erasure:
+def advance_until(row: Erasure, state: str) -> Erasure:
     while row.state != state:
         before = row.state
-        row = erasures.advance(row)
+        row = erasures.advance_erasure(row)
         assert row.state != before, row.waiting_on
     return row
 
 
-def sealed(name: str) -> int:
+def count_sealed(name: str) -> int:
     return Event.objects.filter(thread__name=name, payload__isnull=False).count()
 
 
-def test_the_ledger_says_it_before_the_fence(
+def test_ledger_line_is_written_before_the_fence(
     ann: Subject, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    row = confirmed(ann)
+    row = confirm_unfenced(ann)
     seen: list[str] = []
-    intend = ledgers.intend
+    intend = ledgers.record_intent
 
-    def told(erasure: Erasure) -> ledger.Line:
+    def told(erasure: Erasure) -> ledger.LedgerLine:
         seen.append(Subject.objects.get(id=ann.id).state)
         return intend(erasure)
 
-    monkeypatch.setattr(ledgers, "intend", told)
-    until(row, State.FENCED)
+    monkeypatch.setattr(ledgers, "record_intent", told)
+    advance_until(row, State.FENCED)
     assert seen == ["active"]
-    assert [line.erasure for line in ledger.lines()] == [row.id]
+    assert [line.erasure for line in ledger.iter_lines()] == [row.id]
 
 
-def test_a_ledger_that_can_not_be_written_is_waited_for(
+def test_erasure_waits_for_an_unwritable_ledger(
     ann: Subject, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Nothing is erased, and agents go on; it is taken up again by itself."""
-    row = confirmed(ann)
+    """Erase nothing and let agents go on, until the ledger is writable again."""
+    row = confirm_unfenced(ann)
 
-    def refuse(_: Erasure) -> ledger.Line:
+    def refuse(_: Erasure) -> ledger.LedgerLine:
         raise LedgerUnwritableError
 
-    monkeypatch.setattr(ledgers, "intend", refuse)
-    row = erasures.advance(row)
+    monkeypatch.setattr(ledgers, "record_intent", refuse)
+    row = erasures.advance_erasure(row)
     assert (row.state, row.waiting_on) == (State.PLANNED, "store")
     assert Subject.objects.get(id=ann.id).state == "active"
     monkeypatch.undo()
-    row = erasures.advance(row)
+    row = erasures.advance_erasure(row)
     assert (row.state, row.waiting_on) == (State.FENCED, "")
 
 
 @pytest.mark.parametrize("scope", ["subject", "thread"])
-def test_a_hold_that_came_meanwhile_needs_a_fresh_plan(
+def test_hold_opened_after_confirmation_needs_a_fresh_plan(
     agent: Agent, ann: Subject, scope: str
 ) -> None:
-    """As on paper: nothing goes, agents are kept out, and what is lifted is planned."""
+    """Keep agents out and erase nothing; once the hold is lifted, plan anew."""
     given = {"thread": get_thread(agent, "ann-1")} if scope == "thread" else {}
-    row = confirmed(ann, scope, **given)
+    row = confirm_unfenced(ann, scope, **given)
     hold = Hold.objects.create(
         project_id=ann.project_id,
         subject=ann,
@@ -109,27 +111,30 @@ def test_a_hold_that_came_meanwhile_needs_a_fresh_plan(
         opened_at=timezone.now(),
         expires_at=timezone.now() + timedelta(days=30),
     )
-    row = erasures.advance(row)
+    row = erasures.advance_erasure(row)
     assert (row.state, row.waiting_on) == (State.HELD, "hold")
     with pytest.raises(SubjectRestrictedError):
         append(agent, "ann-1", "Kept out.")
     append(agent, "bob-1", "Let in.")
-    assert list(ledger.lines()) == []
-    assert erasures.advance(row).state == State.HELD
+    assert list(ledger.iter_lines()) == []
+    assert erasures.advance_erasure(row).state == State.HELD
     hold.delete()
-    assert erasures.tidy() == 1
+    assert erasures.close_due() == 1
     row.refresh_from_db()
     assert row.state == State.EXPIRED
     append(agent, "ann-1", "Let in again.")
-    assert sealed("ann-1") == 3
-    assert until(confirmed(ann, scope, **given), State.COMPLETE).ledger_n == 1
+    assert count_sealed("ann-1") == 3
+    assert (
+        advance_until(confirm_unfenced(ann, scope, **given), State.COMPLETE).ledger_n
+        == 1
+    )
 
 
 @pytest.mark.parametrize("scope", ["subject", "thread"])
-def test_no_hold_comes_after_what_is_final(
+def test_hold_is_refused_once_the_erasure_is_confirmed(
     agent: Agent, ann: Subject, monkeypatch: pytest.MonkeyPatch, scope: str
 ) -> None:
-    """It is confirmed, and waits for the ledger's disk."""
+    """Refuse the hold while the confirmed erasure waits for the ledger's disk."""
     vera = operators.add("vera")
     operators.set_role(ann.project, vera, Membership.Role.OFFICER)
     hold = partial(
@@ -140,22 +145,22 @@ def test_no_hold_comes_after_what_is_final(
         actor="command",
     )
     given = {"thread": get_thread(agent, "ann-1")} if scope == "thread" else {}
-    row = confirmed(ann, scope, **given)
+    row = confirm_unfenced(ann, scope, **given)
     with pytest.raises(ErasureInProgressError):
         hold(ann)
     hold(subjects.find_or_create(agent.project, "bob"))
-    until(row, State.COMPLETE)
+    advance_until(row, State.COMPLETE)
     if scope == "thread":
-        # What is left of hers may be held again.
+        # The subject's remaining memory may be held again.
         hold(ann)
     assert Hold.objects.filter(subject=ann).count() == (scope == "thread")
 
 
-def test_what_the_ledger_has_promised_no_hold_of_a_backup_keeps(
+def test_restored_hold_does_not_stop_an_erasure_in_the_ledger(
     agent: Agent, ann: Subject
 ) -> None:
-    row = confirmed(ann, "thread", thread=get_thread(agent, "ann-1"))
-    ledgers.intend(row)
+    row = confirm_unfenced(ann, "thread", thread=get_thread(agent, "ann-1"))
+    ledgers.record_intent(row)
     Hold.objects.create(
         project_id=ann.project_id,
         subject=ann,
@@ -164,60 +169,60 @@ def test_what_the_ledger_has_promised_no_hold_of_a_backup_keeps(
         opened_at=timezone.now(),
         expires_at=timezone.now() + timedelta(days=30),
     )
-    assert until(row, State.TOMBSTONED).ledger_n == 1
+    assert advance_until(row, State.TOMBSTONED).ledger_n == 1
 
 
-def test_whom_to_tell_is_noted_before_it_is_forgotten(
+def test_receipt_names_recipients_whose_use_rows_are_erased(
     agent: Agent, ann: Subject
 ) -> None:
     DailyUse.objects.create(
         subject=ann, day=timezone.now().date(), key_id=agent.key, reads=3
     )
-    row = until(confirmed(ann), State.COMPLETE)
+    row = advance_until(confirm_unfenced(ann), State.COMPLETE)
     assert not DailyUse.objects.filter(subject=ann).exists()
     receipt = orjson.loads(Receipt.objects.get(erasure=row, n=0).text)
     assert receipt["recipients"] == [f"key:{agent.prefix}"]
 
 
-def test_what_is_found_stops_it(ann: Subject, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Control: a needle that stands in our own words, hence in the database."""
-    row = until(confirmed(ann), State.SCRUBBED)
+def test_found_plaintext_stops_the_erasure(
+    ann: Subject, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Search for one of our own words, which the database does hold, as a control."""
+    row = advance_until(confirm_unfenced(ann), State.SCRUBBED)
     found = ScanTarget(kind=TargetKind.PLAINTEXT, data=b"caches_purged")
     monkeypatch.setattr(collecting, "list_targets", lambda _: [found])
-    row = erasures.advance(row)
+    row = erasures.advance_erasure(row)
     assert (row.state, row.waiting_on) == (State.SCRUBBED, "store")
     assert orjson.loads(row.verification)["undeclared"] > 0
     assert not Receipt.objects.exists()
     monkeypatch.undo()
-    assert until(row, State.COMPLETE).waiting_on == ""
+    assert advance_until(row, State.COMPLETE).waiting_on == ""
 
 
-def test_what_was_written_beside_the_fence_goes_as_well(
-    agent: Agent, ann: Subject
-) -> None:
-    row = until(confirmed(ann), State.SCRUBBED)
+def test_row_written_beside_the_fence_is_erased_too(agent: Agent, ann: Subject) -> None:
+    row = advance_until(confirm_unfenced(ann), State.SCRUBBED)
     thread = ann.threads.get()
-    # As by somebody who goes round every lock there is.
+    # Write a row around every lock.
     DailyUse.objects.create(
         subject=ann, day=timezone.now().date(), key_id=agent.key, reads=1
     )
-    row = erasures.advance(row)
+    row = erasures.advance_erasure(row)
     assert row.state == State.KEY_DESTROYED
-    row = until(row, State.COMPLETE)
+    row = advance_until(row, State.COMPLETE)
     assert not DailyUse.objects.filter(subject=ann).exists()
     assert Event.objects.filter(thread=thread, payload__isnull=False).count() == 0
-    assert sealed("bob-1") == 2
+    assert count_sealed("bob-1") == 2
 
 
-def test_states_have_an_order() -> None:
+def test_erasure_states_have_an_order() -> None:
     states = [
         *(State.PLANNED, State.FENCED, State.KEY_DESTROYED, State.ROWS_ERASED),
         *(State.CACHES_PURGED, State.SCRUBBED, State.VERIFIED, State.COMPLETE),
     ]
     for n, state in enumerate(states):
         row = Erasure(state=state)
-        assert [erasure_steps.reached(row, each) for each in states] == [
+        assert [erasure_steps.has_reached(row, each) for each in states] == [
             each <= n for each in range(len(states))
         ]
     for closed in (State.EXPIRED, State.CANCELLED):
-        assert not erasure_steps.reached(Erasure(state=closed), State.PLANNED)
+        assert not erasure_steps.has_reached(Erasure(state=closed), State.PLANNED)

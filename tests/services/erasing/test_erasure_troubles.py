@@ -1,4 +1,4 @@
-"""What is wrong with one erasure, or done twice at once, is nobody else's trouble."""
+"""Troubles of one erasure, or of two erasers at once: no other erasure suffers."""
 
 from __future__ import annotations
 
@@ -49,14 +49,14 @@ def bob(agent: Agent) -> Subject:
 
 
 def write_page(agent: Agent, name: str, text: str = TEXT) -> Event:
-    """The event of a page with a text of its own."""
+    """Write a page with the text, and return its event."""
     make_page(agent, "health", thread=name, text=text)
     rows = Event.objects.filter(thread__name=name, type="page.created")
     return rows.order_by("-seq")[0]
 
 
 def flip(event: Event) -> None:
-    """A byte of what is sealed is not what was written, as on a disk that fails."""
+    """Flip a bit of the sealed payload, as a failing disk does."""
     sealed = bytearray(event.payload or b"")
     sealed[-1] ^= 1
     change = "UPDATE memoryhub_event SET payload = %s WHERE thread_id = %s AND seq = %s"
@@ -78,14 +78,14 @@ def flip(event: Event) -> None:
         cursor.execute(trigger)
 
 
-def sealed(name: str) -> int:
+def count_sealed(name: str) -> int:
     return Event.objects.filter(thread__name=name, payload__isnull=False).count()
 
 
-# What does not open
+# Payloads that do not open
 
 
-def test_a_record_that_does_not_open_is_forgotten(
+def test_record_that_does_not_open_is_erased(
     agent: Agent, ann: Subject, bob: Subject
 ) -> None:
     pages = [write_page(agent, name) for name in ("ann-1", "bob-1")]
@@ -96,14 +96,14 @@ def test_a_record_that_does_not_open_is_forgotten(
         assert (row.state, row.waiting_on) == (State.COMPLETE, "")
         page.refresh_from_db()
         assert page.payload is None
-    # Nobody can tell what hers was; the twin's is known and kept out.
+    # The damaged value is unknown; the twin's value is kept out.
     assert Tombstone.objects.filter(kind="value").get().subject_id == bob.id
     with pytest.raises(ValueErasedError):
         make_page(agent, "again", thread="bob-1", text=TEXT)
     append(agent, "ann-1", "The thread lives on.")
 
 
-def test_values_that_do_open_are_kept_out_all_the_same(
+def test_readable_values_are_kept_out_beside_a_damaged_one(
     agent: Agent, ann: Subject
 ) -> None:
     flip(write_page(agent, "ann-1"))
@@ -114,7 +114,7 @@ def test_values_that_do_open_are_kept_out_all_the_same(
         make_page(agent, "x", thread="ann-2", text="She eats neither nuts nor fish.")
 
 
-#: Makes the database refuse a step, as a trigger or constraint of ours might, and not.
+#: Statements that make the database refuse a step, and allow the step again.
 REFUSE = {
     "sqlite": (
         (
@@ -140,11 +140,11 @@ def test_erasure_is_broken_when_the_database_refuses_a_step(ann: Subject) -> Non
     with connection.cursor() as cursor:
         cursor.execute(refuse)
     try:
-        row = erasures.run(row.id)
+        row = erasures.run_erasure(row.id)
         assert (row.waiting_on, row.defect) == ("broken", "IntegrityError")
         check = health.get_readiness().parts["erasures"]
         assert (check.state, check.figures["broken"]) == ("degraded", 1)
-        said = erasure_waits.wait_text(ErasureLine.of(row))
+        said = erasure_waits.render_wait(ErasureLine.from_row(row))
         assert "IntegrityError" in said
         assert "Ann" not in said
         checks = privacy_checks.list_checks(row.project, now=clock.now())
@@ -152,26 +152,26 @@ def test_erasure_is_broken_when_the_database_refuses_a_step(ann: Subject) -> Non
     finally:
         with connection.cursor() as cursor:
             cursor.execute(allow)
-    row = erasures.run(row.id)
+    row = erasures.run_erasure(row.id)
     assert (row.state, row.waiting_on, row.defect) == (State.COMPLETE, "", "")
 
 
 @pytest.fixture
 def broken(monkeypatch: pytest.MonkeyPatch) -> set[UUID]:
-    """Erasures whose fence breaks, in a way that nobody thought of."""
+    """Return ids of erasures whose fence raises an unexpected error."""
     ids: set[UUID] = set()
-    intend = ledgers.intend
+    intend = ledgers.record_intent
 
     def intended(row: Erasure) -> Any:
         if row.id in ids:
             raise RuntimeError
         return intend(row)
 
-    monkeypatch.setattr(ledgers, "intend", intended)
+    monkeypatch.setattr(ledgers, "record_intent", intended)
     return ids
 
 
-def test_one_that_breaks_holds_up_nobody_elses(
+def test_broken_erasure_holds_up_no_other(
     agent: Agent,
     ann: Subject,
     bob: Subject,
@@ -184,32 +184,32 @@ def test_one_that_breaks_holds_up_nobody_elses(
     broken.add(rows[0].id)
     now = [0.0]
     eraser = Eraser(ticks=lambda: now[0])
-    assert eraser.round() > 0
+    assert eraser.run_round() > 0
     for row in rows:
         row.refresh_from_db()
     assert (rows[0].state, rows[0].waiting_on) == (State.PLANNED, "broken")
     assert rows[0].defect == "RuntimeError"
     assert rows[1].state == State.COMPLETE
-    # It is tried again, and once that is put right it goes on.
+    # The eraser retries, and goes on once the error is gone.
     broken.clear()
     now[0] += 1
-    assert eraser.round() > 0
+    assert eraser.run_round() > 0
     rows[0].refresh_from_db()
     assert (rows[0].state, rows[0].waiting_on) == (State.COMPLETE, "")
 
 
-def test_one_that_breaks_holds_up_no_start(
+def test_broken_erasure_holds_up_no_start(
     agent: Agent, ann: Subject, bob: Subject, broken: set[UUID]
 ) -> None:
-    """She is kept from agents instead, until her erasure is fenced."""
+    """Restrict the subject instead, until the erasure is fenced."""
     rows = [
         confirm(plan(owner, "record", thread=get_thread(agent, name), seq=2))
         for owner, name in ((ann, "ann-1"), (bob, "bob-1"))
     ]
     for row in rows:
-        ledgers.intend(row)
+        ledgers.record_intent(row)
     broken.add(rows[0].id)
-    assert replays.look() == 0
+    assert replays.fence_and_count() == 0
     for owner, row, state in (
         (ann, rows[0], State.PLANNED),
         (bob, rows[1], State.TOMBSTONED),
@@ -221,21 +221,21 @@ def test_one_that_breaks_holds_up_no_start(
         assert (owner.state == Subject.State.RESTRICTED) == restricted
 
 
-def test_who_was_kept_out_comes_back_with_the_fence(
+def test_restricted_subject_is_active_again_after_the_fence(
     agent: Agent,
     ann: Subject,
     broken: set[UUID],
 ) -> None:
     row = confirm(plan(ann, "record", thread=get_thread(agent, "ann-1"), seq=2))
-    ledgers.intend(row)
+    ledgers.record_intent(row)
     broken.add(row.id)
-    replays.look()
+    replays.fence_and_count()
     broken.clear()
     assert finish(row).state == State.COMPLETE
     append(agent, "ann-1", "She may write again.")
 
 
-# Two at once
+# Two erasers at once
 
 
 @pytest.fixture
@@ -247,7 +247,7 @@ def pool() -> Iterator[ThreadPoolExecutor]:
 def _elsewhere(
     pool: ThreadPoolExecutor, work: Callable[[], Erasure]
 ) -> Future[Erasure]:
-    """On connections of its own, as in another process."""
+    """Run the work on connections of its own, as in another process."""
 
     def run() -> Erasure:
         try:
@@ -260,8 +260,8 @@ def _elsewhere(
 
 @pytest.fixture
 def slow_and_dirty(monkeypatch: pytest.MonkeyPatch) -> tuple[Signal, Signal]:
-    """Another's scan has begun; it ends when told, and reached not everything."""
-    begun, ended, here, scan = Signal(), Signal(), get_ident(), scans.scan
+    """Make another thread's scan wait for a signal, and miss a store."""
+    begun, ended, here, scan = Signal(), Signal(), get_ident(), scans.scan_surfaces
 
     def look(*args: Any, **options: Any) -> tuple[ScanResult, dict[UUID, ScanResult]]:
         whole, each = scan(*args, **options)
@@ -272,7 +272,7 @@ def slow_and_dirty(monkeypatch: pytest.MonkeyPatch) -> tuple[Signal, Signal]:
         dirty = partial(replace, unreachable=("redis",), trouble="store")
         return dirty(whole), {name: dirty(verdict) for name, verdict in each.items()}
 
-    monkeypatch.setattr(scans, "scan", look)
+    monkeypatch.setattr(scans, "scan_surfaces", look)
     return begun, ended
 
 
@@ -281,7 +281,7 @@ def slow_and_dirty(monkeypatch: pytest.MonkeyPatch) -> tuple[Signal, Signal]:
     ("scope", "meanwhile"),
     [("subject", State.COMPLETE), ("thread", State.VERIFIED)],
 )
-def test_a_slower_scan_takes_nothing_back(
+def test_slower_scan_does_not_undo_a_faster_one(
     agent: Agent,
     pool: ThreadPoolExecutor,
     slow_and_dirty: tuple[Signal, Signal],
@@ -292,10 +292,10 @@ def test_a_slower_scan_takes_nothing_back(
     begun, ended = slow_and_dirty
     given = {"thread": get_thread(agent, "ann-1")} if scope == "thread" else {}
     row = forget(ann, scope, until=State.SCRUBBED, **given)
-    slower = _elsewhere(pool, lambda: erasures.advance(row))
+    slower = _elsewhere(pool, lambda: erasures.advance_erasure(row))
     assert begun.wait(timeout=60)
     while row.state != meanwhile:
-        row = erasures.advance(row)
+        row = erasures.advance_erasure(row)
         assert not row.waiting_on
     ended.set()
     seen = slower.result(timeout=60)
@@ -308,23 +308,23 @@ def test_a_slower_scan_takes_nothing_back(
     append(agent, "bob-1", "The twin is there.")
 
 
-def test_a_scan_that_failed_is_noted_and_made_again(
+def test_failed_scan_is_recorded_and_repeated(
     ann: Subject, pool: ThreadPoolExecutor, slow_and_dirty: tuple[Signal, Signal]
 ) -> None:
-    """The twin: with nobody faster what it found counts."""
+    """Count the failed verdict, since no faster scan came first, as a control."""
     _, ended = slow_and_dirty
     ended.set()
     row = forget(ann, until=State.SCRUBBED)
-    row = _elsewhere(pool, lambda: erasures.advance(row)).result(timeout=60)
+    row = _elsewhere(pool, lambda: erasures.advance_erasure(row)).result(timeout=60)
     assert (row.state, row.waiting_on) == (State.SCRUBBED, "store")
     assert orjson.loads(row.verification)["unreachable"] == ["redis"]
     assert finish(row).state == State.COMPLETE
 
 
-def test_what_is_left_takes_no_receipt_back(
+def test_stale_count_of_rows_left_takes_no_receipt_back(
     ann: Subject, pool: ThreadPoolExecutor, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Somebody counted before the end what another has seen to meanwhile."""
+    """Count rows in one process while another completes the erasure."""
     begun, ended, here = Signal(), Signal(), get_ident()
     count: Callable[[Erasure], dict[str, int]] = erasure_targets.count_left
 
@@ -337,7 +337,7 @@ def test_what_is_left_takes_no_receipt_back(
 
     row = forget(ann, until=State.SCRUBBED)
     monkeypatch.setattr(erasure_targets, "count_left", counted)
-    slower = _elsewhere(pool, lambda: erasures.advance(row))
+    slower = _elsewhere(pool, lambda: erasures.advance_erasure(row))
     assert begun.wait(timeout=60)
     row = finish(row)
     assert row.state == State.COMPLETE
@@ -347,19 +347,19 @@ def test_what_is_left_takes_no_receipt_back(
 
 
 @pytest.mark.parametrize("scope", ["subject", "thread", "record"])
-def test_two_at_once_come_to_one_receipt(
+def test_two_erasers_at_once_write_one_receipt(
     agent: Agent, ann: Subject, bob: Subject, pool: ThreadPoolExecutor, scope: str
 ) -> None:
-    """A server, and who confirmed at a terminal and waits there."""
+    """Run the erasure in a server and at a terminal at once."""
     given: dict[str, Any] = {"thread": get_thread(agent, "ann-1"), "seq": 2}
     named = {"subject": (), "thread": ("thread",), "record": ("thread", "seq")}
     asked = {name: given[name] for name in named[scope]}
-    row, before = confirm(plan(ann, scope, **asked)), sealed("bob-1")
+    row, before = confirm(plan(ann, scope, **asked)), count_sealed("bob-1")
     both = [_elsewhere(pool, lambda: finish(row)) for _ in range(2)]
     for each in both:
         each.result(timeout=120)
     row.refresh_from_db()
     assert (row.state, row.waiting_on) == (State.COMPLETE, "")
     assert Receipt.objects.filter(erasure=row).count() == 1
-    assert [line.kind for line in ledger.lines()] == ["intent", "done"]
-    assert sealed("bob-1") == before
+    assert [line.kind for line in ledger.iter_lines()] == ["intent", "done"]
+    assert count_sealed("bob-1") == before

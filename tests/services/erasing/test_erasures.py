@@ -49,11 +49,11 @@ def ann(agent: Agent) -> Subject:
 
 @pytest.fixture(autouse=True)
 def bob(agent: Agent) -> Subject:
-    """The twin: the same texts, of somebody else, which all must stay."""
+    """Make the twin: the same texts of another subject, which must all stay."""
     return make_person(agent, "bob")
 
 
-def test_a_subject_is_forgotten_to_the_receipt(
+def test_subject_is_erased_and_gets_a_receipt(
     agent: Agent, ann: Subject, bob: Subject
 ) -> None:
     before = kept(bob)
@@ -76,13 +76,15 @@ def test_a_subject_is_forgotten_to_the_receipt(
     append(agent, "bob-1", "I am still here.")
 
 
-def test_what_was_fenced_is_what_is_erased(ann: Subject) -> None:
+def test_erased_counts_equal_fenced_counts(ann: Subject) -> None:
     row = confirm(plan(ann))
     planned = {
-        each.place: each.erase for each in ErasureLine.of(row).places if each.erase
+        each.place: each.erase
+        for each in ErasureLine.from_row(row).places
+        if each.erase
     }
     row = finish(row)
-    line = ErasureLine.of(row)
+    line = ErasureLine.from_row(row)
     assert {p.place: p.fenced for p in line.places if p.fenced} == planned
     assert {p.place: p.erased for p in line.places if p.erased} == planned
     receipt = orjson.loads(Receipt.objects.get(erasure=row, n=0).text)
@@ -92,7 +94,7 @@ def test_what_was_fenced_is_what_is_erased(ann: Subject) -> None:
     )
 
 
-def test_each_state_is_entered_in_turn_and_told(ann: Subject) -> None:
+def test_each_erasure_state_is_entered_in_turn_and_audited(ann: Subject) -> None:
     row = finish(confirm(plan(ann)))
     states = [
         *("planned", "fenced", "key_destroyed", "rows_erased", "caches_purged"),
@@ -102,19 +104,19 @@ def test_each_state_is_entered_in_turn_and_told(ann: Subject) -> None:
     assert sorted(times, key=times.__getitem__) == states
     told = AuditEntry.objects.filter(action__startswith="erasure.").order_by("seq")
     assert [each.action for each in told] == [f"erasure.{state}" for state in states]
-    kinds = [line.kind for line in ledger.lines() if line.erasure == row.id]
+    kinds = [line.kind for line in ledger.iter_lines() if line.erasure == row.id]
     assert kinds == ["intent", "done"]
 
 
-def test_every_step_may_be_taken_twice(ann: Subject, bob: Subject) -> None:
+def test_every_erasure_step_may_be_taken_twice(ann: Subject, bob: Subject) -> None:
     before = kept(bob)
     row = confirm(plan(ann))
     while row.state != State.COMPLETE:
         seen = row.state
-        row = erasures.advance(row)
-        # Whoever died after the work and before the state does it all again.
+        row = erasures.advance_erasure(row)
+        # An eraser that died after the work and before the state repeats the step.
         Erasure.objects.filter(id=row.id).update(state=seen)
-        row = erasures.advance(row)
+        row = erasures.advance_erasure(row)
         assert row.state != seen
     assert Receipt.objects.filter(erasure=row).count() == 1
     assert kept(bob) == before
@@ -128,28 +130,28 @@ def test_confirming_twice_is_one_erasure(ann: Subject) -> None:
     assert confirm(row).state == done.state == State.COMPLETE
 
 
-def test_another_token_or_count_confirms_nothing(ann: Subject, bob: Subject) -> None:
+def test_wrong_token_or_count_confirms_nothing(ann: Subject, bob: Subject) -> None:
     row, other = plan(ann), plan(bob)
-    for token in ("", "0" * 64, erasures.token(other)):
+    for token in ("", "0" * 64, erasures.build_token(other)):
         with pytest.raises(InvalidError):
             erasures.confirm(row, token=token, count=1, actor="command")
-    count = ErasureLine.of(row).count
+    count = ErasureLine.from_row(row).count
     for wrong in (0, count - 1, count + 1):
         with pytest.raises(CountMismatchError):
             erasures.confirm(
-                row, token=erasures.token(row), count=wrong, actor="command"
+                row, token=erasures.build_token(row), count=wrong, actor="command"
             )
     assert Erasure.objects.get(id=row.id).confirmed_at is None
-    assert list(ledger.lines()) == []
+    assert list(ledger.iter_lines()) == []
 
 
-def test_a_plan_of_nothing_confirms_nothing(ann: Subject) -> None:
+def test_empty_plan_can_not_be_confirmed(ann: Subject) -> None:
     row = plan(ann, "before", before=timezone.now() - timedelta(days=900))
     with pytest.raises(NothingToEraseError):
         confirm(row)
 
 
-def test_an_expired_plan_confirms_nothing(ann: Subject) -> None:
+def test_expired_plan_can_not_be_confirmed(ann: Subject) -> None:
     row = plan(ann)
     with time_machine.travel(row.expires_at), pytest.raises(PlanExpiredError):
         confirm(row)
@@ -158,26 +160,28 @@ def test_an_expired_plan_confirms_nothing(ann: Subject) -> None:
         confirm(row)
 
 
-def test_a_stale_plan_is_made_anew(agent: Agent, ann: Subject) -> None:
+def test_stale_plan_is_counted_anew(agent: Agent, ann: Subject) -> None:
     row = plan(ann)
-    old = erasures.token(row)
+    old = erasures.build_token(row)
     append(agent, "ann-1", "One more thing.")
     with pytest.raises(PlanStaleError):
         confirm(row)
     fresh = Erasure.objects.get(id=row.id)
-    assert ErasureLine.of(fresh).count > ErasureLine.of(row).count
+    assert ErasureLine.from_row(fresh).count > ErasureLine.from_row(row).count
     with pytest.raises(InvalidError):
         erasures.confirm(fresh, token=old, count=1, actor="command")
     assert confirm(fresh).state == State.FENCED
 
 
-def test_others_writes_make_no_plan_stale(agent: Agent, ann: Subject) -> None:
+def test_write_of_another_subject_makes_no_plan_stale(
+    agent: Agent, ann: Subject
+) -> None:
     row = plan(ann)
     append(agent, "bob-1", "Nothing to do with her.")
     assert confirm(row).state == State.FENCED
 
 
-def test_a_plan_is_cancelled_but_not_what_began(agent: Agent, ann: Subject) -> None:
+def test_plan_is_cancelled_but_not_a_fenced_erasure(agent: Agent, ann: Subject) -> None:
     row = plan(ann, restrict=True)
     assert erasures.cancel(row, actor="command").state == State.CANCELLED
     assert erasures.cancel(row, actor="command").state == State.CANCELLED
@@ -189,7 +193,7 @@ def test_a_plan_is_cancelled_but_not_what_began(agent: Agent, ann: Subject) -> N
         erasures.cancel(begun, actor="command")
 
 
-def test_a_plan_is_counted_anew_once_agents_are_kept_out(
+def test_plan_is_counted_anew_once_agents_are_kept_out(
     agent: Agent, ann: Subject
 ) -> None:
     row, twin = plan(ann), get_thread(agent, "bob-1")
@@ -197,13 +201,13 @@ def test_a_plan_is_counted_anew_once_agents_are_kept_out(
     assert Subject.objects.get(id=ann.id).state == "active"
     fresh = erasures.keep_out(row, actor="operator:carol")
     assert fresh.id == row.id
-    assert ErasureLine.of(fresh).count > ErasureLine.of(row).count
-    assert erasures.token(fresh) != erasures.token(row)
+    assert ErasureLine.from_row(fresh).count > ErasureLine.from_row(row).count
+    assert erasures.build_token(fresh) != erasures.build_token(row)
     with pytest.raises(SubjectRestrictedError):
         append(agent, "ann-1", "Too late for this one.")
     append(agent, twin.name, "Of somebody else.")
     again = erasures.keep_out(fresh, actor="operator:carol")
-    assert erasures.token(again) == erasures.token(fresh)
+    assert erasures.build_token(again) == erasures.build_token(fresh)
     told = AuditEntry.objects.filter(action="subject.restricted")
     assert told.count() == 1
     assert confirm(again).state == State.FENCED
@@ -226,7 +230,7 @@ def test_agents_are_not_kept_out_for_a_plan_that_is_over(
     append(agent, "ann-1", "Still let in.")
 
 
-def test_a_hold_restricts_instead(agent: Agent, ann: Subject) -> None:
+def test_held_subject_is_restricted_and_not_erased(agent: Agent, ann: Subject) -> None:
     row = plan(ann)
     hold = Hold.objects.create(
         project_id=ann.project_id,
@@ -240,13 +244,13 @@ def test_a_hold_restricts_instead(agent: Agent, ann: Subject) -> None:
     assert (row.state, row.waiting_on) == (State.HELD, "hold")
     with pytest.raises(SubjectRestrictedError):
         append(agent, "ann-1", "Am I held?")
-    assert erasures.advance(row).state == State.HELD
+    assert erasures.advance_erasure(row).state == State.HELD
     assert confirm(row).state == State.HELD
-    assert list(ledger.lines()) == []
+    assert list(ledger.iter_lines()) == []
     hold.lifted_at = timezone.now()
     hold.save(update_fields=["lifted_at"])
-    # What the hold kept is not resumed: it is planned anew.
-    assert erasures.tidy() == 1
+    # A held erasure is not resumed; the subject is planned anew.
+    assert erasures.close_due() == 1
     assert Erasure.objects.get(id=row.id).state == State.EXPIRED
     append(agent, "ann-1", "No more.")
     told = AuditEntry.objects.filter(target_id=str(ann.id)).order_by("seq")
@@ -257,7 +261,7 @@ def test_a_hold_restricts_instead(agent: Agent, ann: Subject) -> None:
     assert confirm(plan(of(agent, "ann"))).state == State.FENCED
 
 
-def test_a_key_confirms_a_hundred_a_day(
+def test_api_key_confirms_a_limited_number_of_erasures_a_day(
     agent: Agent, ann: Subject, acme: Project, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(erasures, "A_DAY", 1)
@@ -271,25 +275,29 @@ def test_a_key_confirms_a_hundred_a_day(
         with pytest.raises(PlanExpiredError):
             confirm(fresh, forgetter.actor)
     again = plan(of(agent, "bob"))
-    # Operators are no keys.
+    # The limit is for keys, not for operators.
     assert confirm(again, "operator:1").state == State.FENCED
 
 
-def test_the_anonymous_subject_is_replaced_at_once(agent: Agent, acme: Project) -> None:
+def test_erased_anonymous_subject_is_replaced_at_once(
+    agent: Agent, acme: Project
+) -> None:
     append(agent, "nobodys", TEXT)
-    old = subjects.anonymous(acme.id)
+    old = subjects.get_anonymous(acme.id)
     row = confirm(plan(old))
-    new = subjects.anonymous(acme.id)
+    new = subjects.get_anonymous(acme.id)
     assert new.id != old.id
     assert finish(row).state == State.COMPLETE
     assert not Tombstone.objects.filter(kind="subject").exists()
     assert get_thread(make_agent(acme), "bob-1").status == Thread.Status.OPEN
 
 
-def test_zero_is_not_success(ann: Subject, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Control: an eraser that does nothing never gets to a receipt."""
+def test_eraser_that_does_nothing_gets_no_receipt(
+    ann: Subject, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Stop an eraser that does nothing before the receipt, as a control."""
     row = confirm(plan(ann))
-    row = erasures.advance(row)
+    row = erasures.advance_erasure(row)
     monkeypatch.setattr(erasure_steps, "take_rows", lambda _: None)
     row = finish(row)
     assert (row.state, row.waiting_on) == (State.KEY_DESTROYED, "store")
@@ -298,10 +306,10 @@ def test_zero_is_not_success(ann: Subject, monkeypatch: pytest.MonkeyPatch) -> N
     assert finish(row).state == State.COMPLETE
 
 
-def test_a_held_reader_keeps_the_receipt_waiting(
+def test_open_reader_delays_the_receipt(
     ann: Subject, bob: Subject, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Everything is unreadable at once, key and all; only the proof is not there."""
+    """Erase rows and key at once; only the receipt waits for the reader."""
     monkeypatch.setattr(erasure_steps, "SCRUB_SECONDS", 0.0)
     row, before = plan(ann), kept(bob)
     with readers.held():

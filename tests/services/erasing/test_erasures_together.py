@@ -1,6 +1,6 @@
-"""Erasures that go together: one scrub and one scan do for all, and none for another.
+"""Concurrent erasures: one scrub and one scan serve all, each with its own verdict.
 
-What is found of one, or written of her beside the fence, keeps no other waiting.
+A finding of one erasure, or a row written beside its fence, delays no other.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from memoryhub.models.threads import ThreadLabel
 from memoryhub.services.access.api_keys import Agent
 from memoryhub.services.forget import erasures
 from memoryhub.services.scan import scan_targets, scans
-from memoryhub.vault.scan.targets import unpacked
+from memoryhub.vault.scan.targets import unpack_targets
 from tests.cast.factories import append
 from tests.cast.forgetting import forget, make_person
 
@@ -30,21 +30,21 @@ State = Erasure.State
 
 @pytest.fixture
 def people(agent: Agent) -> list[Subject]:
-    """Three who go, beside one who stays."""
+    """Make three subjects to erase, beside one who stays."""
     make_person(agent, "bob")
     return [make_person(agent, name) for name in ("ann", "eve", "joe")]
 
 
 @pytest.fixture
 def scanned(monkeypatch: pytest.MonkeyPatch) -> list[int]:
-    """For how many each scan was."""
-    counts, scan = list[int](), scans.scan
+    """List how many erasures each scan was for."""
+    counts, scan = list[int](), scans.scan_surfaces
 
-    def look(targets: scan_targets.Targets, **options: Any) -> Any:
+    def look(targets: scan_targets.ScanTargets, **options: Any) -> Any:
         counts.append(len(targets.by_erasure))
         return scan(targets, **options)
 
-    monkeypatch.setattr(scans, "scan", look)
+    monkeypatch.setattr(scans, "scan_surfaces", look)
     return counts
 
 
@@ -64,42 +64,42 @@ def state(row: Erasure) -> str:
     return str(Erasure.objects.get(id=row.id).state)
 
 
-def test_one_scrub_and_one_scan_do_for_all(
+def test_erasures_share_one_scrub_and_one_scan(
     agent: Agent, people: list[Subject], scrubbed: list[str], scanned: list[int]
 ) -> None:
     rows = [forget(each, until=State.CACHES_PURGED) for each in people]
-    first = erasures.advance(rows[0])
+    first = erasures.advance_erasure(rows[0])
     assert [state(row) for row in rows] == [State.SCRUBBED] * 3
-    first = erasures.advance(first)
+    first = erasures.advance_erasure(first)
     assert [state(row) for row in rows] == [State.VERIFIED] * 3
     assert (scrubbed, scanned) == ([""], [3])
     for row in rows:
-        assert erasures.advance(row).state == State.COMPLETE
+        assert erasures.advance_erasure(row).state == State.COMPLETE
         told = orjson.loads(Receipt.objects.get(erasure=row, n=0).text)
-        # Of her own needles, which all are alike here.
+        # The counts are of the erasure's own needles, alike for all three.
         assert told["verification"]["needles"]["user_id"] == 1
         assert told["verification"]["undeclared"] == 0
     append(agent, "bob-1", "The twin is there.")
 
 
-def test_one_that_is_found_keeps_no_other_waiting(
+def test_erasure_with_a_finding_delays_no_other(
     people: list[Subject], settings: Settings, tmp_path: Path
 ) -> None:
     rows = [forget(each, until=State.SCRUBBED) for each in people]
     settings.LOGS = tmp_path
     log = tmp_path / "server.log"
-    log.write_text(unpacked(bytes(rows[1].needles))[0].data.hex())
-    assert erasures.advance(rows[0]).state == State.VERIFIED
+    log.write_text(unpack_targets(bytes(rows[1].needles))[0].data.hex())
+    assert erasures.advance_erasure(rows[0]).state == State.VERIFIED
     found, other = Erasure.objects.get(id=rows[1].id), state(rows[2])
     assert (found.state, other) == (State.SCRUBBED, State.VERIFIED)
     assert orjson.loads(found.verification)["undeclared"] == 1
-    # Its own scan says what it waits for, and it does until it is put right.
-    assert erasures.advance(found).waiting_on == "store"
+    # A scan of that erasure alone says what the erasure waits for.
+    assert erasures.advance_erasure(found).waiting_on == "store"
     log.unlink()
-    assert erasures.advance(found).state == State.VERIFIED
+    assert erasures.advance_erasure(found).state == State.VERIFIED
 
 
-def test_one_that_somebody_wrote_for_is_not_verified_by_another(
+def test_erasure_with_a_late_row_is_not_verified_by_another(
     people: list[Subject], scanned: list[int]
 ) -> None:
     rows = [forget(each, until=State.SCRUBBED) for each in people]
@@ -107,18 +107,18 @@ def test_one_that_somebody_wrote_for_is_not_verified_by_another(
     assert written is not None
     project = written.project_id
     ThreadLabel(thread=written, project_id=project, name="late", value="hers").save()
-    assert erasures.advance(rows[0]).state == State.VERIFIED
+    assert erasures.advance_erasure(rows[0]).state == State.VERIFIED
     assert scanned == [2]
     assert state(rows[1]) == State.SCRUBBED
-    # It goes back, and what was written goes as well.
-    assert erasures.advance(rows[1]).state == State.KEY_DESTROYED
+    # The erasure goes back a step, and erases the late row too.
+    assert erasures.advance_erasure(rows[1]).state == State.KEY_DESTROYED
     row = rows[1]
     while state(row) != State.COMPLETE:
-        assert not erasures.advance(row).waiting_on
+        assert not erasures.advance_erasure(row).waiting_on
     assert not ThreadLabel.objects.filter(name="late").exists()
 
 
-def test_rows_that_go_during_a_scrub_wait_for_the_next(
+def test_rows_erased_during_a_scrub_wait_for_the_next(
     people: list[Subject], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     early = forget(people[0], until=State.CACHES_PURGED)
@@ -127,25 +127,25 @@ def test_rows_that_go_during_a_scrub_wait_for_the_next(
     scrub = scrubbing.scrub
 
     def work(*, seconds: float) -> str:
-        erasures.advance(late)
-        # As if it had fallen back and come again.
+        erasures.advance_erasure(late)
+        # Pretend that this erasure fell back and returned meanwhile.
         Erasure.objects.filter(id=moved.id).update(times='{"caches_purged":"later"}')
         return scrub(seconds=seconds)
 
     monkeypatch.setattr(scrubbing, "scrub", work)
-    row = erasures.advance(early)
+    row = erasures.advance_erasure(early)
     assert (row.state, row.waiting_on) == (State.SCRUBBED, "")
     assert [state(late), state(moved)] == [State.CACHES_PURGED] * 2
 
 
-def test_a_pass_takes_as_many_as_memory_allows(
+def test_scan_takes_as_many_erasures_as_memory_allows(
     people: list[Subject], scanned: list[int], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     rows = [forget(each, until=State.SCRUBBED) for each in people]
-    one = len(unpacked(bytes(rows[0].needles)))
+    one = len(unpack_targets(bytes(rows[0].needles)))
     monkeypatch.setattr(scan_targets, "BY_DAY", 2 * one)
     for row in rows:
         while state(row) != State.COMPLETE:
-            assert not erasures.advance(row).waiting_on
+            assert not erasures.advance_erasure(row).waiting_on
     assert sum(scanned) == 3
     assert len(scanned) > 1

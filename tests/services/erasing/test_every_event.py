@@ -12,7 +12,7 @@ from django.db import router
 from memoryhub.kernel.registry import TYPES
 from memoryhub.models.erasures import Receipt
 from memoryhub.models.events import Event
-from memoryhub.models.privacy import tables
+from memoryhub.models.privacy import list_declared_models
 from memoryhub.models.server.clock import clock
 from memoryhub.models.subjects import Subject
 from memoryhub.models.threads import Thread
@@ -24,7 +24,7 @@ from tests.cast.forgetting import confirm, finish, plan
 
 pytestmark = [pytest.mark.django_db(transaction=True), pytest.mark.engines]
 
-#: In each name that the subject's agents chose, and in all that they said.
+#: A word of every name that the subject's agents chose, and a text of all messages.
 WHO, TEXT = "heron17", "Her grey heron stands in the third pond."
 
 
@@ -33,7 +33,7 @@ def of_subject(ann: Subject) -> Iterator[Mapping[str, Any]]:
 
 
 def of_threads(ann: Subject) -> Iterator[Mapping[str, Any]]:
-    """Each, the home and the fork among them; those that began a fork go first."""
+    """Yield each thread, home and fork included; parents of forks come first."""
     for row in _live(ann):
         yield {"scope": "thread", "thread": row}
 
@@ -44,7 +44,7 @@ def of_retired(ann: Subject) -> Iterator[Mapping[str, Any]]:
 
 
 def of_records(ann: Subject) -> Iterator[Mapping[str, Any]]:
-    """One of each type that is sealed."""
+    """Yield one record of each sealed type."""
     for kind in sorted(name for name, event in TYPES.items() if event.sealed):
         sealed = Event.objects.filter(thread__in=_live(ann), payload__isnull=False)
         row = sealed.filter(type=kind).select_related("thread").order_by("seq").first()
@@ -76,7 +76,7 @@ ASKED: Mapping[str, Callable[[Subject], Iterator[Mapping[str, Any]]]] = (
         for scope in ASKED
     ],
 )
-def test_erasure_completes_whatever_events_there_are(agent: Agent, scope: str) -> None:
+def test_erasure_completes_with_every_type_of_event(agent: Agent, scope: str) -> None:
     ann = remember(agent, WHO, TEXT)
     assert types_of(ann) == {*TYPES}
     for asked in ASKED[scope](ann):
@@ -100,7 +100,7 @@ def _live(subject: Subject) -> list[Thread]:
 
 def places_with(text: str) -> Iterator[str]:
     """Name each table of which a row holds the text in the clear."""
-    for model in tables():
+    for model in list_declared_models():
         rows = model._default_manager.using(router.db_for_read(model))
         if any(text in repr(row) for row in rows.values()):
             yield model._meta.label

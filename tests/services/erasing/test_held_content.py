@@ -1,4 +1,4 @@
-"""What is held stays: neither a deleted page nor an expiry takes anything of it."""
+"""Held content: neither a page's deletion nor an expiry takes any of the content."""
 
 from __future__ import annotations
 
@@ -32,13 +32,13 @@ from tests.oracles.page_acts import act
 pytestmark = pytest.mark.django_db
 
 OPERATOR = "operator:1"
-#: By then the value of a minute had its grace of a day.
+#: After the expiry of the minute-long value, and its grace of a day.
 OVER = NOON + 2 * DAY
 
 
 @pytest.fixture(autouse=True)
 def people(agent: Agent) -> None:
-    """Ann and her twin bob: each with a page, and a value that lasts a minute."""
+    """Make ann and her twin bob, each with a page and a value for a minute."""
     with at(NOON):
         for name in ("ann", "bob"):
             factories.make_thread(agent, name, user_id=name)
@@ -48,7 +48,7 @@ def people(agent: Agent) -> None:
 
 
 def _hold(agent: Agent, *, until: timedelta = 30 * DAY) -> Hold:
-    """On ann, from now on."""
+    """Open a hold on ann from now on."""
     vera = operators.add("vera")
     ann = _subject(agent)
     operators.set_role(ann.project, vera, Membership.Role.OFFICER)
@@ -79,13 +79,13 @@ def _erase() -> int:
 
 
 @pytest.mark.parametrize("by", ["agent", "operator"])
-def test_no_page_of_hers_is_deleted_before_the_hold_ends(agent: Agent, by: str) -> None:
+def test_held_page_is_not_deleted_before_the_hold_ends(agent: Agent, by: str) -> None:
     def delete(name: str) -> None:
         if by == "agent":
             act(agent, DeletePage(page_id="rules"), thread=name)
         else:
             row = factories.get_thread(agent, name)
-            operator_pages.delete(row, "rules", actor=OPERATOR)
+            operator_pages.delete_page(row, "rules", actor=OPERATOR)
 
     with at(NOON):
         hold = _hold(agent)
@@ -94,7 +94,7 @@ def test_no_page_of_hers_is_deleted_before_the_hold_ends(agent: Agent, by: str) 
             delete("ann")
         assert refused.value.detail == {"until": hold.expires_at.isoformat()}
         assert _sealed(agent, "ann") == kept
-        # What takes nothing away goes on, and so does whoever is not held.
+        # Appends go on, and pages of a subject without a hold are deleted.
         factories.append(agent, "ann", "Still here.")
         delete("bob")
         assert _sealed(agent, "bob") < kept
@@ -103,48 +103,48 @@ def test_no_page_of_hers_is_deleted_before_the_hold_ends(agent: Agent, by: str) 
         assert _sealed(agent, "ann") == kept
 
 
-def test_her_expired_values_stay_until_the_hold_is_lifted(agent: Agent) -> None:
+def test_expired_values_stay_until_the_hold_is_lifted(agent: Agent) -> None:
     with at(NOON):
         hold = _hold(agent)
     with at(OVER):
         kept = _sealed(agent, "ann")
         assert _erase() == 1
         assert (_sealed(agent, "ann"), _sealed(agent, "bob")) == (kept, kept - 1)
-        # Nothing of hers is late either, or said to go.
+        # Held values are neither overdue nor counted as due.
         assert due.get_lag(OVER) == timedelta()
         assert not [*due.iter_due_projects(OVER)]
         project = _subject(agent).project
-        projects.let_expire(project, default_ttl_seconds=None, grace_seconds=None)
+        projects.set_lifetimes(project, default_ttl_seconds=None, grace_seconds=None)
         assert due.count_doomed(project, grace_seconds=0, now=OVER).count == 0
-        projects.let_expire(project, default_ttl_seconds=None, grace_seconds=0)
-        holds.lift(hold.id, actor="command")
+        projects.set_lifetimes(project, default_ttl_seconds=None, grace_seconds=0)
+        holds.lift_hold(hold.id, actor="command")
         assert _erase() == 1
         assert _sealed(agent, "ann") == kept - 1
 
 
-def test_a_hold_that_expired_keeps_no_value(agent: Agent) -> None:
+def test_expired_hold_keeps_no_value(agent: Agent) -> None:
     with at(NOON):
         _hold(agent, until=DAY)
     with at(OVER):
         assert _erase() == 2
 
 
-def test_her_expired_values_stay_while_she_is_restricted(agent: Agent) -> None:
+def test_expired_values_stay_while_the_subject_is_restricted(agent: Agent) -> None:
     ann = _subject(agent)
     with at(OVER):
         kept = _sealed(agent, "ann")
-        restrictions.restrict(ann.id, basis="claims", actor="command")
+        restrictions.restrict_subject(ann.id, basis="claims", actor="command")
         assert _erase() == 1
         assert (_sealed(agent, "ann"), _sealed(agent, "bob")) == (kept, kept - 1)
-        restrictions.unrestrict(ann.id, actor="command")
+        restrictions.unrestrict_subject(ann.id, actor="command")
         assert _erase() == 1
 
 
 @pytest.mark.parametrize("why", ["held", "restricted", ""])
-def test_a_worker_that_asked_before_is_refused_by_the_fence(
+def test_expiry_worker_is_refused_when_a_hold_is_opened_meanwhile(
     agent: Agent, why: str
 ) -> None:
-    """It saw what was due, and then the hold was opened."""
+    """Open the hold after the worker has read which values are due."""
     row = factories.get_thread(agent, "ann")
     seq = Event.objects.get(thread=row, type="key.set").seq
     with at(OVER):
@@ -152,7 +152,9 @@ def test_a_worker_that_asked_before_is_refused_by_the_fence(
         if why == "held":
             _hold(agent)
         elif why == "restricted":
-            restrictions.restrict(_subject(agent).id, basis="claims", actor="command")
+            restrictions.restrict_subject(
+                _subject(agent).id, basis="claims", actor="command"
+            )
         kept = _sealed(agent, "ann")
         refusal = _refusal(row, EraseValues(seqs=(seq,), grace=DAY))
         kinds = {"held": SubjectHeldError, "restricted": SubjectRestrictedError}
@@ -160,7 +162,7 @@ def test_a_worker_that_asked_before_is_refused_by_the_fence(
         assert _sealed(agent, "ann") == (kept if why else kept - 1)
 
 
-def test_who_was_held_meanwhile_is_not_retired(agent: Agent) -> None:
+def test_thread_held_meanwhile_is_not_retired(agent: Agent) -> None:
     with at(OVER):
         _hold(agent)
         for name, kind in (("ann", SubjectHeldError), ("bob", type(None))):

@@ -1,4 +1,4 @@
-"""Two worlds that differ in truth values alone: nothing in the clear tells which."""
+"""Two memories that differ in truth values alone: no clear column tells which."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from django.db import router
 from django.db.models import Model
 
 from memoryhub.models.events import Event
-from memoryhub.models.privacy import Holds, Privacy, tables
+from memoryhub.models.privacy import Holds, Privacy, list_declared_models
 from memoryhub.models.subjects import Subject
 from memoryhub.services.access.api_keys import Agent
 from tests.api.client import Client, run
@@ -22,27 +22,31 @@ from tests.oracles import memory_acts
 
 pytestmark = pytest.mark.django_db(transaction=True)
 
-#: What stands there is compared; of what is sealed, how long it is.
+#: Columns compared by value; sealed columns are compared by length.
 CLEAR = Holds.NUMBER | Holds.WORD
-#: What paging is about, and counts what a model reads.
+#: Fields of paging, which count what a model reads.
 TOKENS = {"tokens", "cost", "token_count", "resident_tokens", "capacity_tokens"}
 TOKENS |= {"prefix_tokens", "tokens_before", "policies"}
 
-#: Tell of the forgetting itself: of two, one came first.
+#: Tables about the erasures themselves, which ran one after the other.
 ORDERS = {"memoryhub.Erasure", "memoryhub.Receipt"}
 
 
 @pytest.mark.parametrize("forgotten", [False, True])
-def test_nothing_tells_one_from_the_other(agent: Agent, *, forgotten: bool) -> None:
+def test_clear_columns_do_not_reveal_truth_values(
+    agent: Agent, *, forgotten: bool
+) -> None:
     yes, no = make(agent, "yes", answer=True), make(agent, "nay", answer=False)
     if forgotten:
         forget(yes)
         forget(no)
-    for model, privacy in tables().items():
+    for model, privacy in list_declared_models().items():
         label = model._meta.label
         if privacy.subject is None or label in ORDERS:
             continue
-        assert clear(model, privacy, yes) == clear(model, privacy, no), label
+        assert count_clear_rows(model, privacy, yes) == count_clear_rows(
+            model, privacy, no
+        ), label
     for one, other in zip(bodies(yes), bodies(no), strict=True):
         assert one == other
     rows = Event.objects.filter(thread__subject=yes)
@@ -51,7 +55,7 @@ def test_nothing_tells_one_from_the_other(agent: Agent, *, forgotten: bool) -> N
 
 
 def make(agent: Agent, user_id: str, *, answer: bool) -> Subject:
-    """Truth values and nulls in everything that may hold them."""
+    """Write truth values and nulls everywhere that a client may."""
     name = f"{user_id}-1"
     odd = None if answer else answer
     factories.make_thread(agent, name, user_id=user_id)
@@ -91,7 +95,7 @@ def make(agent: Agent, user_id: str, *, answer: bool) -> Subject:
 
 
 def bodies(subject: Subject) -> list[Any]:
-    """Numbers and truth values in the bodies of a subject's events, but for tokens."""
+    """List numbers and truth values in a subject's event bodies, except tokens."""
     rows = Event.objects.filter(thread__subject=subject).order_by("thread", "seq")
     return [(row.type, figures(json.loads(row.body))) for row in rows]
 
@@ -109,15 +113,17 @@ def agent_project(agent: Agent) -> Any:
     return apps.get_model("memoryhub.Project").objects.get(id=agent.project)
 
 
-def clear(model: type[Model], privacy: Privacy, subject: Subject) -> Counter[Any]:
-    """The rows of a subject, by what they tell."""
+def count_clear_rows(
+    model: type[Model], privacy: Privacy, subject: Subject
+) -> Counter[Any]:
+    """Count a subject's rows by their values in the clear."""
     assert privacy.subject is not None
     rows = model._default_manager.using(router.db_for_read(model)).filter(
         **{privacy.subject: subject.id}
     )
     return Counter(
         tuple(
-            told(getattr(row, _column(model, name)), name, holds)
+            to_clear_value(getattr(row, _column(model, name)), name, holds)
             for name, holds in sorted(privacy.holds.items())
         )
         for row in rows
@@ -128,7 +134,7 @@ def _column(model: type[Model], name: str) -> str:
     return str(getattr(model._meta.get_field(name), "attname", name))
 
 
-def told(value: Any, name: str, holds: Holds) -> object:
+def to_clear_value(value: Any, name: str, holds: Holds) -> object:
     if holds & Holds.SEALED:
         return None if value is None else len(bytes(value))
     if not holds & CLEAR or name in TOKENS or holds & (Holds.ID | Holds.TIME):

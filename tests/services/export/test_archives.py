@@ -1,4 +1,4 @@
-"""Archives: what is no ZIP of ours is refused before anything in it is read."""
+"""Archives: files other than our ZIPs are refused before any entry is read."""
 
 from __future__ import annotations
 
@@ -20,20 +20,20 @@ MIB = 2**20
 Fill = Callable[[ZipFile], None]
 
 
-def made(path: Path, fill: Fill) -> Path:
+def make_zip(path: Path, fill: Fill) -> Path:
     with ZipFile(path, "w", ZIP_DEFLATED) as archive:
         fill(archive)
     return path
 
 
 def read(path: Path) -> None:
-    with archives.opened(path) as archive:
+    with archives.open_archive(path) as archive:
         for name in archive.sizes:
-            for _ in archive.lines(name):
+            for _ in archive.iter_lines(name):
                 pass
 
 
-def what(path: Path) -> str:
+def get_refusal_word(path: Path) -> str:
     with pytest.raises(BadBundleError) as refusal:
         read(path)
     return str(refusal.value.detail["what"])
@@ -43,11 +43,11 @@ def plain(archive: ZipFile) -> None:
     archive.writestr("a.txt", b"one\ntwo\nthree")
 
 
-def test_a_sound_one_is_read(tmp_path: Path) -> None:
-    with archives.opened(made(tmp_path / "a.zip", plain)) as archive:
+def test_sound_archive_is_read(tmp_path: Path) -> None:
+    with archives.open_archive(make_zip(tmp_path / "a.zip", plain)) as archive:
         assert archive.sizes == {"a.txt": 13}
         assert archive.read("a.txt", most=13) == b"one\ntwo\nthree"
-        assert [*archive.lines("a.txt")] == [b"one\n", b"two\n", b"three"]
+        assert [*archive.iter_lines("a.txt")] == [b"one\n", b"two\n", b"three"]
         with pytest.raises(BadBundleError):
             archive.read("a.txt", most=12)
         with pytest.raises(BadBundleError):
@@ -68,27 +68,27 @@ def test_a_sound_one_is_read(tmp_path: Path) -> None:
     ],
     ids=["empty", "two", "pickle", "yaml", "msgpack", "sqlite", "html", "runs"],
 )
-def test_what_is_no_zip_is_unknown(tmp_path: Path, data: bytes) -> None:
-    """Row 138 of the bad inputs."""
+def test_file_that_is_no_zip_is_unknown(tmp_path: Path, data: bytes) -> None:
+    """Cover row 138 of the bad inputs."""
     path = tmp_path / "a.zip"
     path.write_bytes(data)
-    assert what(path) == "unknown_format"
+    assert get_refusal_word(path) == "unknown_format"
 
 
-def test_a_cut_one_is_damaged(tmp_path: Path) -> None:
-    data = made(tmp_path / "a.zip", plain).read_bytes()
+def test_truncated_archive_is_damaged(tmp_path: Path) -> None:
+    data = make_zip(tmp_path / "a.zip", plain).read_bytes()
     cut = tmp_path / "cut.zip"
     for size in range(4, len(data)):
         cut.write_bytes(data[:size])
-        assert what(cut) == "damaged", size
+        assert get_refusal_word(cut) == "damaged", size
 
 
-def test_a_flipped_one_is_refused(tmp_path: Path) -> None:
-    data = made(tmp_path / "a.zip", plain).read_bytes()
+def test_archive_with_a_flipped_bit_is_damaged(tmp_path: Path) -> None:
+    data = make_zip(tmp_path / "a.zip", plain).read_bytes()
     path = tmp_path / "flipped.zip"
     at = data.index(b"a.txt") + 6
     path.write_bytes(data[:at] + bytes([data[at] ^ 1]) + data[at + 1 :])
-    assert what(path) == "damaged"
+    assert get_refusal_word(path) == "damaged"
 
 
 def encrypted(archive: ZipFile) -> None:
@@ -167,33 +167,33 @@ def huge(archive: ZipFile) -> None:
     ],
     ids=lambda value: value if isinstance(value, str) else "",
 )
-def test_what_is_unsafe_is_refused(tmp_path: Path, fill: Fill, word: str) -> None:
-    """Row 135 of the bad inputs."""
-    path = made(tmp_path / "a.zip", fill)
+def test_unsafe_archive_is_refused(tmp_path: Path, fill: Fill, word: str) -> None:
+    """Cover row 135 of the bad inputs."""
+    path = make_zip(tmp_path / "a.zip", fill)
     before = {each.name for each in tmp_path.iterdir()}
-    assert what(path) == word
+    assert get_refusal_word(path) == word
     assert {each.name for each in tmp_path.iterdir()} == before
 
 
-def test_a_directory_that_claims_too_much_is_not_even_read(tmp_path: Path) -> None:
-    data = bytearray(made(tmp_path / "a.zip", plain).read_bytes())
+def test_directory_with_too_many_entries_is_not_read(tmp_path: Path) -> None:
+    data = bytearray(make_zip(tmp_path / "a.zip", plain).read_bytes())
     at = data.rindex(b"PK\5\6")
     struct.pack_into("<H", data, at + 10, MOST_ENTRIES + 1)
     path = tmp_path / "b.zip"
     path.write_bytes(data)
-    assert what(path) == "entries"
+    assert get_refusal_word(path) == "entries"
 
 
-def test_a_large_directory_counts_as_well(tmp_path: Path) -> None:
-    """ZIP64 has its own count, which is the one that holds."""
+def test_zip64_directory_with_too_many_entries_is_refused(tmp_path: Path) -> None:
+    """Check ZIP64's own count of entries, which is the valid one."""
     path = tmp_path / "a.zip"
     with ZipFile(path, "w") as archive:
         for n in range(70_000):
             archive.writestr(ZipInfo(f"{n}"), "")
-    assert what(path) == "entries"
+    assert get_refusal_word(path) == "entries"
 
 
-def test_a_file_longer_than_told_is_refused(tmp_path: Path) -> None:
+def test_entry_longer_than_declared_is_refused(tmp_path: Path) -> None:
     out = io.BytesIO()
     with ZipFile(out, "w") as archive:
         archive.writestr("a", b"x" * 100)
@@ -202,4 +202,4 @@ def test_a_file_longer_than_told_is_refused(tmp_path: Path) -> None:
         struct.pack_into("<L", data, data.index(mark) + offset, 50)
     path = tmp_path / "a.zip"
     path.write_bytes(data)
-    assert what(path) in ("damaged", "size")
+    assert get_refusal_word(path) in ("damaged", "size")

@@ -1,4 +1,4 @@
-"""Bundles that were tampered with: refused before anything is written, by the line."""
+"""Tampered bundles: refused by their line, before anything is written."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ def kept() -> list[bytes]:
 
 @pytest.fixture
 def data(kept: list[bytes], request: pytest.FixtureRequest) -> bytes:
-    """Ann's bundle, made once for all; of a project that is there no more."""
+    """Return ann's bundle, made once, from a project that is gone since."""
     if not kept:
         agent = request.getfixturevalue("agent")
         bundled.live(agent)
@@ -39,8 +39,8 @@ def data(kept: list[bytes], request: pytest.FixtureRequest) -> bytes:
     return kept[0]
 
 
-def refused(data: bytes, project: Project, **options: Any) -> Refusal:
-    """Why the bundle is not taken; nothing of it is there afterwards."""
+def get_refusal(data: bytes, project: Project, **options: Any) -> Refusal:
+    """Return the bundle's refusal, and check that nothing was written."""
     before = Thread.objects.count(), Event.objects.count(), Subject.objects.count()
     with pytest.raises(Refusal) as refusal:
         bundled.take(data, project, **options)
@@ -49,8 +49,8 @@ def refused(data: bytes, project: Project, **options: Any) -> Refusal:
     return refusal.value
 
 
-def what(data: bytes, project: Project) -> tuple[Any, Any]:
-    refusal = refused(data, project)
+def get_refusal_word(data: bytes, project: Project) -> tuple[Any, Any]:
+    refusal = get_refusal(data, project)
     assert isinstance(refusal, BadBundleError)
     return refusal.detail["what"], refusal.detail.get("line")
 
@@ -89,11 +89,11 @@ def what(data: bytes, project: Project) -> tuple[Any, Any]:
         (lambda manifest: manifest["files"][1].update(records=1), "events_missing"),
     ],
 )
-def test_another_manifest_is_refused(
+def test_changed_manifest_is_refused(
     data: bytes, zeta: Project, edit: Edit, word: str
 ) -> None:
-    """Row 136 of the bad inputs, though it is signed: its own account is checked."""
-    assert what(bundled.signed(data, edit), zeta)[0] == word
+    """Cover row 136 of the bad inputs with changed manifests that are signed."""
+    assert get_refusal_word(bundled.signed(data, edit), zeta)[0] == word
 
 
 def swap(was: bytes, now: bytes, at: int = 1) -> Edit:
@@ -129,23 +129,23 @@ def swap(was: bytes, now: bytes, at: int = 1) -> Edit:
         (swap(b'"type":"thread.created"', b'"type":"thread.reopened"', 0), "body", 1),
     ],
 )
-def test_another_line_is_refused_and_named(
+def test_changed_line_is_refused_and_named(
     data: bytes, zeta: Project, edit: Edit, word: str, line: int | None
 ) -> None:
-    """Row 136 of the bad inputs, though it is signed."""
-    found = what(bundled.rewritten(data, edit), zeta)
+    """Cover row 136 of the bad inputs with changed lines that are signed."""
+    found = get_refusal_word(bundled.rewritten(data, edit), zeta)
     assert found[0] == word
     assert line is None or found[1] == line
 
 
-def test_two_subjects_are_refused(data: bytes, zeta: Project) -> None:
+def test_bundle_with_two_subjects_is_refused(data: bytes, zeta: Project) -> None:
     ann = bundled.manifest(bundled.opened(data))["subject"]["id"]
     edit = swap(ann.encode(), str(uuid4()).encode(), 0)
-    assert what(bundled.rewritten(data, edit), zeta) == ("body", 1)
+    assert get_refusal_word(bundled.rewritten(data, edit), zeta) == ("body", 1)
 
 
-def test_what_does_not_fold_is_refused(data: bytes, zeta: Project) -> None:
-    """The line is a lawful one, elsewhere."""
+def test_event_that_does_not_fold_is_refused(data: bytes, zeta: Project) -> None:
+    """Change a line into one that is valid elsewhere."""
 
     def edit(lines: list[bytes]) -> None:
         (at,) = (n for n, each in enumerate(lines) if b'"checkpoint.restored"' in each)
@@ -153,10 +153,10 @@ def test_what_does_not_fold_is_refused(data: bytes, zeta: Project) -> None:
         lines[at] = was.replace(b'"target":', b'"target":9')
         assert lines[at] != was
 
-    assert what(bundled.rewritten(data, edit), zeta)[0] == "fold"
+    assert get_refusal_word(bundled.rewritten(data, edit), zeta)[0] == "fold"
 
 
-def test_a_content_with_all_that_ends_a_line_comes_whole(
+def test_hostile_content_survives_a_bundle(
     agent: Agent, acme: Project, zeta: Project
 ) -> None:
     hostile = '","erased":null,"chain":"' + "0" * 64 + '"}\n{"content":'
@@ -171,59 +171,60 @@ def test_a_content_with_all_that_ends_a_line_comes_whole(
     assert lines[2]["content"] == {"content": {"body": {"content": hostile}}}
 
 
-def test_what_nobody_signed_is_refused(data: bytes, zeta: Project) -> None:
+def test_bundle_with_a_false_signature_is_refused(data: bytes, zeta: Project) -> None:
     manifest = bundled.manifest(bundled.opened(data))
     manifest["signature"]["sig"] = "0" * 128
     text = json.dumps(manifest).encode()
-    assert what(bundled.repacked(data, {"manifest.json": text}), zeta) == (
+    assert get_refusal_word(bundled.repacked(data, {"manifest.json": text}), zeta) == (
         "signature",
         None,
     )
 
 
-def test_a_stranger_is_no_signer_unless_trusted(
+def test_unknown_signer_is_refused_unless_trusted(
     data: bytes, zeta: Project, settings: Any, tmp_path: Path
 ) -> None:
-    """As another instance, which has another ledger."""
+    """Act as another instance, which has another ledger."""
     SigningKey.objects.using("keys").all().delete()
     settings.LEDGER = tmp_path / "ledger"
-    refusal = refused(data, zeta, trusted={})
+    refusal = get_refusal(data, zeta, trusted={})
     assert refusal.detail == {"what": "unknown_signer"}
     assert bundled.take(data, zeta, trusted=bundled.KNOWN).threads == 3
 
 
-def test_a_stranger_s_key_under_a_known_id_is_not_ours(
-    data: bytes, zeta: Project
-) -> None:
+def test_foreign_key_under_a_known_id_is_refused(data: bytes, zeta: Project) -> None:
     key_id = bundled.manifest(bundled.opened(data))["signature"]["key_id"]
     with pytest.raises(BadBundleError):
         bundled.take(data, zeta, trusted={key_id: bytes(32)})
 
 
-def test_an_own_key_in_the_list_beside_the_ledger_is_no_signer(
-    data: bytes, zeta: Project
-) -> None:
-    own, _ = stranger(), signing.current()
+def test_key_listed_beside_the_ledger_is_no_signer(data: bytes, zeta: Project) -> None:
+    own, _ = stranger(), signing.get_signer()
     listed(own)
     manifest = bundled.manifest(bundled.opened(data))
-    sig = own.sign(bundles.canonical(manifest))
+    sig = own.sign(bundles.build_canonical(manifest))
     manifest["signature"] = {"key_id": own.key_id, "sig": sig.hex()}
     forged = bundled.repacked(data, {"manifest.json": json.dumps(manifest).encode()})
-    refusal = refused(forged, zeta, trusted={})
+    refusal = get_refusal(forged, zeta, trusted={})
     assert refusal.detail == {"what": "unknown_signer"}
 
 
 @pytest.mark.parametrize("path", ["manifest.json", "events.jsonl"])
-def test_what_is_missing_is_refused(data: bytes, zeta: Project, path: str) -> None:
-    found = what(bundled.repacked(data, {path: None}), zeta)
+def test_bundle_with_a_missing_file_is_refused(
+    data: bytes, zeta: Project, path: str
+) -> None:
+    found = get_refusal_word(bundled.repacked(data, {path: None}), zeta)
     assert found[0] in ("missing_file", "files")
 
 
-def test_what_is_too_much_is_refused(data: bytes, zeta: Project) -> None:
-    assert what(bundled.repacked(data, {"more.txt": b"a"}), zeta) == ("files", None)
+def test_bundle_with_an_extra_file_is_refused(data: bytes, zeta: Project) -> None:
+    assert get_refusal_word(bundled.repacked(data, {"more.txt": b"a"}), zeta) == (
+        "files",
+        None,
+    )
 
 
-def test_no_refusal_says_what_stands_there(data: bytes, zeta: Project) -> None:
+def test_refusal_does_not_quote_the_bundle(data: bytes, zeta: Project) -> None:
     edit = swap(b"hello", b"hell\x00")
-    refusal = refused(bundled.rewritten(data, edit), zeta)
+    refusal = get_refusal(bundled.rewritten(data, edit), zeta)
     assert "hell" not in refusal.sentence

@@ -1,4 +1,4 @@
-"""Bundles taken in: all of one or nothing, and the same as where it came from."""
+"""Bundle imports: whole or not at all, and equal to the exported subject."""
 
 from __future__ import annotations
 
@@ -49,14 +49,14 @@ def kept() -> list[bytes]:
 
 @pytest.fixture
 def data(kept: list[bytes], request: pytest.FixtureRequest) -> bytes:
-    """Ann's bundle, made once for all; of a project that is there no more."""
+    """Return ann's bundle, made once, from a project that is gone since."""
     if not kept:
         kept.append(bundled.export(request.getfixturevalue("ann")))
     return kept[0]
 
 
-def refused(data: bytes, project: Project, **options: Any) -> Refusal:
-    """Why the bundle is not taken; nothing of it is there afterwards."""
+def get_refusal(data: bytes, project: Project, **options: Any) -> Refusal:
+    """Return the bundle's refusal, and check that nothing was written."""
     before = Thread.objects.count(), Event.objects.count(), Subject.objects.count()
     with pytest.raises(Refusal) as refusal:
         bundled.take(data, project, **options)
@@ -65,11 +65,11 @@ def refused(data: bytes, project: Project, **options: Any) -> Refusal:
     return refusal.value
 
 
-# What comes in
+# Imports
 
 
 @pytest.mark.promise("P16", load="a bundle of every kind of record")
-def test_import_of_export_equal(data: bytes, zeta: Project) -> None:
+def test_import_of_an_export_equals_the_original(data: bytes, zeta: Project) -> None:
     taken = bundled.take(data, zeta)
     again = subjects.find_or_create(zeta.id, "ann")
     assert (taken.subject, taken.threads) == (again.id, 3)
@@ -80,32 +80,32 @@ def test_import_of_export_equal(data: bytes, zeta: Project) -> None:
     assert kinds >= {"turn.packed", "pages.evicted", "checkpoint.restored"}
 
 
-def test_what_a_bound_key_named_is_called_the_same(
+def test_bound_keys_thread_is_found_by_the_new_subjects_key(
     agent: Agent, ann: Subject, acme: Project, zeta: Project
 ) -> None:
-    """By a key that is bound to her there, where she has another id."""
+    """Find the thread by a key bound to the imported subject, who has another id."""
     bound = factories.make_agent(acme, subject=ann)
     factories.append(bound, "own", "hello")
-    factories.run(turns.begin(agent=bound, thread="own", new=turns.NewTurn()))
+    factories.run(turns.begin_turn(agent=bound, thread="own", new=turns.NewTurn()))
     again = bundled.take(bundled.export(ann), zeta).subject
     assert again is not None
     there = factories.make_agent(zeta, subject=Subject.objects.get(id=again))
     factories.append(there, "own", "and on")
     row = Thread.objects.select_related("subject").get(name=f"{again}:own")
     assert (row.subject_id, row.slot_count) == (again, 2)
-    checked = [*context_verification.iter_checked(row)]
+    checked = [*context_verification.iter_checks(row)]
     assert [(each.wrong, each.erased) for each in checked] == [(None, False)]
 
 
-def test_recorded_contexts_hash_the_same(data: bytes, zeta: Project) -> None:
+def test_imported_contexts_have_the_same_hash(data: bytes, zeta: Project) -> None:
     bundled.take(data, zeta)
     rows = Thread.objects.select_related("subject").filter(project=zeta)
-    checked = [each for row in rows for each in context_verification.iter_checked(row)]
+    checked = [each for row in rows for each in context_verification.iter_checks(row)]
     assert len(checked) == 7
     assert {(each.wrong, each.erased) for each in checked} == {(None, False)}
 
 
-def test_what_comes_in_can_be_written_to(data: bytes, zeta: Project) -> None:
+def test_imported_thread_can_be_written_to(data: bytes, zeta: Project) -> None:
     bundled.take(data, zeta)
     other = factories.make_agent(zeta)
     before = factories.get_thread(other, "t-1").head_seq
@@ -113,7 +113,9 @@ def test_what_comes_in_can_be_written_to(data: bytes, zeta: Project) -> None:
     assert factories.get_thread(other, "t-2").status == "closed"
 
 
-def test_ids_salts_and_keys_are_new(ann: Subject, zeta: Project, acme: Project) -> None:
+def test_imported_ids_salts_and_hashes_are_new(
+    ann: Subject, zeta: Project, acme: Project
+) -> None:
     bundled.take(bundled.export(ann), zeta)
     for name in ("t-1", "t-2", "t-3"):
         was = Thread.objects.get(project=acme, name=name)
@@ -129,37 +131,37 @@ def test_ids_salts_and_keys_are_new(ann: Subject, zeta: Project, acme: Project) 
         assert row.listed_at == row.last_event_at
 
 
-def test_it_is_noted(data: bytes, zeta: Project) -> None:
+def test_import_is_audited(data: bytes, zeta: Project) -> None:
     taken = bundled.take(data, zeta)
     (entry,) = AuditEntry.objects.filter(action="subject.imported")
     assert (entry.project, entry.count) == (zeta.id, taken.events)
     assert entry.target_id == str(taken.subject)
 
 
-def test_threads_are_counted(data: bytes, zeta: Project) -> None:
+def test_imported_threads_are_counted(data: bytes, zeta: Project) -> None:
     bundled.take(data, zeta)
     zeta.refresh_from_db()
     assert zeta.thread_count == 3
 
 
-def test_the_anonymous_come_to_the_anonymous(
+def test_anonymous_bundle_joins_the_anonymous_subject(
     agent: Agent, acme: Project, zeta: Project
 ) -> None:
     factories.append(agent, "t-1", "hello")
-    data = bundled.export(subjects.anonymous(acme.id))
-    assert bundled.take(data, zeta).subject == subjects.anonymous(zeta.id).id
+    data = bundled.export(subjects.get_anonymous(acme.id))
+    assert bundled.take(data, zeta).subject == subjects.get_anonymous(zeta.id).id
 
 
-def test_a_subject_without_threads_comes_too(acme: Project, zeta: Project) -> None:
+def test_subject_without_threads_is_imported(acme: Project, zeta: Project) -> None:
     data = bundled.export(subjects.find_or_create(acme.id, "bob"))
     assert bundled.take(data, zeta).threads == 0
     assert subjects.find(zeta.id, "bob") is not None
 
 
-def test_what_expired_is_still_erased(
+def test_deleted_page_is_imported_as_erased(
     agent: Agent, acme: Project, zeta: Project, ann: Subject
 ) -> None:
-    """Deleted pages' texts: records that were erased before enter as erased."""
+    """Import the texts of deleted pages as erased records."""
     bundled.delete_page(agent, "rules")
     data = bundled.export(ann)
     content = bundled.comparable(bundled.opened(data))
@@ -171,8 +173,8 @@ def test_what_expired_is_still_erased(
     assert gone.get().payload is None
 
 
-def same_elsewhere(subject: Subject, elsewhere: Project) -> dict[str, Any]:
-    """What the bundle says, once it has said the same of itself elsewhere."""
+def assert_same_elsewhere(subject: Subject, elsewhere: Project) -> dict[str, Any]:
+    """Import the bundle elsewhere, compare its export, and return the content."""
     data = bundled.export(subject)
     content = bundled.comparable(bundled.opened(data))
     bundled.take(data, elsewhere)
@@ -181,13 +183,13 @@ def same_elsewhere(subject: Subject, elsewhere: Project) -> dict[str, Any]:
     return content
 
 
-def test_erased_records_enter_as_erased(
+def test_erased_records_are_imported_as_erased(
     agent: Agent, ann: Subject, zeta: Project
 ) -> None:
     thread = factories.get_thread(agent, "t-1")
     before = bundled.comparable(bundled.opened(bundled.export(ann)))
     erasings.erase(thread, (2, 6))
-    content = same_elsewhere(ann, zeta)
+    content = assert_same_elsewhere(ann, zeta)
     assert content["erased"] > before["erased"]
     lines = [line for line in content["events.jsonl"] if line["thread"] == "thread 0"]
     assert lines[-1]["type"] == "records.erased"
@@ -198,16 +200,16 @@ def test_erased_records_enter_as_erased(
 
 
 @pytest.mark.parametrize("purged", [False, True])
-def test_an_erased_thread_comes_without_its_names(
+def test_erased_thread_is_imported_without_its_names(
     agent: Agent, ann: Subject, zeta: Project, purged: bool
 ) -> None:
-    """However far its eraser has come: nothing of it shows what it was."""
+    """Show no content of the thread, before and after the purge of its rows."""
     thread = factories.get_thread(agent, "t-3")
     erasure = erasings.end(thread)
     if purged:
         erasings.purge(thread)
         erasings.closed(erasure)
-    content = same_elsewhere(ann, zeta)
+    content = assert_same_elsewhere(ann, zeta)
     (cut,) = (each for each in content["cut"] if each["status"] == "erased")
     assert cut["name"].startswith("~")
     lines = [
@@ -222,20 +224,20 @@ def test_an_erased_thread_comes_without_its_names(
     assert row.slot_count == Thread.objects.get(id=thread.id).slot_count
 
 
-def test_an_erased_parent_still_carries_its_forks(
+def test_erased_parent_still_carries_its_forks(
     agent: Agent, ann: Subject, zeta: Project
 ) -> None:
     parent = factories.get_thread(agent, "t-1")
     erasure = erasings.end(parent)
     erasings.purge(parent)
     erasings.closed(erasure)
-    content = same_elsewhere(ann, zeta)
+    content = assert_same_elsewhere(ann, zeta)
     assert content["cut"][0]["status"] == "erased"
     other = factories.make_agent(zeta)
     assert factories.append(other, "t-3", "still here").seq
 
 
-def test_a_dry_run_writes_nothing(data: bytes, zeta: Project) -> None:
+def test_dry_run_of_a_bundle_import_writes_nothing(data: bytes, zeta: Project) -> None:
     taken = bundled.take(data, zeta, dry_run=True)
     assert (taken.subject, taken.threads) == (None, 3)
     assert not Thread.objects.filter(project=zeta).exists()
@@ -248,63 +250,65 @@ def test_progress_counts_each_event_twice(data: bytes, zeta: Project) -> None:
     assert sum(steps) == 2 * taken.events
 
 
-# What is refused: what is here already
+# Refusals
 
 
-def test_a_taken_name_refuses_all_of_it(
+def test_taken_thread_name_refuses_the_whole_bundle(
     ann: Subject, zeta: Project, acme: Project
 ) -> None:
-    """Row 137 of the bad inputs."""
+    """Cover row 137 of the bad inputs."""
     data = bundled.export(ann)
     factories.make_thread(factories.make_agent(zeta), "t-3")
-    assert isinstance(refused(data, zeta), NameTakenError)
-    assert isinstance(refused(data, acme), NameTakenError)
+    assert isinstance(get_refusal(data, zeta), NameTakenError)
+    assert isinstance(get_refusal(data, acme), NameTakenError)
 
 
-def test_an_erased_subject_stays_out(data: bytes, zeta: Project) -> None:
+def test_bundle_of_an_erased_subject_is_refused(data: bytes, zeta: Project) -> None:
     bundled.take(data, zeta)
     whom = Subject.objects.filter(id=subjects.find_or_create(zeta.id, "ann").id)
     for state in ("erasing", "erased"):
         whom.update(state=state)
-        assert isinstance(refused(data, zeta), SubjectErasedError)
+        assert isinstance(get_refusal(data, zeta), SubjectErasedError)
     whom.update(state="active")
 
 
-def test_an_erased_generation_stays_out(
+def test_bundle_of_an_erased_generation_is_refused(
     acme: Project, ann: Subject, zeta: Project
 ) -> None:
-    """Though she was readmitted since, or her bundle goes to another project."""
+    """Refuse the bundle after a readmission and in another project too."""
     data = bundled.export(ann)
     Subject.objects.filter(id=ann.id).update(state="erased", subject_ref=None)
-    assert isinstance(refused(data, zeta), BundleErasedError)
+    assert isinstance(get_refusal(data, zeta), BundleErasedError)
     subjects.find_or_create(acme.id, "ann")
-    assert isinstance(refused(data, acme), BundleErasedError)
+    assert isinstance(get_refusal(data, acme), BundleErasedError)
     Subject.objects.filter(id=ann.id).update(state="active")
 
 
-def test_a_restricted_subject_takes_nothing_in(data: bytes, zeta: Project) -> None:
+def test_restricted_subject_takes_no_bundle(data: bytes, zeta: Project) -> None:
     subject = subjects.find_or_create(zeta.id, "ann")
     whom = Subject.objects.filter(id=subject.id)
     whom.update(state="restricted")
-    assert isinstance(refused(data, zeta), SubjectRestrictedError)
+    assert isinstance(get_refusal(data, zeta), SubjectRestrictedError)
     whom.update(state="active")
 
 
-def test_a_full_project_takes_nothing_in(data: bytes, zeta: Project) -> None:
+def test_full_project_takes_no_bundle(data: bytes, zeta: Project) -> None:
     zeta.max_threads = 2
     zeta.save()
-    assert isinstance(refused(data, zeta), ProjectFullError)
+    assert isinstance(get_refusal(data, zeta), ProjectFullError)
 
 
-def test_a_dead_name_refuses_all_of_it(data: bytes, zeta: Project) -> None:
+def test_erased_thread_name_refuses_the_whole_bundle(
+    data: bytes, zeta: Project
+) -> None:
     bundled.bury_name(zeta, "t-2")
-    assert isinstance(refused(data, zeta), ThreadErasedError)
+    assert isinstance(get_refusal(data, zeta), ThreadErasedError)
 
 
-def test_what_happens_half_way_leaves_nothing(
+def test_erasure_between_two_batches_leaves_nothing_of_a_bundle(
     data: bytes, zeta: Project, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """An erasure between two batches: its epoch is not the one it began with."""
+    """Change the subject's epoch between two batches, as an erasure does."""
     subject = subjects.find_or_create(zeta.id, "ann")
     monkeypatch.setattr(importing, "BATCH", 7)
     write, written = importing.write, []
@@ -316,11 +320,11 @@ def test_what_happens_half_way_leaves_nothing(
             Subject.objects.filter(id=subject.id).update(epoch=2)
 
     monkeypatch.setattr(importing, "write", moved)
-    assert refused(data, zeta).code == "stale"
+    assert get_refusal(data, zeta).code == "stale"
     assert written[-1] > 0
 
 
-def test_nobody_sees_it_before_it_is_whole(
+def test_import_is_invisible_until_it_is_whole(
     data: bytes, zeta: Project, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     other, seen = factories.make_agent(zeta), []
@@ -328,17 +332,17 @@ def test_nobody_sees_it_before_it_is_whole(
 
     def looked(*args: Any, **options: Any) -> None:
         write(*args, **options)
-        seen.append(Thread.objects.scoped(zeta).count())
+        seen.append(Thread.objects.filter_visible(zeta).count())
         with pytest.raises(NotFoundError):
             factories.append(other, "t-1", "mine")
 
     monkeypatch.setattr(importing, "write", looked)
     bundled.take(data, zeta)
     assert seen == [0, 0, 0]
-    assert Thread.objects.scoped(zeta).count() == 3
+    assert Thread.objects.filter_visible(zeta).count() == 3
 
 
-def test_small_batches_come_to_the_same(
+def test_batch_size_does_not_change_the_import(
     data: bytes, zeta: Project, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(importing, "BATCH", 1)
@@ -348,15 +352,15 @@ def test_small_batches_come_to_the_same(
 
 
 @pytest.mark.django_db(transaction=True)
-def test_a_block_comes_along_that_an_older_thread_carries(
+def test_block_carried_by_an_older_thread_is_imported(
     agent: Agent, acme: Project, zeta: Project
 ) -> None:
-    """Its home thread was made later, and comes later."""
+    """Import a block whose home thread is younger than the thread that carries it."""
     factories.make_thread(agent, "t-1", user_id="ann")
     ann = subjects.find_or_create(acme.id, "ann")
     draft = BlockDraft(block="persona", text="Flies often.")
-    factories.run(blocks.put(agent=agent, subject=ann, draft=draft))
-    factories.run(turns.begin(agent=agent, thread="t-1", new=NewTurn()))
+    factories.run(blocks.put_block(agent=agent, subject=ann, draft=draft))
+    factories.run(turns.begin_turn(agent=agent, thread="t-1", new=NewTurn()))
     bundled.take(bundled.export(ann), zeta)
     carried = Derivation.objects.get(thread__project=zeta)
     assert (carried.thread.home, carried.source_seq) == (True, 2)

@@ -1,4 +1,4 @@
-"""Exports: how many at once and a day, and what is noted of them."""
+"""Exports: limits at once and a day, and audit entries."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from memoryhub.models.server.leases import Lease
 from memoryhub.services.access import projects
 from memoryhub.services.access.api_keys import Agent
 from memoryhub.services.export import exports
-from memoryhub.services.export.exports import Export
+from memoryhub.services.export.exports import BundleExport
 from memoryhub.services.people import subjects
 from tests.cast import bundled, factories
 
@@ -31,11 +31,11 @@ def ann(acme: Project) -> Subject:
     return subjects.find_or_create(acme.id, "ann")
 
 
-def begin(subject: Subject) -> Export:
-    return exports.begin(subject, actor="command")
+def begin(subject: Subject) -> BundleExport:
+    return exports.begin_export(subject, actor="command")
 
 
-def noted() -> int:
+def count_audited() -> int:
     return AuditEntry.objects.filter(action="subject.exported").count()
 
 
@@ -45,7 +45,7 @@ def later(ann: Subject) -> Iterator[time_machine.Traveller]:
         yield traveller
 
 
-def test_a_place_is_held_until_the_end(ann: Subject) -> None:
+def test_export_holds_its_lease_until_the_end(ann: Subject) -> None:
     export = begin(ann)
     (lease,) = Lease.objects.all()
     assert lease.holder == export.id
@@ -56,7 +56,7 @@ def test_a_place_is_held_until_the_end(ann: Subject) -> None:
     assert not Lease.objects.exists()
 
 
-def test_a_place_is_free_again_when_it_breaks_off(ann: Subject) -> None:
+def test_dropped_export_frees_its_lease(ann: Subject) -> None:
     export = begin(ann)
     assert len(export.take()) > 0
     export.drop()
@@ -64,7 +64,9 @@ def test_a_place_is_free_again_when_it_breaks_off(ann: Subject) -> None:
     assert not Lease.objects.exists()
 
 
-def test_pieces_make_the_whole(ann: Subject, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_export_pieces_make_the_whole_bundle(
+    ann: Subject, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setattr(exports, "PIECE_BYTES", 1_000)
     export, pieces = begin(ann), []
     while piece := export.take():
@@ -74,17 +76,17 @@ def test_pieces_make_the_whole(ann: Subject, monkeypatch: pytest.MonkeyPatch) ->
     assert not Lease.objects.exists()
 
 
-def test_two_at_once_in_a_project(ann: Subject) -> None:
+def test_project_has_two_exports_at_once(ann: Subject) -> None:
     one, _ = begin(ann), begin(ann)
     with pytest.raises(ExportBusyError):
         begin(ann)
-    assert noted() == 2
+    assert count_audited() == 2
     one.close()
     begin(ann)
-    assert noted() == 3
+    assert count_audited() == 3
 
 
-def test_four_at_once_in_the_instance(ann: Subject) -> None:
+def test_instance_has_four_exports_at_once(ann: Subject) -> None:
     for n in range(2):
         other = projects.create(f"p-{n}")
         for _ in range(2):
@@ -93,22 +95,22 @@ def test_four_at_once_in_the_instance(ann: Subject) -> None:
         begin(ann)
 
 
-def test_one_that_stands_still_makes_room(
+def test_stalled_export_loses_its_lease(
     ann: Subject, later: time_machine.Traveller
 ) -> None:
-    """Its process was killed, or its client takes nothing."""
+    """Stall two exports, as a killed process or an idle client does."""
     still = [begin(ann), begin(ann)]
     later.shift(exports.LEASE - timedelta(seconds=1))
     with pytest.raises(ExportBusyError):
         begin(ann)
     later.shift(1)
     begin(ann)
-    # It may still go on to its end, and takes nobody's place away.
+    # The stalled export may still end, and takes nobody's lease.
     assert b"".join(still[0].stream())
     assert Lease.objects.count() == 1
 
 
-def test_one_that_goes_on_keeps_its_place(
+def test_export_in_progress_keeps_its_lease(
     ann: Subject, later: time_machine.Traveller, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(exports, "BEAT_SECONDS", 0.0)
@@ -122,7 +124,9 @@ def test_one_that_goes_on_keeps_its_place(
             begin(ann)
 
 
-def test_ten_a_day(ann: Subject, acme: Project, later: time_machine.Traveller) -> None:
+def test_subject_has_ten_exports_a_day(
+    ann: Subject, acme: Project, later: time_machine.Traveller
+) -> None:
     for _ in range(settings.EXPORTS_PER_DAY):
         begin(ann).close()
         later.shift(60)
@@ -137,16 +141,16 @@ def test_ten_a_day(ann: Subject, acme: Project, later: time_machine.Traveller) -
     begin(ann).close()
 
 
-def test_what_is_refused_is_not_noted(ann: Subject) -> None:
+def test_refused_export_is_not_audited(ann: Subject) -> None:
     Subject.objects.filter(id=ann.id).update(state="erased")
     with pytest.raises(SubjectErasedError):
         begin(ann)
     Subject.objects.filter(id=ann.id).update(state="active")
-    assert noted() == 0
+    assert count_audited() == 0
     assert not Lease.objects.exists()
 
 
-def test_it_is_noted_before_the_first_byte(agent: Agent, ann: Subject) -> None:
+def test_export_is_audited_before_its_first_byte(agent: Agent, ann: Subject) -> None:
     factories.make_thread(agent, "t-1", user_id="ann")
     factories.append(agent, "t-1", "one", "two")
     begin(ann)
@@ -155,9 +159,9 @@ def test_it_is_noted_before_the_first_byte(agent: Agent, ann: Subject) -> None:
     assert entry.subject is not None
 
 
-def test_a_key_s_exports_are_reads(agent: Agent, ann: Subject) -> None:
+def test_export_by_a_key_counts_as_a_read(agent: Agent, ann: Subject) -> None:
     for _ in range(2):
-        exports.begin(ann, actor=agent.actor).close()
+        exports.begin_export(ann, actor=agent.actor).close()
     begin(ann).close()
     uses.flush()
     use = DailyUse.objects.get(subject=ann, key=agent.key)

@@ -1,4 +1,4 @@
-"""Values that were erased here stay out, whatever bundle brings them back."""
+"""Erased values: withheld from any bundle that would bring them back."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ def data(agent: Agent, acme: Project) -> bytes:
 
 @pytest.fixture
 def ann(zeta: Project) -> Subject:
-    """Hers, in the project that the bundle comes to; a value of hers was erased."""
+    """Make ann in the target project, with one value of hers erased there."""
     ann = subjects.find_or_create(zeta.id, "ann")
     graves.bury_values(ann, [("page", {"text": VALUE})])
     ann.refresh_from_db()
@@ -44,37 +44,39 @@ def ann(zeta: Project) -> Subject:
     return ann
 
 
-def erased(project: Project, name: str) -> list[str]:
+def list_erased_types(project: Project, name: str) -> list[str]:
     rows = Event.objects.filter(thread__project=project, thread__name=name)
     gone = rows.filter(erased_by__isnull=False).order_by("seq")
     assert not gone.filter(payload__isnull=False).exists()
     return [row.type for row in gone]
 
 
-def test_erased_value_stays_out(data: bytes, ann: Subject, zeta: Project) -> None:
+def test_erased_value_of_a_bundle_stays_out(
+    data: bytes, ann: Subject, zeta: Project
+) -> None:
     taken = bundled.take(data, zeta)
     assert taken.withheld == 5
-    assert erased(zeta, "t-1") == [
+    assert list_erased_types(zeta, "t-1") == [
         *("page.created", "page.created", "key.set", "note.added"),
     ]
-    assert erased(zeta, "t-2") == ["key.set"]
+    assert list_erased_types(zeta, "t-2") == ["key.set"]
     bundle = bundled.opened(bundled.export(ann))
     values = [
         line["content"]
         for line in bundled.records(bundle, "events.jsonl")
         if VALUE in json.dumps(line["content"])
     ]
-    # To have said it is no value: messages are exempt.
+    # Messages are exempt, since only values are withheld.
     assert values == [{"content": VALUE}]
     for path in ("state/keys.jsonl", "state/notes.jsonl"):
         assert VALUE.encode() not in bundle.read(path)
     assert OTHER.encode() in bundle.read("state/notes.jsonl")
 
 
-def test_each_gap_is_told_by_the_journal(
+def test_each_withheld_record_is_named_by_an_event(
     data: bytes, ann: Subject, zeta: Project
 ) -> None:
-    """`verify` runs after each test; here is what it goes by."""
+    """Check the events by which `verify` explains the gaps after each test."""
     bundled.take(data, zeta)
     erasure = Tombstone.objects.get(subject=ann).erasure_id
     for name, count in (("t-1", 4), ("t-2", 5)):
@@ -88,7 +90,7 @@ def test_each_gap_is_told_by_the_journal(
         assert {row.erased_by for row in gone} == {last.seq}
 
 
-def test_what_leads_there_is_gone_from_the_state(
+def test_pages_and_keys_of_withheld_values_are_gone_from_the_state(
     data: bytes, ann: Subject, zeta: Project
 ) -> None:
     bundled.take(data, zeta)
@@ -99,7 +101,7 @@ def test_what_leads_there_is_gone_from_the_state(
     assert not pages & {"passport", "made"}
 
 
-def test_many_need_several_events(
+def test_many_withheld_records_need_several_events(
     data: bytes, ann: Subject, zeta: Project, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(withholding, "MOST_RANGES", 2)
@@ -109,6 +111,8 @@ def test_many_need_several_events(
     assert per_thread == [2, 3]
 
 
-def test_who_has_no_tombstone_gets_it_all(data: bytes, acme: Any, zeta: Any) -> None:
+def test_subject_without_tombstones_gets_every_value(
+    data: bytes, acme: Any, zeta: Any
+) -> None:
     assert bundled.take(data, zeta).withheld == 0
-    assert erased(zeta, "t-1") == []
+    assert list_erased_types(zeta, "t-1") == []

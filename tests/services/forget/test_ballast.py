@@ -20,69 +20,69 @@ def place(settings: Settings, tmp_path: Path) -> Path:
     return tmp_path / "ballast"
 
 
-def test_it_is_really_allocated_and_nobody_elses(place: Path) -> None:
-    assert ballast.make()
+def test_ballast_is_allocated_and_private(place: Path) -> None:
+    assert ballast.ensure_ballast()
     found = place.stat()
     assert found.st_size == 4 * MIB
     assert found.st_blocks * 512 >= 4 * MIB
     assert stat.S_IMODE(found.st_mode) == 0o600
     before = found.st_ino
-    assert ballast.make()
+    assert ballast.ensure_ballast()
     assert place.stat().st_ino == before
 
 
-def test_its_room_is_given_up_and_taken_again(place: Path) -> None:
-    assert not ballast.release()
-    assert ballast.make()
-    assert ballast.release()
+def test_ballast_is_released_and_made_again(place: Path) -> None:
+    assert not ballast.release_ballast()
+    assert ballast.ensure_ballast()
+    assert ballast.release_ballast()
     assert not place.exists()
-    assert not ballast.release()
-    assert ballast.make()
+    assert not ballast.release_ballast()
+    assert ballast.ensure_ballast()
     assert place.stat().st_size == 4 * MIB
 
 
-def test_one_of_another_size_or_without_room_is_made_anew(
+def test_ballast_of_wrong_size_or_sparse_is_made_anew(
     place: Path, settings: Settings
 ) -> None:
     with place.open("wb") as file:
         file.truncate(4 * MIB)
     assert place.stat().st_blocks == 0
-    assert not ballast.release()
-    assert ballast.make()
+    assert not ballast.release_ballast()
+    assert ballast.ensure_ballast()
     assert place.stat().st_blocks * 512 >= 4 * MIB
     settings.BALLAST_BYTES = 2 * MIB
-    assert ballast.make()
+    assert ballast.ensure_ballast()
     assert place.stat().st_size == 2 * MIB
 
 
-def test_without_any_nothing_is_made(place: Path, settings: Settings) -> None:
-    assert ballast.make()
+def test_ballast_of_zero_bytes_is_removed(place: Path, settings: Settings) -> None:
+    assert ballast.ensure_ballast()
     settings.BALLAST_BYTES = 0
-    assert ballast.make()
+    assert ballast.ensure_ballast()
     assert not place.exists()
 
 
-def test_where_there_is_no_room_it_says_so_and_takes_none(
+def test_ballast_larger_than_the_disk_is_not_made(
     place: Path, settings: Settings, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     room = os.statvfs(place.parent)
     settings.BALLAST_BYTES = room.f_blocks * room.f_frsize + MIB
-    # Others would find the disk full while it is tried.
+    # A real attempt would fill the disk for other processes.
     monkeypatch.setattr(os, "posix_fallocate", None)
-    assert not ballast.make()
+    assert not ballast.ensure_ballast()
     assert not place.exists()
 
 
-def test_where_nothing_can_be_allocated_it_is_written(
+def test_ballast_is_written_when_fallocate_is_missing(
     place: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.delattr(os, "posix_fallocate")
-    assert ballast.make()
+    assert ballast.ensure_ballast()
     assert place.stat().st_blocks * 512 >= 4 * MIB
     assert set(place.read_bytes()) == {0}
 
 
-def test_a_disk_that_fills_up_meanwhile_leaves_none(
+def test_ballast_is_removed_when_the_disk_fills_up_meanwhile(
     place: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     def full(descriptor: int, start: int, size: int) -> None:
@@ -90,5 +90,5 @@ def test_a_disk_that_fills_up_meanwhile_leaves_none(
         raise OSError(errno.ENOSPC, "no room")
 
     monkeypatch.setattr(os, "posix_fallocate", full)
-    assert not ballast.make()
+    assert not ballast.ensure_ballast()
     assert not place.exists()

@@ -1,6 +1,6 @@
-"""What other memories got wrong when somebody was forgotten: one test for each.
+"""Known faults of other memories when they forget a subject: one test for each.
 
-By the names that the design gives them; each with a twin who must still be there.
+The design lists these faults; each test has a twin whose memory must stay.
 """
 
 from __future__ import annotations
@@ -43,7 +43,7 @@ TEXTS = (
 )
 
 
-def asked(agent: Agent, scope: str, name: str = "ann-1") -> dict[str, Any]:
+def build_target(agent: Agent, scope: str, name: str = "ann-1") -> dict[str, Any]:
     thread = get_thread(agent, name)
     sealed = Event.objects.filter(thread=thread, payload__isnull=False)
     wanted: dict[str, dict[str, Any]] = {
@@ -56,8 +56,10 @@ def asked(agent: Agent, scope: str, name: str = "ann-1") -> dict[str, Any]:
 
 
 @pytest.mark.parametrize("scope", SCOPES)
-def test_one_is_not_all(agent: Agent, zeta: Project, scope: str) -> None:
-    """Neither others of the project, nor who is called the same in another one."""
+def test_erasure_of_one_subject_leaves_others_alone(
+    agent: Agent, zeta: Project, scope: str
+) -> None:
+    """Keep other subjects of the project, and a namesake in another project."""
     ann = make_person(agent, "ann", threads=2)
     append(agent, "nobody", "What is about nobody.")
     namesake = make_person(make_agent(zeta), "ann")
@@ -67,14 +69,14 @@ def test_one_is_not_all(agent: Agent, zeta: Project, scope: str) -> None:
         Subject.objects.get(id=agent.anonymous),
     ]
     before = [kept(each) for each in others]
-    row = forget(ann, scope, **asked(agent, scope))
+    row = forget(ann, scope, **build_target(agent, scope))
     assert row.erased
     assert [kept(each) for each in others] == before
     assert erasure_counts.count_subject(ann.id) != before[0][1]
 
 
-def test_late_writer_refused(agent: Agent) -> None:
-    """Whoever read her before, and comes to write what it made of that."""
+def test_late_writer_is_refused_after_the_fence(agent: Agent) -> None:
+    """Refuse a worker that read the subject before the fence and writes after it."""
     ann, bob = make_person(agent, "ann"), make_person(agent, "bob")
     late = {
         each.id: Order(
@@ -95,8 +97,8 @@ def test_late_writer_refused(agent: Agent) -> None:
     journal.perform(late[bob.id])
 
 
-def versions(agent: Agent, thread: str) -> None:
-    """A page, a key, a note and checkpoints, of which only the last text is shown."""
+def write_versions(agent: Agent, thread: str) -> None:
+    """Write a page, a key, a note and checkpoints, in versions with other texts."""
     make_page(agent, "home", thread=thread, text=TEXTS[0])
     set_key(agent, "home", TEXTS[0], thread=thread)
     for text in TEXTS[1:]:
@@ -107,34 +109,34 @@ def versions(agent: Agent, thread: str) -> None:
 
 
 @pytest.mark.parametrize("scope", ["subject", "thread", "before"])
-def test_superseded_versions_go_too(agent: Agent, scope: str) -> None:
-    """Of pages and of keys, with the levels and states that held them."""
+def test_superseded_versions_are_erased_too(agent: Agent, scope: str) -> None:
+    """Erase versions of pages and keys, with the levels and states that held them."""
     ann, _ = make_person(agent, "ann"), make_person(agent, "bob")
     for name in ("ann-1", "bob-1"):
-        versions(agent, name)
+        write_versions(agent, name)
     sealed = {
         name: Event.objects.filter(thread__name=name, payload__isnull=False).count()
         for name in ("ann-1", "bob-1")
     }
     assert sealed["ann-1"] == sealed["bob-1"] > 2 * len(TEXTS)
     thread = get_thread(agent, "ann-1")
-    finish(forget(ann, scope, **asked(agent, scope)))
+    finish(forget(ann, scope, **build_target(agent, scope)))
     left = Event.objects.filter(thread=thread, payload__isnull=False)
     assert left.count() == 0
-    # What is there of forked and folded states was made anew, without them.
+    # Forked and folded states were made anew without the erased texts.
     assert verify(Thread.objects.get(id=thread.id)) is None
     counts = erasure_counts.count_subject(ann.id)
-    # A page that goes with its texts alone keeps its place.
+    # A page whose texts alone are erased keeps its row.
     assert [counts[place] for place in ("page_levels", "keys")] == [0, 0]
     rows = Event.objects.filter(thread__name="bob-1", payload__isnull=False)
     assert rows.count() == sealed["bob-1"]
 
 
 def stands_in(text: str) -> set[str]:
-    """The tables of which a row holds the text in the clear."""
+    """Return the tables of which a row holds the text in the clear."""
     found = set()
     for model in apps.get_app_config("memoryhub").get_models():
-        # By the router: some are in the database of keys.
+        # Managers ask the router, since some tables are in the database of keys.
         rows = model._default_manager.values_list()
         if any(text in str(value) for row in rows for value in row):
             found.add(model._meta.db_table)
@@ -142,8 +144,8 @@ def stands_in(text: str) -> set[str]:
 
 
 @pytest.mark.parametrize("scope", ["subject", "thread"])
-def test_history_keeps_no_text(agent: Agent, scope: str) -> None:
-    """Nor a name that a client gave, which journals and lists have in the clear."""
+def test_journal_keeps_no_erased_text(agent: Agent, scope: str) -> None:
+    """Erase client-given names too, which journals and lists have in the clear."""
     words = {name: secrets.token_hex(12) for name in ("ann", "bob")}
     for name, word in words.items():
         make_person(agent, name)
@@ -156,17 +158,17 @@ def test_history_keeps_no_text(agent: Agent, scope: str) -> None:
             fork(agent, thread, f"fork-{word}")
     assert "memoryhub_event" in stands_in(words["ann"])
     before = stands_in(words["bob"])
-    row = finish(forget(of(agent, "ann"), scope, **asked(agent, scope)))
+    row = finish(forget(of(agent, "ann"), scope, **build_target(agent, scope)))
     assert row.state == "complete"
     assert stands_in(words["ann"]) == set()
     assert stands_in(words["bob"]) == before
 
 
-# Any forgets
+# Random erasures
 
 
 class Life:
-    """Somebody's threads, in which things are said, made and forgotten by chance."""
+    """Threads of one subject in which a seed chooses writes and erasures."""
 
     def __init__(self, agent: Agent, seed: int) -> None:
         self.agent, self.chance, self.count = agent, random.Random(seed), 0
@@ -182,7 +184,7 @@ class Life:
         }
 
     def step(self) -> str:
-        """One thing, in a thread that is left; which it was."""
+        """Do one random act in a thread that is left, and return the act's name."""
         living = Thread.objects.exclude(status=Thread.Status.ERASED)
         names = sorted(living.values_list("name", flat=True))
         thread = self.chance.choice([n for n in names if n.startswith("ann")] or [""])
@@ -231,7 +233,7 @@ class Life:
         rows = Event.objects.filter(thread__name=thread, payload__isnull=False)
         seqs = [*rows.values_list("seq", flat=True)]
         if seqs:
-            more = asked(self.agent, scope, thread)
+            more = build_target(self.agent, scope, thread)
             more |= {"seq": self.chance.choice(seqs)} if scope == "record" else {}
             forget(found, scope, **more)
 
@@ -240,8 +242,8 @@ class Life:
     "seed",
     [2, *(pytest.param(seed, marks=pytest.mark.nightly) for seed in (0, 1))],
 )
-def test_chain_verifies_after_any_forgets(agent: Agent, seed: int) -> None:
-    """Each thread's, whatever went before: names, forks and folded states included."""
+def test_chains_verify_after_random_erasures(agent: Agent, seed: int) -> None:
+    """Verify every thread after each act: names, forks and folded states included."""
     make_person(agent, "bob")
     make_person(agent, "ann", threads=2)
     life, done = Life(agent, seed), set[str]()

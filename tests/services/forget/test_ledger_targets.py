@@ -1,4 +1,4 @@
-"""What a line of the ledger says of a whole person: her threads' names, as digests."""
+"""Ledger targets of a whole subject: the names of its threads, as digests."""
 
 from __future__ import annotations
 
@@ -29,44 +29,46 @@ def ann(agent: Agent) -> Subject:
 
 
 def digests(agent: Agent, *names: str) -> list[str]:
-    project = keys.project_key(agent.project)
-    return [blind_index.thread_name(project, name).hex() for name in names]
+    project = keys.get_project_key(agent.project)
+    return [blind_index.digest_thread_name(project, name).hex() for name in names]
 
 
-def test_the_names_of_her_threads_stand_in_the_first_line_alone(
+def test_thread_name_digests_stand_in_the_intent_line_alone(
     agent: Agent, ann: Subject
 ) -> None:
-    """All of hers and no other's, one that was erased before among them."""
+    """Include all threads of the subject alone, also one that was erased before."""
     first = Thread.objects.get(name="ann-1")
     forget(ann, "thread", thread=first)
     ann.refresh_from_db()
     row = forget(ann)
-    told = [line for line in ledger.lines() if line.erasure == row.id]
+    told = [line for line in ledger.iter_lines() if line.erasure == row.id]
     assert [(line.kind, len(line.targets)) for line in told] == [
         ("intent", 2),
         ("done", 0),
     ]
     expected = digests(agent, "ann-1", "ann-2")
     assert [*told[0].targets] == expected
-    assert [each.hex() for each in ledger_targets.names_digests(told[0])] == expected
+    assert [
+        each.hex() for each in ledger_targets.parse_names_digests(told[0])
+    ] == expected
     assert b"ann-" not in ledger.path().read_bytes()
 
 
-def test_a_name_that_any_backup_knows_need_not_be_told(
+def test_thread_name_older_than_all_backups_is_left_out(
     agent: Agent, ann: Subject
 ) -> None:
     later = clock.now() + timedelta(days=settings.BACKUP_DAYS)
     row = Erasure(scope="subject", subject=ann, project_id=agent.project)
-    assert len(ledger_targets.targets(row)) == 2
+    assert len(ledger_targets.build_targets(row)) == 2
     with time_machine.travel(later):
         make_thread(agent, "ann-3", user_id="ann")
-        assert len(ledger_targets.targets(row)) == 3
+        assert len(ledger_targets.build_targets(row)) == 3
     with time_machine.travel(later + timedelta(days=2)):
-        assert ledger_targets.targets(row) == digests(agent, "ann-3")
+        assert ledger_targets.build_targets(row) == digests(agent, "ann-3")
 
 
-def test_one_on_its_way_in_has_no_name_yet(agent: Agent, ann: Subject) -> None:
+def test_thread_being_imported_has_no_ledger_target(agent: Agent, ann: Subject) -> None:
     Thread.objects.filter(name="ann-1").update(status=Thread.Status.IMPORTING)
     row = plan(ann)
-    assert ledger_targets.targets(row) == digests(agent, "ann-2")
+    assert ledger_targets.build_targets(row) == digests(agent, "ann-2")
     Thread.objects.filter(name="ann-1").update(status=Thread.Status.OPEN)

@@ -1,4 +1,4 @@
-"""What a scan had found in the clear is looked for again, whatever went meanwhile."""
+"""Lost needles: after a hit, an erasure waits until the texts are typed again."""
 
 from __future__ import annotations
 
@@ -41,60 +41,62 @@ def lost(agent: Agent) -> Erasure:
     return lose(agent)
 
 
-def test_a_hit_is_a_fact_of_the_row(met: tuple[Erasure, SessionStore]) -> None:
+def test_scan_hit_is_stored_with_the_erasure(met: tuple[Erasure, SessionStore]) -> None:
     row, session = met
     assert row.hit_at is not None
     session.delete()
-    # Its needles are still there.
+    # The erasure's needles are still there.
     row = finish(row)
     assert (row.state, row.waiting_on) == (State.COMPLETE, "")
 
 
-def test_no_scan_without_the_needles_ends_it(lost: Erasure) -> None:
-    """Neither by day nor by night, nor beside another's."""
+def test_scan_without_needles_does_not_end_the_erasure(lost: Erasure) -> None:
+    """Scan by day and by night without the lost needles."""
     row = finish(lost)
-    night_scans.run()
+    night_scans.run_scans()
     row.refresh_from_db()
     assert row.state == State.SCRUBBED
     assert not Receipt.objects.filter(erasure=row).exists()
-    # What it had found is still told.
+    # The earlier finding is still reported.
     assert orjson.loads(row.verification)["undeclared"] > 0
 
 
-def test_anothers_scan_does_not_end_it(lost: Erasure, agent: Agent) -> None:
+def test_scan_of_another_erasure_ends_no_erasure_without_needles(
+    lost: Erasure, agent: Agent
+) -> None:
     other = forget(make_person(agent, "bob.of.accounts@example.org"))
     lost.refresh_from_db()
     assert (other.state, lost.state) == (State.COMPLETE, State.SCRUBBED)
 
 
-def test_it_goes_on_once_the_id_is_typed_again(lost: Erasure) -> None:
+def test_erasure_goes_on_once_the_user_id_is_typed_again(lost: Erasure) -> None:
     for wrong in ("bob.of.accounts@example.org", "", USER.upper()):
         with pytest.raises(InvalidError):
-            collecting.recall(lost, [wrong])
+            collecting.recall_targets(lost, [wrong])
         assert finish(lost).waiting_on == "needles"
-    collecting.recall(lost, [USER])
+    collecting.recall_targets(lost, [USER])
     row = finish(lost)
     assert (row.state, row.waiting_on) == (State.COMPLETE, "")
     told = orjson.loads(row.verification)
     assert (told["undeclared"], told["needles"]["user_id"]) == (0, 1)
 
 
-def test_what_is_still_there_is_found_again(lost: Erasure) -> None:
+def test_user_id_that_is_still_there_is_found_again(lost: Erasure) -> None:
     planted(USER)
-    collecting.recall(lost, [USER])
+    collecting.recall_targets(lost, [USER])
     row = finish(lost)
     assert (row.state, row.waiting_on) == (State.SCRUBBED, "store")
 
 
-def test_a_restart_before_any_hit_is_no_reason_to_wait(agent: Agent) -> None:
+def test_restart_before_any_hit_does_not_delay_the_erasure(agent: Agent) -> None:
     row = confirm(plan(make_person(agent, USER)))
     restart()
     row = finish(row)
     assert (row.state, row.hit_at) == (State.COMPLETE, None)
 
 
-def test_of_a_thread_a_text_is_typed(agent: Agent) -> None:
-    """Who is alive is not looked for; what was erased of her is."""
+def test_thread_erasure_goes_on_once_a_text_is_typed(agent: Agent) -> None:
+    """Search the erased text alone, since the subject's id is still in use."""
     ann, text = make_person(agent, USER), "I would like seat 12A by the window, please."
     session = planted(text)
     thread = ann.threads.get()
@@ -104,20 +106,20 @@ def test_of_a_thread_a_text_is_typed(agent: Agent) -> None:
     session.delete()
     assert finish(row).waiting_on == "needles"
     with pytest.raises(InvalidError):
-        collecting.recall(row, ["short"])
-    collecting.recall(row, [text])
+        collecting.recall_targets(row, ["short"])
+    collecting.recall_targets(row, [text])
     assert finish(row).state == State.COMPLETE
 
 
-def test_it_says_what_to_do(lost: Erasure) -> None:
-    said = erasure_waits.wait_text(ErasureLine.of(lost))
+def test_wait_text_asks_for_the_user_id(lost: Erasure) -> None:
+    said = erasure_waits.render_wait(ErasureLine.from_row(lost))
     assert "type the person's id again" in said
     out = io.StringIO()
     with pytest.raises((CommandError, SystemExit)):
         call_command("scan", stdout=out, stderr=io.StringIO())
 
 
-def test_the_command_takes_it_and_follows(
+def test_forget_needles_command_takes_the_id_and_completes(
     lost: Erasure, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     def typed(text: str) -> str:

@@ -6,7 +6,7 @@ from memoryhub.errors import ErasuresToReplayError
 from memoryhub.services.forget.maintenance import Maintenance
 
 
-def test_it_refuses_while_something_waits() -> None:
+def test_maintenance_refuses_while_erasures_wait() -> None:
     standstill = Maintenance()
     standstill.require_none()
     standstill.waiting = 3
@@ -15,7 +15,7 @@ def test_it_refuses_while_something_waits() -> None:
     assert refusal.value.detail == {"erasures": 3}
 
 
-def test_what_it_says_is_one_line_with_what_to_do() -> None:
+def test_maintenance_refusal_is_one_line_with_the_remedy() -> None:
     said = Maintenance().refusal_text.decode()
     assert said.startswith("erasures_to_replay: ")
     assert "forget --replay" in said

@@ -15,7 +15,7 @@ from memoryhub.errors import (
     Refusal,
     SubjectHeldError,
 )
-from memoryhub.journal import Address, Birth, Order, importing
+from memoryhub.journal import Address, NewThread, Order, importing
 from memoryhub.journal.forget import scrub
 from memoryhub.kernel.commands import CloseThread, CreateThread, RetireThread
 from memoryhub.management import deleting
@@ -58,13 +58,13 @@ def bob(agent: Agent) -> Subject:
 
 @pytest.fixture(autouse=True)
 def twin(stranger: Agent) -> Subject:
-    """The same texts in another project, which all must stay."""
+    """Make the same texts in another project, which must all stay."""
     return make_person(stranger, "ann", threads=2)
 
 
 def begin(project: Project, **more: str) -> Project:
     asked = {"confirmed": project.slug, "reason": "not_needed", **more}
-    return project_deletions.begin(project, **asked)
+    return project_deletions.begin_deletion(project, **asked)
 
 
 def finish(project: Project) -> Project:
@@ -76,10 +76,10 @@ def actions(project: Project) -> list[tuple[str, int]]:
     return [*rows.order_by("seq").values_list("action", "count")]
 
 
-def test_all_of_it_goes_and_can_be_proved(
+def test_deleted_project_is_erased_with_receipts(
     acme: Project, ann: Subject, twin: Subject
 ) -> None:
-    before, twin_key = kept(twin), keys.project_key(twin.project_id)
+    before, twin_key = kept(twin), keys.get_project_key(twin.project_id)
     factories.append(factories.make_agent(acme), "nobodys", TEXT)
     counts = listed.get_counts(acme, now=timezone.now())
     assert (counts.people, counts.threads, counts.holds) == (3, 4, 0)
@@ -89,39 +89,43 @@ def test_all_of_it_goes_and_can_be_proved(
     for row in Subject.objects.filter(project=acme):
         assert row.state == Subject.State.ERASED
         assert not any(erasure_counts.count_subject(row.id).values())
-    # Nobody was made in the place of the one who is nobody.
+    # No new anonymous subject was made.
     assert Subject.objects.filter(project=acme).count() == 3
-    public = signing.public_keys()
+    public = signing.list_public_keys()
     for receipt in Receipt.objects.filter(project=acme):
         assert receipts.verify(receipt.text.encode(), public).valid
     asked = Erasure.objects.filter(project=acme).values_list("reason", "ticket")
     assert [*asked] == [("not_needed", "LEGAL-42")] * 3
     assert actions(acme)[-2:] == [("project.deletion_begun", 3), ("project.deleted", 0)]
-    kinds = [str(x.kind) for x in ledger.lines() if x.scope == ledgers.PROJECT]
+    kinds = [str(x.kind) for x in ledger.iter_lines() if x.scope == ledgers.PROJECT]
     assert kinds == ["intent", "done"]
-    assert next(ledger.lines()).scope == ledgers.PROJECT
-    assert replays.look() == 0
+    assert next(ledger.iter_lines()).scope == ledgers.PROJECT
+    assert replays.fence_and_count() == 0
     assert kept(twin) == before
     keys.reset()
-    assert keys.project_key(twin.project_id) == twin_key
+    assert keys.get_project_key(twin.project_id) == twin_key
 
 
-def test_its_key_is_destroyed_and_not_lost(acme: Project, ann: Subject) -> None:
+def test_key_of_a_deleted_project_is_destroyed_and_not_lost(
+    acme: Project, ann: Subject
+) -> None:
     begin(acme)
     assert ProjectKey.objects.using("keys").filter(project=acme.id).exists()
     finish(acme)
     assert not ProjectKey.objects.using("keys").filter(project=acme.id).exists()
     assert not SubjectKey.objects.using("keys").filter(project=acme.id).exists()
     with pytest.raises(ProjectDeletedError):
-        keys.project_key(acme.id)
+        keys.get_project_key(acme.id)
     with pytest.raises(ProjectDeletedError):
         subjects.find(acme.id, "ann")
     DestroyedProjectKey.objects.using("keys").all().delete()
     with pytest.raises(KeyMissingError):
-        keys.project_key(acme.id)
+        keys.get_project_key(acme.id)
 
 
-def test_its_api_keys_end_with_it(acme: Project, zeta: Project) -> None:
+def test_api_keys_of_a_deleted_project_are_revoked(
+    acme: Project, zeta: Project
+) -> None:
     row, key = api_keys.create(acme)
     _, other = api_keys.create(zeta)
     begin(acme)
@@ -133,7 +137,7 @@ def test_its_api_keys_end_with_it(acme: Project, zeta: Project) -> None:
     assert told.count() == 1
 
 
-def test_the_name_and_a_word_are_asked_for(acme: Project) -> None:
+def test_project_deletion_needs_the_name_and_a_reason(acme: Project) -> None:
     for wrong in (
         {"confirmed": "zeta"},
         {"reason": "because"},
@@ -144,10 +148,10 @@ def test_the_name_and_a_word_are_asked_for(acme: Project) -> None:
     acme.refresh_from_db()
     assert acme.state == State.ACTIVE
     assert ApiKey.objects.filter(project=acme, revoked_at=None).exists()
-    assert [*ledger.lines()] == []
+    assert [*ledger.iter_lines()] == []
 
 
-def held(subject: Subject) -> Hold:
+def open_hold(subject: Subject) -> Hold:
     reviewer = Operator.objects.create(username="olga", created_at=timezone.now())
     Membership.objects.create(
         project_id=subject.project_id, operator=reviewer, role="officer"
@@ -161,20 +165,22 @@ def held(subject: Subject) -> Hold:
     )
 
 
-def test_a_hold_forbids_all_of_it(acme: Project, ann: Subject, bob: Subject) -> None:
-    hold, before = held(ann), (kept(ann), kept(bob))
+def test_hold_forbids_a_project_deletion(
+    acme: Project, ann: Subject, bob: Subject
+) -> None:
+    hold, before = open_hold(ann), (kept(ann), kept(bob))
     with pytest.raises(SubjectHeldError) as refused:
         begin(acme)
     assert refused.value.detail == {"holds": 1}
     acme.refresh_from_db()
     assert (acme.state, acme.deletion_at) == (State.ACTIVE, None)
-    assert deletions.go_on(timezone.now()) == 0
+    assert deletions.advance_all(timezone.now()) == 0
     assert (kept(ann), kept(bob)) == before
     assert ApiKey.objects.filter(project=acme, revoked_at=None).exists()
     assert not Erasure.objects.exists()
-    holds.lift(hold.id, actor="command")
+    holds.lift_hold(hold.id, actor="command")
     begin(acme)
-    # And none comes any more.
+    # No further hold is accepted.
     with pytest.raises(ProjectDeletedError):
         holds.open_hold(
             ann,
@@ -186,17 +192,17 @@ def test_a_hold_forbids_all_of_it(acme: Project, ann: Subject, bob: Subject) -> 
     assert finish(acme).state == State.DELETED
 
 
-def test_said_twice_it_is_the_same(acme: Project) -> None:
+def test_project_deletion_begun_twice_is_one(acme: Project) -> None:
     begin(acme, reason="not_needed")
     again = begin(acme, reason="unlawful")
     assert again.deletion_reason == "not_needed"
     finish(acme)
     assert begin(acme).state == State.DELETED
-    assert deletions.go_on(timezone.now()) == 0
+    assert deletions.advance_all(timezone.now()) == 0
     assert len(actions(acme)) == 3
 
 
-# What is late
+# Late acts
 
 
 LATE: dict[str, Callable[[Agent, Project, Subject], object]] = {
@@ -228,14 +234,14 @@ LATE: dict[str, Callable[[Agent, Project, Subject], object]] = {
             address=Address(
                 project=acme.id,
                 name="run",
-                birth=Birth(subject=ann.id, command=CreateThread()),
+                birth=NewThread(subject=ann.id, command=CreateThread()),
             ),
             command=CreateThread(),
             actor="import",
         )
     ),
     "a bundle": lambda agent, acme, ann: importing.open_all([], ann, actor="command"),
-    "an export": lambda agent, acme, ann: exports.begin(ann, actor="command"),
+    "an export": lambda agent, acme, ann: exports.begin_export(ann, actor="command"),
     "an API key": lambda agent, acme, ann: api_keys.create(acme),
     "a new API key for an old": lambda agent, acme, ann: api_keys.rotate(
         ApiKey.objects.get(id=agent.key)
@@ -247,8 +253,8 @@ LATE: dict[str, Callable[[Agent, Project, Subject], object]] = {
 }
 
 
-def answers(agent: Agent, project: Project, subject: Subject) -> dict[str, str]:
-    """What each of them is answered; nothing if it is done."""
+def list_refusals(agent: Agent, project: Project, subject: Subject) -> dict[str, str]:
+    """Return the refusal code of each late act that is refused."""
     found = {}
     for name, late in LATE.items():
         try:
@@ -258,46 +264,48 @@ def answers(agent: Agent, project: Project, subject: Subject) -> dict[str, str]:
     return found
 
 
-def test_nothing_begins_in_it_any_more(
+def test_project_being_deleted_refuses_every_late_act(
     agent: Agent, acme: Project, ann: Subject
 ) -> None:
-    """By who was let in before: each is looked at again where it writes."""
+    """Refuse acts of agents who were let in before, at each place that writes."""
     begin(acme)
     before = (kept(ann), Subject.objects.count(), Thread.objects.count())
-    assert answers(agent, acme, ann) == dict.fromkeys(LATE, "project_deleted")
+    assert list_refusals(agent, acme, ann) == dict.fromkeys(LATE, "project_deleted")
     assert (kept(ann), Subject.objects.count(), Thread.objects.count()) == before
 
 
-def test_the_twin_project_takes_it_all(
+def test_other_project_takes_every_late_act(
     stranger: Agent, acme: Project, zeta: Project, twin: Subject
 ) -> None:
     begin(acme)
-    assert answers(stranger, zeta, twin) == {}
+    assert list_refusals(stranger, zeta, twin) == {}
 
 
-def test_nor_once_it_is_deleted(agent: Agent, acme: Project, ann: Subject) -> None:
+def test_deleted_project_refuses_every_late_act(
+    agent: Agent, acme: Project, ann: Subject
+) -> None:
     begin(acme)
     finish(acme)
     ann.refresh_from_db()
-    found = answers(agent, acme, ann)
-    # What asks for her herself is told that she is erased.
+    found = list_refusals(agent, acme, ann)
+    # Acts on the subject itself are told that the subject is erased.
     hers = dict.fromkeys(("a bundle", "an export"), "subject_erased")
     assert found == dict.fromkeys(LATE, "project_deleted") | hers
     assert not Subject.objects.filter(project=acme).exclude(state="erased").exists()
     assert not ApiKey.objects.filter(project=acme, revoked_at=None).exists()
 
 
-def test_nobody_comes_back_to_it(acme: Project, ann: Subject) -> None:
+def test_project_being_deleted_readmits_nobody(acme: Project, ann: Subject) -> None:
     forget(ann)
     begin(acme)
     with pytest.raises(ProjectDeletedError):
-        readmissions.readmit(acme.id, "ann", actor="command")
+        readmissions.readmit_subject(acme.id, "ann", actor="command")
 
 
-# On the way
+# Progress
 
 
-def test_only_so_many_are_under_way_at_once(
+def test_project_deletion_runs_a_limited_number_of_erasures(
     acme: Project, ann: Subject, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(project_deletions, "AT_ONCE", 1)
@@ -305,45 +313,47 @@ def test_only_so_many_are_under_way_at_once(
     progress = listed.get_progress(acme)
     assert (progress.done, progress.people) == (0, 3)
     for done in range(1, 4):
-        assert project_deletions.advance(acme) == 1
-        assert project_deletions.advance(acme) == 0
-        (row,) = listed.open_erasures(acme)
+        assert project_deletions.advance_deletion(acme) == 1
+        assert project_deletions.advance_deletion(acme) == 0
+        (row,) = listed.select_open_erasures(acme)
         while row.state != Erasure.State.COMPLETE:
-            row = erasures.advance(row)
+            row = erasures.advance_erasure(row)
         progress = listed.get_progress(acme)
         assert (progress.done, progress.people) == (done, 3)
-    assert project_deletions.advance(acme) == 1
+    assert project_deletions.advance_deletion(acme) == 1
     acme.refresh_from_db()
     assert acme.state == State.DELETED
 
 
-def test_a_plan_of_ours_that_was_left_is_confirmed(acme: Project, ann: Subject) -> None:
-    """Killed between the plan and its confirmation; nobody waits for its end."""
+def test_own_plan_left_by_a_crash_is_confirmed(acme: Project, ann: Subject) -> None:
+    """Confirm a plan of ours after a crash between plan and confirmation."""
     begin(acme)
     left = plan(ann, actor=listed.ACTOR, reason="not_needed")
-    project_deletions.advance(acme)
+    project_deletions.advance_deletion(acme)
     left.refresh_from_db()
     assert left.state == Erasure.State.FENCED
 
 
-def test_an_officer_s_plan_is_waited_for(acme: Project, ann: Subject) -> None:
+def test_project_deletion_waits_for_an_officers_plan(
+    acme: Project, ann: Subject
+) -> None:
     begin(acme)
     theirs = plan(ann)
-    project_deletions.advance(acme)
+    project_deletions.advance_deletion(acme)
     theirs.refresh_from_db()
     assert theirs.state == Erasure.State.PLANNED
     confirm(theirs)
     assert finish(acme).state == State.DELETED
 
 
-def test_an_erasure_under_way_is_not_begun_again(acme: Project, ann: Subject) -> None:
+def test_erasure_under_way_is_not_begun_again(acme: Project, ann: Subject) -> None:
     row = confirm(plan(ann))
     begin(acme)
     assert finish(acme).state == State.DELETED
     assert [*Erasure.objects.filter(subject=ann)] == [row]
 
 
-def test_one_that_waits_keeps_the_key(
+def test_waiting_erasure_keeps_the_project_key(
     acme: Project, ann: Subject, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     begin(acme)
@@ -351,14 +361,16 @@ def test_one_that_waits_keeps_the_key(
         patch.setattr(scrub, "scrub", lambda **_: "reader")
         assert finish(acme).state == State.DELETING
     assert listed.get_progress(acme).waiting_on == ("reader",)
-    listed.open_erasures(acme).update(waiting_on="broken", defect="KeyError")
+    listed.select_open_erasures(acme).update(waiting_on="broken", defect="KeyError")
     assert listed.get_progress(acme).waiting_on == ("broken (KeyError)",)
     assert ProjectKey.objects.using("keys").filter(project=acme.id).exists()
     assert finish(acme).state == State.DELETED
 
 
-def test_its_threads_stay_without_a_name(acme: Project, ann: Subject) -> None:
-    """And with their chains, which are walked after each test."""
+def test_threads_of_a_deleted_project_stay_without_a_name(
+    acme: Project, ann: Subject
+) -> None:
+    """Keep the threads' chains too, which are verified after each test."""
     begin(acme)
     finish(acme)
     for thread in Thread.objects.filter(project=acme):
@@ -366,15 +378,15 @@ def test_its_threads_stay_without_a_name(acme: Project, ann: Subject) -> None:
         assert thread.name.startswith("~")
 
 
-def test_who_is_forgotten_alone_is_followed_by_nobody_new(
+def test_deleted_project_gets_no_new_anonymous_subject(
     acme: Project, agent: Agent
 ) -> None:
-    """The anonymous subject has a successor, but for in a project that goes."""
-    nobody = subjects.anonymous(acme.id)
+    """Replace an erased anonymous subject, except in a project being deleted."""
+    nobody = subjects.get_anonymous(acme.id)
     forget(nobody)
-    after = subjects.anonymous(acme.id)
+    after = subjects.get_anonymous(acme.id)
     assert after.id != nobody.id
     begin(acme)
     finish(acme)
     with pytest.raises(ProjectDeletedError):
-        subjects.anonymous(acme.id)
+        subjects.get_anonymous(acme.id)

@@ -1,6 +1,6 @@
-"""Receipts and reality: each place that one names, counted from outside by SQL.
+"""Receipts against the database: each place of a receipt, counted by separate SQL.
 
-Before and after, with statements of this file's own, in a memory with two generations
+This file's own statements count before and after, in a memory with two generations
 of forks.
 """
 
@@ -38,7 +38,7 @@ pytestmark = pytest.mark.django_db(transaction=True)
 POSTGRES = "postgresql" in settings.DATABASES["default"]["ENGINE"]
 _HERS = "JOIN memoryhub_thread t ON t.id = x.thread_id WHERE t.subject_id = %s"
 _ALL = "SELECT count(*) FROM memoryhub_{table} x " + _HERS
-#: What still holds something of a subject, by the place that receipts call so.
+#: Statements that count a subject's rows, by the place's name in receipts.
 PLACES: Mapping[str, str] = {
     "events": _ALL.format(table="event") + " AND x.payload IS NOT NULL",
     "slots": _ALL.format(table="slot"),
@@ -63,7 +63,7 @@ PLACES: Mapping[str, str] = {
 KEYS = "SELECT count(*) FROM memoryhub_subjectkey WHERE subject = %s"
 
 
-def counted(subject: UUID) -> dict[str, int]:
+def count_places(subject: UUID) -> dict[str, int]:
     asked = [subject if POSTGRES else subject.hex]
     found = {}
     for alias, places in (("default", PLACES), ("keys", {"subject_keys": KEYS})):
@@ -74,7 +74,7 @@ def counted(subject: UUID) -> dict[str, int]:
     return found
 
 
-def said(row: Erasure) -> dict[str, Any]:
+def read_receipt(row: Erasure) -> dict[str, Any]:
     shape: dict[str, Any] = orjson.loads(Receipt.objects.get(erasure=row, n=0).text)
     return shape
 
@@ -84,13 +84,13 @@ def ann(agent: Agent, monkeypatch: pytest.MonkeyPatch) -> Subject:
     monkeypatch.setattr(snapshots, "INTERVAL", 8)
     bundled.live(agent, "ann", prefix="ann-")
     bundled.live(agent, "bob", prefix="bob-")
-    request = journal.Request(key="k-1", fingerprint=b"same")
+    request = journal.KeyedRequest(key="k-1", fingerprint=b"same")
     append(agent, "ann-t-1", "said once", request=request)
     journal.run(uses.flush)
     return of(agent, "ann")
 
 
-def asked(agent: Agent, scope: str) -> dict[str, object]:
+def build_target(agent: Agent, scope: str) -> dict[str, object]:
     thread = get_thread(agent, "ann-t-1")
     first = Event.objects.filter(thread=thread, page="fares").earliest("seq").seq
     given: dict[str, dict[str, object]] = {
@@ -104,31 +104,31 @@ def asked(agent: Agent, scope: str) -> dict[str, object]:
 
 @pytest.mark.parametrize("late", [False, True], ids=["planned", "forked-meanwhile"])
 @pytest.mark.parametrize("scope", ["subject", "thread", "before", "record"])
-def test_receipt_matches_reality(
+def test_receipt_counts_match_the_database(
     agent: Agent, ann: Subject, scope: str, late: bool
 ) -> None:
-    """What it says is gone is gone, and nothing else is; what is to stay stays."""
+    """Compare the receipt's erased, retained and rebuilt rows with the counts."""
     bob = of(agent, "bob")
-    twin = counted(bob.id)
-    row = confirm(plan(ann, scope, **asked(agent, scope))) if late else None
+    twin = count_places(bob.id)
+    row = confirm(plan(ann, scope, **build_target(agent, scope))) if late else None
     if late and scope != "subject":
-        # Between the confirmation and the fence.
+        # Fork between the confirmation and the fence.
         fork(agent, "ann-t-1", "ann-late")
-    before = counted(ann.id)
-    row = finish(row or confirm(plan(ann, scope, **asked(agent, scope))))
+    before = count_places(ann.id)
+    row = finish(row or confirm(plan(ann, scope, **build_target(agent, scope))))
     assert (row.state, row.waiting_on) == (Erasure.State.COMPLETE, "")
-    after, told = counted(ann.id), said(row)
-    # At once by the fence: with the confirmation, of a whole subject.
+    after, told = count_places(ann.id), read_receipt(row)
+    # The confirmation of a whole subject fences at once, before the first count.
     if not (late and scope == "subject"):
         gone = {place: n - after[place] for place, n in before.items()}
         erased = {place: each["count"] for place, each in told["erased"].items()}
         if scope in ("before", "record"):
-            # Each that is taken is made anew, and what was due since besides.
+            # Each erased snapshot is made anew, and further due ones besides.
             planned = orjson.loads(row.planned)["places"]["snapshots"]
             assert planned["derive"] == before["snapshots"] <= after["snapshots"]
             del gone["snapshots"]
         if scope != "subject":
-            # There is less of her by then, and by what it is less is counted, too.
+            # The totals count the smaller memory and the decrease itself.
             del gone["totals"]
         assert {place: n for place, n in gone.items() if n} == erased
         assert told["fenced"] == erased
@@ -138,10 +138,10 @@ def test_receipt_matches_reality(
     assert ("names_in_forks" in words) is (scope == "thread" and bool(named))
     kept = {each["what"] for each in told["retained"] if each["reason"] == "fork"}
     assert kept == ({"threads", "slots", "turns"} if scope == "thread" else set())
-    # Made anew, of threads that stay: all that they have.
+    # All snapshots of the threads that stay were made anew.
     left = after["snapshots"]
     assert told["rebuilt"] == ({"snapshots": left} if left else {})
-    assert counted(bob.id) == twin
+    assert count_places(bob.id) == twin
     for thread in ann.threads.select_related("subject"):
         assert verify(thread) is None
 
@@ -150,33 +150,33 @@ def get_name(agent: Agent, row: Erasure) -> str:
     return row.thread.name if row.thread else "~"
 
 
-def test_whoever_was_given_something_is_named(
+def test_receipt_names_every_key_that_was_handed_memory(
     acme: Project, agent: Agent, ann: Subject
 ) -> None:
-    """Who begins a turn is handed the request, be it the moment before the fence."""
+    """Name keys that began a turn, even in the moment before the fence."""
     turning, writing, before = (make_agent(acme) for _ in range(3))
-    run(turns.begin(agent=before, thread="ann-t-1", new=NewTurn()))
+    run(turns.begin_turn(agent=before, thread="ann-t-1", new=NewTurn()))
     journal.run(uses.flush)
     append(writing, "ann-t-1", "It only writes.")
     row = plan(ann)
-    run(turns.begin(agent=turning, thread="bob-t-1", new=NewTurn()))
-    uses.read(turning.prefix, ann.id)
+    run(turns.begin_turn(agent=turning, thread="bob-t-1", new=NewTurn()))
+    uses.count_read(turning.prefix, ann.id)
     row = finish(confirm(row))
-    told = said(row)["recipients"]
-    # All that lived here began turns as well.
+    told = read_receipt(row)["recipients"]
+    # The agent of the fixture began turns as well.
     expected = {agent.prefix, turning.prefix, before.prefix}
     assert told == sorted(f"key:{prefix}" for prefix in expected)
 
 
-def test_who_is_written_down_after_the_fence_is_named_as_well(
+def test_receipt_names_keys_recorded_after_the_fence(
     acme: Project, agent: Agent, ann: Subject
 ) -> None:
-    """As by another process, which counted them while this one made the fence."""
+    """Flush reads that another process counted while this one made the fence."""
     other = make_agent(acme)
     row = confirm(plan(ann))
     assert row.state == Erasure.State.FENCED
-    uses.read(other.prefix, ann.id)
+    uses.count_read(other.prefix, ann.id)
     journal.run(uses.flush)
-    told = said(finish(row))["recipients"]
+    told = read_receipt(finish(row))["recipients"]
     assert told == sorted([f"key:{agent.prefix}", f"key:{other.prefix}"])
-    assert counted(ann.id)["daily_uses"] == 0
+    assert count_places(ann.id)["daily_uses"] == 0

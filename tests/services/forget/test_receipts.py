@@ -1,4 +1,4 @@
-"""Receipts: said once, of what is true, and never with a softer word."""
+"""Receipts: issued once, of proved facts alone."""
 
 from __future__ import annotations
 
@@ -46,7 +46,7 @@ ERASED: dict[str, Any] = {
     "events": {"fenced": 12, "erased": 12},
     "slots": {"fenced": 3, "erased": 3},
     "pages": {"fenced": 0, "erased": 0},
-    # One that came about between the plan and the fence.
+    # A snapshot that was made between the plan and the fence.
     "snapshots": {"fenced": 1, "erased": 1},
 }
 LOOKED: dict[str, Any] = {
@@ -65,8 +65,8 @@ def ann(acme: Project) -> Subject:
     return subjects.find_or_create(acme.id, "ann")
 
 
-def verified(subject: Subject, **changed: Any) -> Erasure:
-    """An erasure whose scan is done."""
+def make_verified(subject: Subject, **changed: Any) -> Erasure:
+    """Make an erasure whose scan is done."""
     facts = {"planned": PLANNED, "erased": ERASED, "verification": LOOKED} | changed
     return Erasure.objects.create(
         id=uuid7(),
@@ -87,14 +87,14 @@ def verified(subject: Subject, **changed: Any) -> Erasure:
     )
 
 
-def says(receipt: Receipt) -> dict[str, Any]:
+def parse_receipt(receipt: Receipt) -> dict[str, Any]:
     shape: dict[str, Any] = strict_json.parse(receipt.text.encode())
     return shape
 
 
-def test_a_receipt_says_what_was_done(ann: Subject) -> None:
-    row = verified(ann)
-    said = says(receipts.issue(row))
+def test_receipt_says_what_was_done(ann: Subject) -> None:
+    row = make_verified(ann)
+    said = parse_receipt(receipts.issue_receipt(row))
     assert said["v"] == "memoryhub.receipt/2"
     assert said["erasure"] == str(row.id)
     assert said["subject_ref"] == bytes(ann.subject_ref or b"").hex()
@@ -119,7 +119,8 @@ def test_a_receipt_says_what_was_done(ann: Subject) -> None:
 def test_residue_has_an_end_and_a_control(ann: Subject, settings: Any) -> None:
     settings.BACKUP_DAYS, settings.KEYS_BACKUP_DAYS = 30, 7
     residue = {
-        each["what"]: each for each in says(receipts.issue(verified(ann)))["residue"]
+        each["what"]: each
+        for each in parse_receipt(receipts.issue_receipt(make_verified(ann)))["residue"]
     }
     later = datetime.fromisoformat(residue["backups"]["until"])
     sooner = datetime.fromisoformat(residue["key_backups"]["until"])
@@ -132,7 +133,7 @@ def test_residue_has_an_end_and_a_control(ann: Subject, settings: Any) -> None:
     }
 
 
-#: Fields of events' bodies and columns where names stand, by what it is that has them.
+#: Body fields and columns in which names stand, by the kind of thing named.
 NAMED = {
     "threads": {"name"},
     "agents": {"agent_type", "agent_instance"},
@@ -150,16 +151,16 @@ NAMED = {
 
 
 def name_columns() -> Iterator[str]:
-    """Columns of the memory in which clients' names stand; a body has its own."""
-    for declared in privacy.tables().values():
+    """Yield columns in which clients' names stand, except event bodies."""
+    for declared in privacy.list_declared_models().values():
         for column, holds in declared.holds.items():
             if holds & privacy.Holds.NAME and column != "body":
                 yield column
 
 
-def test_names_stand_in_the_clear_wherever_contents_lie_sealed(ann: Subject) -> None:
-    row = verified(ann, planned={**PLANNED, "residue": sorted(receipts.RESIDUE)})
-    residue = says(receipts.issue(row))["residue"]
+def test_residue_with_sealed_contents_lists_clear_names(ann: Subject) -> None:
+    row = make_verified(ann, planned={**PLANNED, "residue": sorted(receipts.RESIDUE)})
+    residue = parse_receipt(receipts.issue_receipt(row))["residue"]
     named = {each["what"] for each in residue if each["names"]}
     assert named == {
         *("backups", "free_blocks", "database_free_space", "wal", "names_in_forks")
@@ -168,38 +169,41 @@ def test_names_stand_in_the_clear_wherever_contents_lie_sealed(ann: Subject) -> 
     assert {*chain(*(each["names"] for each in residue))} == {*receipts.NAMES}
 
 
-def test_every_name_of_a_client_has_its_kind() -> None:
-    fields = {*chain(*(names.fields_of(event) for event in EVOLVE)), *name_columns()}
+def test_every_client_name_field_has_a_kind() -> None:
+    fields = {
+        *chain(*(names.iter_marked_fields(event) for event in EVOLVE)),
+        *name_columns(),
+    }
     assert fields == {*chain(*NAMED.values())}
     assert NAMED.keys() == {*receipts.NAMES}
 
 
 @pytest.mark.parametrize("scope", Erasure.Scope.values)
-def test_names_in_threads_that_stay_are_kept_on_purpose(scope: str) -> None:
-    kept = {each["what"] for each in receipts.retained(scope)}
+def test_narrow_scopes_declare_names_as_retained(scope: str) -> None:
+    kept = {each["what"] for each in receipts.list_retained(scope)}
     assert ("names" in kept) is (scope in ("before", "record"))
 
 
-def test_without_residue_it_is_just_verified(ann: Subject) -> None:
-    row = verified(ann, planned={**PLANNED, "residue": []})
-    assert says(receipts.issue(row))["status"] == "verified"
+def test_receipt_without_residue_is_just_verified(ann: Subject) -> None:
+    row = make_verified(ann, planned={**PLANNED, "residue": []})
+    assert parse_receipt(receipts.issue_receipt(row))["status"] == "verified"
 
 
-def test_it_is_signed_and_no_bit_can_be_changed(ann: Subject) -> None:
-    receipt = receipts.issue(verified(ann))
-    keys, text = signing.public_keys(), receipt.text.encode()
+def test_signed_receipt_detects_any_changed_bit(ann: Subject) -> None:
+    receipt = receipts.issue_receipt(make_verified(ann))
+    keys, text = signing.list_public_keys(), receipt.text.encode()
     assert texts.verify(text, keys).valid
     chance = random.Random(3)  # a seed repeats it
     for _ in range(300):
         assert not texts.verify(flipped(text, chance), keys).valid
 
 
-def test_it_is_issued_once(ann: Subject) -> None:
-    row = verified(ann)
-    first = receipts.issue(row)
+def test_receipt_is_issued_once(ann: Subject) -> None:
+    row = make_verified(ann)
+    first = receipts.issue_receipt(row)
     Erasure.objects.filter(id=row.id).update(reason="test")
     row.refresh_from_db()
-    assert receipts.issue(row).text == first.text
+    assert receipts.issue_receipt(row).text == first.text
     assert Receipt.objects.count() == 1
 
 
@@ -214,43 +218,50 @@ def test_it_is_issued_once(ann: Subject) -> None:
         {"verification": {}},
     ],
 )
-def test_for_less_there_is_none(ann: Subject, changed: dict[str, Any]) -> None:
-    row = verified(ann, **changed)
+def test_incomplete_erasure_gets_no_receipt(
+    ann: Subject, changed: dict[str, Any]
+) -> None:
+    row = make_verified(ann, **changed)
     with pytest.raises(NotCompleteError):
-        receipts.issue(row)
+        receipts.issue_receipt(row)
     with pytest.raises(NotCompleteError):
-        receipts.add(row, "rewritten", {})
+        receipts.add_addendum(row, "rewritten", {})
     assert not Receipt.objects.exists()
 
 
-def test_zero_is_a_success_only_when_zero_was_fenced(ann: Subject) -> None:
-    """Nothing there was: said so. Something there was: it is not done."""
+def test_zero_erased_is_a_success_only_when_zero_was_fenced(ann: Subject) -> None:
+    """Issue a receipt of zeros only if nothing was fenced."""
     nothing = {place: {"fenced": 0, "erased": 0} for place in ERASED}
-    assert says(receipts.issue(verified(ann, erased=nothing)))["erased"] == {}
+    assert (
+        parse_receipt(receipts.issue_receipt(make_verified(ann, erased=nothing)))[
+            "erased"
+        ]
+        == {}
+    )
     bob = subjects.find_or_create(ann.project_id, "bob")
     untouched = {place: {**line, "erased": 0} for place, line in ERASED.items()}
     with pytest.raises(NotCompleteError):
-        receipts.issue(verified(bob, erased=untouched))
+        receipts.issue_receipt(make_verified(bob, erased=untouched))
 
 
-def test_later_facts_are_addenda(ann: Subject) -> None:
-    row = verified(ann)
-    first = receipts.issue(row)
-    added = receipts.add(row, "rewritten", {"tables": 12})
-    again = receipts.add(row, "scanned", {"bytes": 1})
+def test_later_facts_become_addenda_of_the_receipt(ann: Subject) -> None:
+    row = make_verified(ann)
+    first = receipts.issue_receipt(row)
+    added = receipts.add_addendum(row, "rewritten", {"tables": 12})
+    again = receipts.add_addendum(row, "scanned", {"bytes": 1})
     assert [each.n for each in (first, added, again)] == [0, 1, 2]
-    said = says(added)
+    said = parse_receipt(added)
     assert said["v"] == "memoryhub.receipt-addendum/1"
     assert said["to_sha256"] == texts.digest(first.text).hex()
     assert (said["what"], said["numbers"]) == ("rewritten", {"tables": 12})
-    keys = signing.public_keys()
+    keys = signing.list_public_keys()
     assert all(texts.verify(each.text.encode(), keys).valid for each in (added, again))
     first.refresh_from_db()
-    assert receipts.issue(row) == first
+    assert receipts.issue_receipt(row) == first
 
 
 def test_no_receipt_can_be_changed_or_removed(ann: Subject) -> None:
-    receipt = receipts.issue(verified(ann))
+    receipt = receipts.issue_receipt(make_verified(ann))
     rows = Receipt.objects.filter(id=receipt.id)
     for change in (lambda: rows.update(text="{}"), rows.delete):
         with pytest.raises(DatabaseError), transaction.atomic():
@@ -258,27 +269,30 @@ def test_no_receipt_can_be_changed_or_removed(ann: Subject) -> None:
     assert rows.get().text == receipt.text
 
 
-def test_the_root_is_of_all_her_threads_and_no_others(agent: Agent) -> None:
+def test_threads_root_covers_the_threads_of_one_subject(agent: Agent) -> None:
     make_thread(agent, "t-1", user_id="ann")
     make_thread(agent, "t-2", user_id="bob")
     ann, bob = (subjects.find_or_create(agent.project, user) for user in ("ann", "bob"))
-    before, other = receipts.threads_root(ann.id), receipts.threads_root(bob.id)
+    before, other = (
+        receipts.compute_threads_root(ann.id),
+        receipts.compute_threads_root(bob.id),
+    )
     assert before != other
     append(agent, "t-2", "more")
-    assert receipts.threads_root(ann.id) == before
+    assert receipts.compute_threads_root(ann.id) == before
     append(agent, "t-1", "more")
-    assert receipts.threads_root(ann.id) != before
+    assert receipts.compute_threads_root(ann.id) != before
 
 
-def test_its_digest_is_what_the_ledger_keeps(ann: Subject) -> None:
-    row = verified(ann)
-    receipt = receipts.issue(row)
-    line = ledgers.close(row, receipt)
+def test_ledger_keeps_the_digest_of_the_receipt(ann: Subject) -> None:
+    row = make_verified(ann)
+    receipt = receipts.issue_receipt(row)
+    line = ledgers.record_completion(row, receipt)
     assert line.receipt_sha256 == texts.digest(receipt.text)
 
 
-def test_every_word_of_residue_can_be_dated(ann: Subject) -> None:
-    row = verified(ann, planned={**PLANNED, "residue": sorted(receipts.RESIDUE)})
-    residue = says(receipts.issue(row))["residue"]
+def test_every_residue_has_an_end_and_a_control(ann: Subject) -> None:
+    row = make_verified(ann, planned={**PLANNED, "residue": sorted(receipts.RESIDUE)})
+    residue = parse_receipt(receipts.issue_receipt(row))["residue"]
     assert len(residue) == len(receipts.RESIDUE)
     assert all(each["until"] and each["control"] for each in residue)

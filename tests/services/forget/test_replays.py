@@ -1,6 +1,6 @@
-"""Resuming and replaying: what the ledger has promised is fenced before all else.
+"""Resumes and replays: erasures in the ledger are fenced before all else.
 
-The whole way, over files that are put back, is tried with the commands.
+Tests of the commands cover the whole way, over restored files.
 """
 
 from __future__ import annotations
@@ -45,7 +45,7 @@ def ann(agent: Agent) -> Subject:
     return get_thread(agent).subject
 
 
-def planned(subject: Subject, **options: object) -> Erasure:
+def make_plan(subject: Subject, **options: object) -> Erasure:
     row = plan(subject, restrict=bool(options.get("restrict")))
     Erasure.objects.filter(id=row.id).update(state=options.get("state", State.PLANNED))
     return Erasure.objects.get(id=row.id)
@@ -53,69 +53,69 @@ def planned(subject: Subject, **options: object) -> Erasure:
 
 @pytest.mark.parametrize("state", [State.PLANNED, State.HELD, State.EXPIRED])
 @pytest.mark.parametrize("confirmed", [True, False])
-def test_what_was_promised_is_fenced_at_the_start(
+def test_erasure_in_the_ledger_is_fenced_at_the_start(
     ann: Subject, state: str, confirmed: bool
 ) -> None:
-    """Killed between ledger and fence; or the backup is as of the plan."""
-    row = planned(ann, state=state)
+    """Start after a crash between ledger and fence, or from a backup of the plan."""
+    row = make_plan(ann, state=state)
     if confirmed:
         Erasure.objects.filter(id=row.id).update(confirmed_at=clock.now())
-    line = ledgers.intend(row)
-    assert replays.look() == 0
+    line = ledgers.record_intent(row)
+    assert replays.fence_and_count() == 0
     row.refresh_from_db()
     assert (row.state, row.ledger_n) == (State.FENCED, line.n)
     assert row.confirmed_at is not None
     assert Instance.objects.get().ledger_n == line.n
     with pytest.raises(SubjectErasedError):
         subjects.find_or_create(ann.project_id, "ann")
-    # Once more there is nothing to do.
-    assert (replays.resume(), replays.look()) == (0, 0)
-    assert [each.n for each in ledger.lines()] == [1]
+    # A second start has nothing to do.
+    assert (replays.resume_fences(), replays.fence_and_count()) == (0, 0)
+    assert [each.n for each in ledger.iter_lines()] == [1]
 
 
-def test_nothing_to_replay_holds_nothing_back(ann: Subject) -> None:
-    assert replays.look() == 0
+def test_start_without_replays_is_not_held_back(ann: Subject) -> None:
+    assert replays.fence_and_count() == 0
     maintenance.require_none()
-    assert replays.pending() == []
+    assert replays.list_pending() == []
 
 
-def test_an_unknown_erasure_holds_all_back(ann: Subject) -> None:
-    row = planned(ann)
-    ledgers.intend(row)
+def test_unknown_erasure_puts_the_server_into_maintenance(ann: Subject) -> None:
+    row = make_plan(ann)
+    ledgers.record_intent(row)
     row.delete()
-    assert replays.look() == maintenance.waiting == 1
+    assert replays.fence_and_count() == maintenance.waiting == 1
     with pytest.raises(ErasuresToReplayError):
         maintenance.require_none()
     assert b"erasures_to_replay" in maintenance.refusal_text
 
 
-def lost(subject: Subject) -> ledger.Line:
-    """The line of an erasure that the database does not know any more."""
-    row = planned(subject)
-    line = ledgers.intend(row)
+def lose_erasure(subject: Subject) -> ledger.LedgerLine:
+    """Return the ledger line of an erasure that the database has lost."""
+    row = make_plan(subject)
+    line = ledgers.record_intent(row)
     row.delete()
     return line
 
 
-def test_a_replay_makes_the_erasure_anew_under_its_id(ann: Subject) -> None:
-    line = lost(ann)
-    row = replays.replay(line)
+def test_replay_makes_the_erasure_anew_under_its_id(ann: Subject) -> None:
+    line = lose_erasure(ann)
+    row = replays.replay_erasure(line)
     assert (row.id, row.subject_id, row.reason) == (line.erasure, ann.id, "test")
     assert row.created_at == line.at
     assert row.state not in ledgers.UNFENCED
     assert DestroyedKey.objects.using("keys").filter(subject=ann.id).exists()
-    assert replays.look() == 0
+    assert replays.fence_and_count() == 0
 
 
-def test_an_open_plan_of_the_backup_gives_way(ann: Subject) -> None:
-    line = lost(ann)
-    other = planned(ann, restrict=True)
-    replays.replay(line)
+def test_replay_expires_an_open_plan_of_the_backup(ann: Subject) -> None:
+    line = lose_erasure(ann)
+    other = make_plan(ann, restrict=True)
+    replays.replay_erasure(line)
     other.refresh_from_db()
     assert other.state == State.EXPIRED
 
 
-def test_somebody_unknown_is_known_as_erased(ann: Subject) -> None:
+def test_replay_makes_an_unknown_subject_as_erased(ann: Subject) -> None:
     ref = b"x" * 32
     line = ledger.append(
         kind="intent",
@@ -128,29 +128,29 @@ def test_somebody_unknown_is_known_as_erased(ann: Subject) -> None:
         targets=[],
         at=clock.now(),
     )
-    assert replays.look() == 1
-    replays.replay(line)
+    assert replays.fence_and_count() == 1
+    replays.replay_erasure(line)
     found = Subject.objects.get(id=line.subject)
     assert found.state in (Subject.State.ERASING, Subject.State.ERASED)
     assert found.tombstone_rows.filter(kind="subject", digest=ref).count() == 1
-    assert replays.look() == 0
+    assert replays.fence_and_count() == 0
 
 
 @pytest.mark.parametrize("state", [State.KEY_DESTROYED, State.VERIFIED])
-def test_a_key_that_came_back_goes_once_more(ann: Subject, state: str) -> None:
-    row = planned(ann)
-    ledgers.intend(row)
-    replays.look()
+def test_replay_destroys_a_restored_key_again(ann: Subject, state: str) -> None:
+    row = make_plan(ann)
+    ledgers.record_intent(row)
+    replays.fence_and_count()
     Erasure.objects.filter(id=row.id).update(state=state)
-    assert replays.look() == 1
-    replays.replay(next(ledger.lines()))
+    assert replays.fence_and_count() == 1
+    replays.replay_erasure(next(ledger.iter_lines()))
     assert DestroyedKey.objects.using("keys").filter(subject=ann.id).exists()
-    assert replays.look() == 0
+    assert replays.fence_and_count() == 0
 
 
-def test_a_hold_of_the_backup_holds_no_subject_back(ann: Subject) -> None:
-    """It was lifted before she was erased, or that had never begun."""
-    line = lost(ann)
+def test_hold_of_the_backup_does_not_stop_a_replay(ann: Subject) -> None:
+    """Ignore the hold, which was lifted before the erasure began."""
+    line = lose_erasure(ann)
     Hold.objects.create(
         project_id=ann.project_id,
         subject=ann,
@@ -159,33 +159,33 @@ def test_a_hold_of_the_backup_holds_no_subject_back(ann: Subject) -> None:
         opened_at=clock.now(),
         expires_at=clock.now() + timedelta(days=30),
     )
-    assert replays.replay(line).state not in ledgers.UNFENCED
+    assert replays.replay_erasure(line).state not in ledgers.UNFENCED
 
 
-# Several of one subject
+# Several erasures of one subject
 
 
 def narrow(agent: Agent, seq: int = 2, state: str = State.TOMBSTONED) -> Erasure:
-    """An erasure of one record of hers, as far as that."""
+    """Make an erasure of one record, and advance it to the state."""
     thread = get_thread(agent)
     row = plan(thread.subject, "record", thread=thread, seq=seq)
     Erasure.objects.filter(id=row.id).update(confirmed_at=clock.now())
     if state != State.PLANNED:
-        return brought(row, state)
-    ledgers.intend(row)
+        return advance_to(row, state)
+    ledgers.record_intent(row)
     return Erasure.objects.get(id=row.id)
 
 
-def brought(row: Erasure, state: str) -> Erasure:
+def advance_to(row: Erasure, state: str) -> Erasure:
     while row.state != state:
         before = row.state
-        row = erasures.advance(row)
+        row = erasures.advance_erasure(row)
         assert row.state != before, row.waiting_on
     return row
 
 
-def later(row: Erasure, scope: str) -> ledger.Line:
-    """The line of one that came after it, of which the database knows nothing."""
+def append_later_line(row: Erasure, scope: str) -> ledger.LedgerLine:
+    """Write the line of a later erasure that the database does not know."""
     thread = row.thread
     assert thread is not None
     of: dict[str, list[object]] = {
@@ -198,7 +198,7 @@ def later(row: Erasure, scope: str) -> ledger.Line:
         erasure=uuid4(),
         project=row.project_id,
         subject=row.subject_id,
-        subject_ref=ledgers.subject_ref(row),
+        subject_ref=ledgers.find_subject_ref(row),
         scope=scope,
         reason="test",
         targets=of[scope],
@@ -206,7 +206,7 @@ def later(row: Erasure, scope: str) -> ledger.Line:
     )
 
 
-def sealed() -> set[int]:
+def list_sealed() -> set[int]:
     rows = Event.objects.filter(thread__name="t-1", payload__isnull=False)
     return set(rows.values_list("seq", flat=True))
 
@@ -215,53 +215,53 @@ def sealed() -> set[int]:
 @pytest.mark.parametrize(
     "known", [None, State.PLANNED, State.TOMBSTONED, State.VERIFIED, State.COMPLETE]
 )
-def test_who_went_after_a_record_of_hers(
+def test_subject_erasure_after_a_record_erasure_is_replayed(
     agent: Agent, ann: Subject, known: str | None, key: str
 ) -> None:
-    """Whatever the backup holds of the first, and though only one database went back.
+    """Replay over any state of the first erasure, with one or both databases restored.
 
-    Where she goes whole, the record goes as a part of her.
+    The later erasure of the whole subject includes the record.
     """
     first = narrow(agent, state=known or State.PLANNED)
-    line = later(first, "subject")
+    line = append_later_line(first, "subject")
     if known is None:
         first.delete()
     if key == "gone":
         keys.destroy(ann.id, erasure=line.erasure, at=clock.now())
-    assert replays.look() == 1
-    assert [each.erasure for each in replays.pending()] == [line.erasure]
-    assert replays.replay(line).state == State.COMPLETE
+    assert replays.fence_and_count() == 1
+    assert [each.erasure for each in replays.list_pending()] == [line.erasure]
+    assert replays.replay_erasure(line).state == State.COMPLETE
     ended = State.EXPIRED if known == State.PLANNED else State.COMPLETE
     found = Erasure.objects.filter(id=first.id).values_list("state", flat=True)
     assert found.first() == (None if known is None else ended)
-    assert not sealed()
+    assert not list_sealed()
     ann.refresh_from_db()
     assert ann.state == Subject.State.ERASED
-    # And never again: the next start has nothing to do.
-    assert (replays.look(), replays.resume()) == (0, 0)
+    # The next start has nothing to do.
+    assert (replays.fence_and_count(), replays.resume_fences()) == (0, 0)
 
 
 @pytest.mark.parametrize("scope", ["record", "thread"])
 @pytest.mark.parametrize("known", [State.PLANNED, State.TOMBSTONED, State.SCRUBBED])
-def test_a_half_is_finished_before_what_came_later(
+def test_unfinished_erasure_is_completed_before_a_later_replay(
     agent: Agent, ann: Subject, known: str, scope: str
 ) -> None:
-    """One of hers is open at a time, and nobody but the replay goes on with it."""
+    """Let the replay complete the first, since a subject has one open erasure."""
     first = narrow(agent, state=known)
-    line = later(first, scope)
-    assert replays.look() == 1
-    row = replays.replay(line)
+    line = append_later_line(first, scope)
+    assert replays.fence_and_count() == 1
+    row = replays.replay_erasure(line)
     assert (row.id, row.state) == (line.erasure, State.COMPLETE)
     first.refresh_from_db()
     assert first.state == State.COMPLETE
-    assert not {2, 3} & sealed()
+    assert not {2, 3} & list_sealed()
     assert Receipt.objects.count() == 2
-    assert (replays.look(), replays.resume()) == (0, 0)
+    assert (replays.fence_and_count(), replays.resume_fences()) == (0, 0)
 
 
 @pytest.fixture
 def reader(monkeypatch: pytest.MonkeyPatch) -> list[str]:
-    """Somebody who reads an old state, for as long as the word stands here."""
+    """Return a list; while it holds a word, scrubs wait for a reader."""
     words: list[str] = []
     work = scrub.scrub
 
@@ -272,73 +272,76 @@ def reader(monkeypatch: pytest.MonkeyPatch) -> list[str]:
     return words
 
 
-def test_a_half_that_waits_is_told_and_the_later_one_stays_to_be_done(
+def test_waiting_erasure_is_returned_and_the_later_replay_stays_due(
     agent: Agent, ann: Subject, reader: list[str]
 ) -> None:
     first = narrow(agent)
-    line = later(first, "record")
+    line = append_later_line(first, "record")
     reader.append("reader")
-    row = replays.replay(line)
+    row = replays.replay_erasure(line)
     assert (row.id, row.state, row.waiting_on) == (
         *(first.id, State.CACHES_PURGED),
         "reader",
     )
-    assert replays.look() == 1
+    assert replays.fence_and_count() == 1
     reader.clear()
-    assert replays.replay(line).id == line.erasure
-    assert replays.look() == 0
-    assert not {2, 3} & sealed()
+    assert replays.replay_erasure(line).id == line.erasure
+    assert replays.fence_and_count() == 0
+    assert not {2, 3} & list_sealed()
 
 
-def test_who_goes_whole_waits_for_no_half(
+def test_subject_replay_does_not_wait_for_a_narrower_erasure(
     agent: Agent, ann: Subject, reader: list[str]
 ) -> None:
-    """What is in the way of the first is in her own way as well, and said of her."""
+    """Expire the narrower erasure, and report the reader for the whole subject."""
     first = narrow(agent)
-    line = later(first, "subject")
+    line = append_later_line(first, "subject")
     reader.append("reader")
-    row = replays.replay(line)
+    row = replays.replay_erasure(line)
     assert (row.id, row.waiting_on) == (line.erasure, "reader")
     first.refresh_from_db()
     assert first.state == State.EXPIRED
     reader.clear()
-    brought(row, State.COMPLETE)
-    assert (replays.look(), replays.resume()) == (0, 0)
+    advance_to(row, State.COMPLETE)
+    assert (replays.fence_and_count(), replays.resume_fences()) == (0, 0)
 
 
-def test_another_person_s_record_is_replayed_all_the_same(
+def test_record_erasure_of_another_subject_is_replayed_too(
     agent: Agent, ann: Subject
 ) -> None:
-    """The twin: only hers is a part of what came later."""
+    """Replay the twin's record, which the other subject's erasure does not include."""
     make_thread(agent, "t-2", user_id="bob")
     append(agent, "t-2", "seat 12A")
     thread = get_thread(agent, "t-2")
     other = plan(thread.subject, "record", thread=thread, seq=2)
-    mine = later(narrow(agent, state=State.PLANNED), "subject")
-    line = ledgers.intend(other)
+    mine = append_later_line(narrow(agent, state=State.PLANNED), "subject")
+    line = ledgers.record_intent(other)
     other.delete()
-    assert [each.erasure for each in replays.pending()] == [mine.erasure, line.erasure]
-    for each in replays.pending():
-        assert replays.replay(each).state == State.COMPLETE
+    assert [each.erasure for each in replays.list_pending()] == [
+        mine.erasure,
+        line.erasure,
+    ]
+    for each in replays.list_pending():
+        assert replays.replay_erasure(each).state == State.COMPLETE
     assert not Event.objects.get(thread=thread, seq=2).payload
-    assert replays.look() == 0
+    assert replays.fence_and_count() == 0
 
 
-def test_a_replay_does_not_wait_for_the_night(
+def test_replay_does_not_wait_for_the_night(
     agent: Agent, ann: Subject, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Nobody is served meanwhile, so a scan is in nobody's way."""
+    """Scan at once, since nobody is served during a replay."""
     monkeypatch.setattr(scans, "BUDGET_BYTES", 0)
-    line = lost(ann)
-    assert replays.look() == 1
-    assert replays.replay(line).state == State.COMPLETE
+    line = lose_erasure(ann)
+    assert replays.fence_and_count() == 1
+    assert replays.replay_erasure(line).state == State.COMPLETE
 
 
-def test_whoever_is_served_is_not_in_the_way_of_a_scan(
+def test_scan_waits_for_the_night_when_nothing_is_replayed(
     agent: Agent, ann: Subject, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """The twin: with nothing to replay it does wait."""
+    """Defer the scan as a control, with nothing to replay."""
     monkeypatch.setattr(scans, "BUDGET_BYTES", 0)
     row = narrow(agent, state=State.SCRUBBED)
-    row = erasures.advance(row)
+    row = erasures.advance_erasure(row)
     assert (row.state, row.waiting_on) == (State.SCRUBBED, "night")

@@ -1,4 +1,4 @@
-"""Threads that were made and erased since a backup: their names stay dead after it."""
+"""Threads made and erased since a backup: their names stay dead after a restore."""
 
 from __future__ import annotations
 
@@ -42,9 +42,11 @@ def ann(agent: Agent) -> Subject:
     return make_person(agent, "ann")
 
 
-def intended(agent: Agent, ann: Subject, name: str, **more: object) -> ledger.Line:
-    """The line of a thread of hers that no database knows any more."""
-    digest = blind_index.thread_name(keys.project_key(agent.project), name)
+def append_intent(
+    agent: Agent, ann: Subject, name: str, **more: object
+) -> ledger.LedgerLine:
+    """Write the line of a thread that no database knows any more."""
+    digest = blind_index.digest_thread_name(keys.get_project_key(agent.project), name)
     return ledger.append(
         **{  # type: ignore[arg-type]  # of several types
             "kind": "intent",
@@ -61,27 +63,31 @@ def intended(agent: Agent, ann: Subject, name: str, **more: object) -> ledger.Li
     )
 
 
-def test_the_ledger_says_the_names_digest_all_along(agent: Agent, ann: Subject) -> None:
-    """Before the fence, when it is complete, and never the name."""
+def test_ledger_lines_hold_the_digest_of_a_thread_name(
+    agent: Agent, ann: Subject
+) -> None:
+    """Write the digest with the intent and with the end, and never the name."""
     thread = get_thread(agent, "ann-1")
     forget(ann, "thread", thread=thread)
-    digest = blind_index.thread_name(keys.project_key(agent.project), "ann-1")
-    told = [(line.kind, *line.targets) for line in ledger.lines()]
+    digest = blind_index.digest_thread_name(
+        keys.get_project_key(agent.project), "ann-1"
+    )
+    told = [(line.kind, *line.targets) for line in ledger.iter_lines()]
     expected = (str(thread.id), digest.hex())
     assert told == [("intent", *expected), ("done", *expected)]
     assert b"ann-1" not in ledger.path().read_bytes()
-    assert replays.look() == 0
+    assert replays.fence_and_count() == 0
 
 
 @pytest.mark.parametrize("known", [True, False])
-def test_a_name_stays_dead_though_nobody_knows_the_thread(
+def test_name_of_an_unknown_erased_thread_stays_dead(
     agent: Agent, ann: Subject, known: bool
 ) -> None:
-    """Whether or not she is in the backup; other names are free."""
+    """Replay with and without the subject in the backup; other names stay free."""
     more = {} if known else {"subject": uuid4()}
-    line = intended(agent, ann, "later-1", **more)
-    assert replays.look() == 1
-    row = replays.replay(line)
+    line = append_intent(agent, ann, "later-1", **more)
+    assert replays.fence_and_count() == 1
+    row = replays.replay_erasure(line)
     assert (row.id, row.state, row.thread) == (line.erasure, State.COMPLETE, None)
     with pytest.raises(ThreadErasedError):
         make_thread(agent, "later-1", user_id="ann")
@@ -89,63 +95,70 @@ def test_a_name_stays_dead_though_nobody_knows_the_thread(
     told = orjson.loads(Receipt.objects.get(erasure=row, n=0).text)
     assert (told["fenced"], told["erased"]) == ({}, {})
     assert told["verification"]["undeclared"] == 0
-    assert [each.kind for each in ledger.lines()] == ["intent", "done"]
+    assert [each.kind for each in ledger.iter_lines()] == ["intent", "done"]
     assert not Subject.objects.filter(id=line.subject).exists() or known
-    # Hers is as it was, and the next start has nothing to do.
+    # The subject's thread is as it was, and the next start has nothing to do.
     append(agent, "ann-1", "She lives.")
-    assert (replays.look(), replays.pending()) == (0, [])
+    assert (replays.fence_and_count(), replays.list_pending()) == (0, [])
 
 
-def test_one_who_was_forgotten_since_leaves_no_name_either(
+def test_thread_name_of_a_subject_erased_since_stays_dead(
     agent: Agent, ann: Subject
 ) -> None:
-    line = intended(agent, ann, "later-1")
-    whole = intended(agent, ann, "", scope="subject", targets=[])
-    assert [each.n for each in replays.pending()] == [line.n, whole.n]
-    for each in replays.pending():
-        assert replays.replay(each).state == State.COMPLETE
+    line = append_intent(agent, ann, "later-1")
+    whole = append_intent(agent, ann, "", scope="subject", targets=[])
+    assert [each.n for each in replays.list_pending()] == [line.n, whole.n]
+    for each in replays.list_pending():
+        assert replays.replay_erasure(each).state == State.COMPLETE
     with pytest.raises(ThreadErasedError):
         make_thread(agent, "later-1", user_id="bob")
     assert Event.objects.filter(thread__subject=ann, payload__isnull=False).count() == 0
-    assert replays.look() == 0
+    assert replays.fence_and_count() == 0
 
 
-def test_a_name_that_was_let_go_is_not_buried_again(agent: Agent, ann: Subject) -> None:
-    line = intended(agent, ann, "later-1")
-    replays.replay(line)
+def test_released_thread_name_gets_no_new_tombstone(agent: Agent, ann: Subject) -> None:
+    line = append_intent(agent, ann, "later-1")
+    replays.replay_erasure(line)
     Tombstone.objects.filter(kind="thread").delete()
-    assert (replays.look(), ledgers.unheard([line])) == (0, [])
+    assert (replays.fence_and_count(), ledgers.filter_unknown_threads([line])) == (
+        0,
+        [],
+    )
     make_thread(agent, "later-1", user_id="ann")
     assert of(agent, "ann").state == "active"
 
 
-def test_what_is_here_is_erased_and_not_just_buried(agent: Agent, ann: Subject) -> None:
-    """The twin: the backup is of before the erasure, and knows the thread."""
+def test_known_thread_is_erased_by_its_replay(agent: Agent, ann: Subject) -> None:
+    """Replay over a backup of before the erasure, which knows the thread."""
     thread = get_thread(agent, "ann-1")
-    line = intended(agent, ann, "ann-1")
+    line = append_intent(agent, ann, "ann-1")
     line = replace(line, targets=(str(thread.id), line.targets[1]))
-    assert ledgers.unheard([line]) == []
-    assert replays.replay(line).state == State.COMPLETE
+    assert ledgers.filter_unknown_threads([line]) == []
+    assert replays.replay_erasure(line).state == State.COMPLETE
     assert Thread.objects.get(id=thread.id).name[0] == "~"
 
 
-def gone(agent: Agent, subject: UUID, names: Iterable[str], **more: object) -> Any:
-    """The line of somebody with threads that no database knows any more."""
-    project = keys.project_key(agent.project)
-    digests = [blind_index.thread_name(project, name).hex() for name in names]
+def append_subject_intent(
+    agent: Agent, subject: UUID, names: Iterable[str], **more: object
+) -> Any:
+    """Write the line of a subject with threads that no database knows any more."""
+    project = keys.get_project_key(agent.project)
+    digests = [blind_index.digest_thread_name(project, name).hex() for name in names]
     more = {"subject": subject, "scope": "subject", "targets": digests, **more}
-    return intended(agent, Subject(id=subject, created_at=clock.now()), "", **more)
+    return append_intent(agent, Subject(id=subject, created_at=clock.now()), "", **more)
 
 
 @pytest.mark.parametrize("known", [True, False])
-def test_the_names_of_a_whole_persons_threads_stay_dead(
+def test_thread_names_of_an_erased_subject_stay_dead(
     agent: Agent, ann: Subject, known: bool
 ) -> None:
-    """Those that the backup has, and those that were made and erased since."""
+    """Cover names in the backup, and names made and erased since."""
     names = ["ann-1", "later-1", "later-2"] if known else ["later-1", "later-2"]
-    line = gone(agent, ann.id if known else uuid4(), names, ticket="LEGAL-42")
-    assert replays.look() == 1
-    row = replays.replay(line)
+    line = append_subject_intent(
+        agent, ann.id if known else uuid4(), names, ticket="LEGAL-42"
+    )
+    assert replays.fence_and_count() == 1
+    row = replays.replay_erasure(line)
     assert (row.state, row.ticket) == (State.COMPLETE, "LEGAL-42")
     for name in names:
         with pytest.raises(ThreadErasedError) as refusal:
@@ -155,31 +168,33 @@ def test_the_names_of_a_whole_persons_threads_stay_dead(
     assert Tombstone.objects.filter(kind="thread").count() == len(names)
     told = orjson.loads(Receipt.objects.get(erasure=row, n=0).text)
     assert told["ticket"] == "LEGAL-42"
-    assert replays.look() == 0
+    assert replays.fence_and_count() == 0
 
 
-def test_what_is_fenced_at_the_start_leaves_no_name_either(
+def test_thread_name_of_a_plan_fenced_at_the_start_stays_dead(
     agent: Agent, ann: Subject
 ) -> None:
-    """The backup is as of the plan; a thread was made before it was confirmed."""
+    """Restore a backup of the plan; a thread was made before the confirmation."""
     row = plan(ann)
-    line = gone(agent, ann.id, ["later-1"], erasure=row.id)
-    assert replays.look() == 0
+    line = append_subject_intent(agent, ann.id, ["later-1"], erasure=row.id)
+    assert replays.fence_and_count() == 0
     row.refresh_from_db()
     assert (row.state, row.ledger_n) == ("fenced", line.n)
     with pytest.raises(ThreadErasedError):
         make_thread(agent, "later-1", user_id="bob")
 
 
-def test_a_person_with_very_many_threads(agent: Agent, ann: Subject) -> None:
-    """As many statements for each thousand names, and one line of the ledger."""
+def test_many_thread_names_are_laid_in_few_statements(
+    agent: Agent, ann: Subject
+) -> None:
+    """Lay the names by a few statements per thousand, from one ledger line."""
     names = [f"later-{n}" for n in range(2_500)]
-    line = gone(agent, ann.id, names)
+    line = append_subject_intent(agent, ann.id, names)
     with CaptureQueriesContext(connection) as asked:
         row = Erasure(id=graves.make_erasure(ann).id, project_id=agent.project)
         row.subject_id = ann.id
-        thread_tombstones.lay(row, line)
-        thread_tombstones.lay(row, line)
+        thread_tombstones.lay_tombstones(row, line)
+        thread_tombstones.lay_tombstones(row, line)
     laid = [each for each in asked if "INSERT" in each["sql"]]
     assert 3 <= len(laid) < 40
     assert Tombstone.objects.filter(kind="thread").count() == 2_500

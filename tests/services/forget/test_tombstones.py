@@ -1,4 +1,4 @@
-"""Tombstones, lifted: what may be written again, and what never may."""
+"""Lifted tombstones: values that may be written again, and names that never may."""
 
 from __future__ import annotations
 
@@ -31,12 +31,12 @@ def ann(agent: Agent) -> Subject:
     return found
 
 
-def test_a_lifted_value_may_be_written_again(agent: Agent, ann: Subject) -> None:
+def test_lifted_value_may_be_written_again(agent: Agent, ann: Subject) -> None:
     with pytest.raises(ValueErasedError) as caught:
         factories.make_page(agent, "home", text=ERASED)
     stone = Tombstone.objects.get(of="page")
     assert caught.value.detail["tombstone"] == str(stone.id)
-    tombstones.lift(stone.id, actor=ACTOR)
+    tombstones.lift_tombstone(stone.id, actor=ACTOR)
     factories.make_page(agent, "home", text=ERASED)
     with pytest.raises(ValueErasedError):
         factories.make_page(agent, "other", text=OTHER)
@@ -55,7 +55,7 @@ def test_a_lifted_value_may_be_written_again(agent: Agent, ann: Subject) -> None
         {"name": "ann_lives_at_14_rue_des_lilas"},
     ],
 )
-def test_an_erased_value_does_not_come_back_as_a_tool(
+def test_erased_value_is_refused_as_a_tool(
     agent: Agent, ann: Subject, tool: dict[str, Any]
 ) -> None:
     graves.bury_values(ann, [("key", "ann_lives_at_14_rue_des_lilas")])
@@ -69,34 +69,36 @@ def test_an_erased_value_does_not_come_back_as_a_tool(
         assert (answer.status, answer.code) == (410, "value_erased")
 
 
-def test_nobody_is_asked_once_the_last_is_lifted(ann: Subject) -> None:
+def test_last_lifted_tombstone_leaves_a_count_of_zero(ann: Subject) -> None:
     for stone in Tombstone.objects.all():
-        tombstones.lift(stone.id, actor=ACTOR)
+        tombstones.lift_tombstone(stone.id, actor=ACTOR)
     ann.refresh_from_db()
     assert ann.tombstones == 0
     with pytest.raises(NotFoundError):
-        tombstones.lift(stone.id, actor=ACTOR)
+        tombstones.lift_tombstone(stone.id, actor=ACTOR)
 
 
 @pytest.mark.no_replay
-def test_names_and_people_are_not_lifted(agent: Agent, ann: Subject) -> None:
+def test_tombstones_of_threads_and_subjects_are_not_lifted(
+    agent: Agent, ann: Subject
+) -> None:
     thread = factories.make_thread(agent, "t-2", user_id="ann")
     graves.bury_thread(thread)
     name = Tombstone.objects.get(kind="thread")
     for stone in (name.id, uuid4()):
         with pytest.raises(NotFoundError):
-            tombstones.lift(stone, actor=ACTOR)
+            tombstones.lift_tombstone(stone, actor=ACTOR)
     graves.bury_subject(ann)
     for stone in Tombstone.objects.exclude(kind="value").values_list("id", flat=True):
         with pytest.raises(NotFoundError):
-            tombstones.lift(stone, actor=ACTOR)
-    # Nor is there anything to lift for who is gone.
+            tombstones.lift_tombstone(stone, actor=ACTOR)
+    # A value's tombstone of an erased subject is not lifted either.
     value = Tombstone.objects.filter(kind="value")[0]
     with pytest.raises(SubjectErasedError):
-        tombstones.lift(value.id, actor=ACTOR)
+        tombstones.lift_tombstone(value.id, actor=ACTOR)
 
 
-def test_lists_tell_whose_and_of_what_but_not_what(
+def test_tombstone_lists_tell_subject_and_kind_but_no_value(
     agent: Agent, zeta: Project, ann: Subject
 ) -> None:
     bob = subjects.find_or_create(agent.project, "bob")

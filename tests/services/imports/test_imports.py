@@ -40,10 +40,10 @@ from tests.cast.recordings import (
 pytestmark = pytest.mark.django_db
 
 
-# what an import makes
+# imported threads and slots
 
 
-def test_integers_of_any_size_come_in(acme: Project, tmp_path: Path) -> None:
+def test_integers_of_any_size_are_imported(acme: Project, tmp_path: Path) -> None:
     sent = {**message("hello"), "ids": [2**63, 10**30 + 7]}
     take(acme, array(tmp_path, run(messages=[sent])))
     take(acme, lines(tmp_path, sent, name="talk.jsonl"))
@@ -53,7 +53,7 @@ def test_integers_of_any_size_come_in(acme: Project, tmp_path: Path) -> None:
     assert (bad.code, job.counts.runs) == ("integer_range", 0)
 
 
-def test_a_run_becomes_a_thread_with_its_turns(acme: Project, tmp_path: Path) -> None:
+def test_run_becomes_a_thread_with_its_turns(acme: Project, tmp_path: Path) -> None:
     made = run(7, 1, user_id="ann", messages=3)
     job, bad = take(acme, array(tmp_path, made))
     assert (job.complete, bad, took(job)) == (True, [], (1, 0, 0, 0, 3))
@@ -84,7 +84,7 @@ def test_a_run_becomes_a_thread_with_its_turns(acme: Project, tmp_path: Path) ->
     assert recorded[4] == {"trial": 1, "reward": 1.0, "info": made["info"]}
 
 
-def test_batches_are_of_200_messages_each_with_its_advance(
+def test_import_batches_hold_200_messages_and_an_advance(
     acme: Project, tmp_path: Path
 ) -> None:
     take(acme, array(tmp_path, run(messages=450)))
@@ -95,16 +95,14 @@ def test_batches_are_of_200_messages_each_with_its_advance(
     assert types(thread)[-1] == "import.advanced"
 
 
-def test_a_batch_holds_4_mib_at_most_and_one_message(
-    acme: Project, tmp_path: Path
-) -> None:
+def test_import_batch_holds_4_mib_at_most(acme: Project, tmp_path: Path) -> None:
     large = [message("x" * 1_000_000) for _ in range(6)]
     take(acme, array(tmp_path, run(messages=large)))
     advances = Event.objects.filter(type="import.advanced").order_by("seq")
     assert [json.loads(each.body)["count"] for each in advances] == [5, 6]
 
 
-def test_a_line_becomes_a_slot_of_its_thread(acme: Project, tmp_path: Path) -> None:
+def test_chat_line_becomes_a_slot_of_its_thread(acme: Project, tmp_path: Path) -> None:
     first = message("hi", thread="t-1", user_id="ann", at="2024-05-15T15:00:00Z")
     sent = [first, message("hello"), message("yes", "assistant", thread="t-1")]
     job, _ = take(acme, lines(tmp_path, *sent))
@@ -129,7 +127,7 @@ def test_lines_of_many_threads_wait_for_a_batch_each(
     assert [json.loads(each.body)["count"] for each in advances] == [200, 220] * 3
 
 
-def test_many_lines_are_not_kept_waiting(
+def test_waiting_lines_are_written_at_their_limit(
     acme: Project, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(imports, "WAITING_LINES", 5)
@@ -141,7 +139,7 @@ def test_many_lines_are_not_kept_waiting(
             written.append(Slot.objects.count())
             yield item
 
-    assert list(Import(acme).take(watched()))
+    assert list(Import(acme).import_items(watched()))
     assert written == [0] * 5 + [5] * 5 + [10] * 2
 
 
@@ -152,7 +150,7 @@ def test_unknown_calls_and_fields_are_counted(acme: Project, tmp_path: Path) -> 
     assert Slot.objects.get().from_name == "tool:tool"
 
 
-def test_a_dry_run_writes_nothing(acme: Project, tmp_path: Path) -> None:
+def test_dry_run_writes_nothing(acme: Project, tmp_path: Path) -> None:
     path = array(tmp_path, run(0, user_id="ann"), run(1))
     before = Subject.objects.count()
     job, _ = take(acme, path, dry_run=True)
@@ -163,7 +161,7 @@ def test_a_dry_run_writes_nothing(acme: Project, tmp_path: Path) -> None:
     assert took(job) == (0, 2, 0, 0, 0)
 
 
-def test_writing_costs_the_same_queries_whatever_the_size(
+def test_import_costs_the_same_queries_at_any_size(
     acme: Project, tmp_path: Path
 ) -> None:
     costs = []
@@ -175,10 +173,10 @@ def test_writing_costs_the_same_queries_whatever_the_size(
     assert costs[0] == costs[1]
 
 
-# the same file again
+# repeated imports
 
 
-def test_import_sample(acme: Project) -> None:
+def test_sample_file_is_imported_with_its_recorded_counts(acme: Project) -> None:
     path = sample.path()
     job, bad = take(acme, path)
     assert (job.complete, bad) == (True, [])
@@ -194,7 +192,7 @@ def test_import_sample(acme: Project) -> None:
         f"{sample.NAME}:{each['task_id']}:{each['trial']}": each["traj"]
         for each in json.loads(path.read_bytes())
     }
-    assert strict_json.as_sent(stored) == strict_json.as_sent(
+    assert strict_json.dump_stored(stored) == strict_json.dump_stored(
         {name: recorded[name] for name in stored}
     )
     assert stored.keys() == recorded.keys()
@@ -205,7 +203,7 @@ def test_import_sample(acme: Project) -> None:
     assert Event.objects.count() == sample.EVENTS
 
 
-def test_a_second_import_writes_nothing(acme: Project, tmp_path: Path) -> None:
+def test_second_import_writes_nothing(acme: Project, tmp_path: Path) -> None:
     path = array(tmp_path, run(0, user_id="ann"), run(1, messages=450))
     take(acme, path)
     before = [*Event.objects.order_by("thread", "seq").values_list("chain")]
@@ -214,10 +212,10 @@ def test_a_second_import_writes_nothing(acme: Project, tmp_path: Path) -> None:
     assert [*Event.objects.order_by("thread", "seq").values_list("chain")] == before
 
 
-# what is bad
+# bad records
 
 
-def test_the_first_bad_record_stops_and_what_came_before_stays(
+def test_first_bad_record_stops_and_what_came_before_stays(
     acme: Project, tmp_path: Path
 ) -> None:
     path = array(tmp_path, run(0), run(1, messages=[message(role="critic")]), run(2))
@@ -228,7 +226,9 @@ def test_the_first_bad_record_stops_and_what_came_before_stays(
     assert (job.complete, took(job)) == (True, (1, 1, 0, 1, 2))
 
 
-def test_never_half_a_run_is_left_out(acme: Project, tmp_path: Path) -> None:
+def test_run_with_a_bad_message_is_left_out_whole(
+    acme: Project, tmp_path: Path
+) -> None:
     traj = [message(f"{n}") for n in range(250)]
     path = array(tmp_path, run(0, messages=[*traj, message(role="critic")]), run(1))
     job, _ = take(acme, path, skip_bad=True)

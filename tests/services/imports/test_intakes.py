@@ -1,4 +1,4 @@
-"""What a thread takes of a file, and whose it must not be."""
+"""Import intakes: messages that a thread takes of a file, and files it refuses."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from memoryhub import journal
-from memoryhub.journal import Address, Order, Receipt
+from memoryhub.journal import Address, Order, OrderReceipt
 from memoryhub.kernel.commands import RetireThread
 from memoryhub.models.events import Event
 from memoryhub.models.projects import Project
@@ -37,7 +37,7 @@ pytestmark = pytest.mark.django_db
 
 
 @pytest.mark.parametrize("size", [1, 199, 200, 201, 400])
-def test_import_grown_file_adds_tail(
+def test_grown_file_adds_its_tail(
     acme: Project, zeta: Project, tmp_path: Path, size: int
 ) -> None:
     whole = run(messages=450)
@@ -51,7 +51,7 @@ def test_import_grown_file_adds_tail(
     assert contents(Thread.objects.get(project=acme)) == whole["traj"]
 
 
-def test_a_grown_chat_adds_its_tail(acme: Project, tmp_path: Path) -> None:
+def test_grown_chat_adds_its_tail(acme: Project, tmp_path: Path) -> None:
     sent = [message(f"{n}", thread=f"t-{n % 2}") for n in range(10)]
     take(acme, lines(tmp_path, *sent[:6]))
     job, _ = take(acme, lines(tmp_path, *sent))
@@ -75,7 +75,7 @@ CHANGES = dict(changed(run(user_id="ann", messages=5)))
 
 
 @pytest.mark.parametrize("change", CHANGES)
-def test_import_changed_run_refused(acme: Project, tmp_path: Path, change: str) -> None:
+def test_changed_run_is_refused(acme: Project, tmp_path: Path, change: str) -> None:
     take(acme, array(tmp_path, run(user_id="ann", messages=5)))
     before = Event.objects.count()
     job, (bad,) = take(acme, array(tmp_path, CHANGES[change], run(1)), skip_bad=True)
@@ -95,7 +95,7 @@ def test_key_order_and_spacing_are_no_change(acme: Project, tmp_path: Path) -> N
 
 
 @pytest.mark.parametrize("part", [2, 250])
-def test_a_thread_that_someone_else_wrote_to_is_refused(
+def test_thread_with_foreign_messages_refuses_its_run(
     acme: Project, tmp_path: Path, part: int
 ) -> None:
     whole = run(messages=300)
@@ -106,9 +106,7 @@ def test_a_thread_that_someone_else_wrote_to_is_refused(
     assert Slot.objects.count() == part + 1
 
 
-def test_a_thread_that_was_made_before_takes_its_run(
-    acme: Project, tmp_path: Path
-) -> None:
+def test_empty_thread_takes_its_run(acme: Project, tmp_path: Path) -> None:
     agent = make_agent(acme)
     make_thread(agent, "desk:0:0", user_id="ann")
     job, _ = take(acme, array(tmp_path, run(user_id="ann")))
@@ -118,7 +116,7 @@ def test_a_thread_that_was_made_before_takes_its_run(
     assert bad.code == "differs"
 
 
-def test_a_changed_chat_is_refused_where_it_is_found(
+def test_changed_chat_is_refused_at_its_first_line(
     acme: Project, tmp_path: Path
 ) -> None:
     sent = [message(f"{n}", thread=f"t-{n % 2}") for n in range(8)]
@@ -129,9 +127,7 @@ def test_a_changed_chat_is_refused_where_it_is_found(
     assert took(job) == (0, 1, 0, 4, 0)
 
 
-def test_a_chat_that_has_become_shorter_is_refused(
-    acme: Project, tmp_path: Path
-) -> None:
+def test_shortened_chat_is_refused(acme: Project, tmp_path: Path) -> None:
     sent = [message(f"{n}", thread=f"t-{n % 2}") for n in range(8)]
     take(acme, lines(tmp_path, *sent))
     job, (bad,) = take(acme, lines(tmp_path, *sent[:-1]), skip_bad=True)
@@ -139,19 +135,19 @@ def test_a_chat_that_has_become_shorter_is_refused(
     assert took(job) == (0, 1, 0, 1, 0)
 
 
-# what is refused
+# refusals
 
 
 def erase_subject(project: Project, *, anonymous: bool) -> None:
-    """As if it had been forgotten: erasing itself is not an import's matter."""
+    """Mark the subject as erased, without an eraser."""
     rows = Subject.objects.filter(project=project, anonymous=anonymous)
     rows.update(state=Subject.State.ERASED)
 
 
-def test_import_of_erased_subject_refused(acme: Project, tmp_path: Path) -> None:
-    """Neither its threads nor new ones are written; others of the file are.
+def test_runs_of_an_erased_subject_are_left_out(acme: Project, tmp_path: Path) -> None:
+    """Write no thread of an erased subject, but the other threads of the file.
 
-    The subject is put into the state that the eraser, once there is one, leaves.
+    The test sets the state that an eraser leaves.
     """
     take(acme, array(tmp_path, run(0, user_id="ann")))
     erase_subject(acme, anonymous=False)
@@ -176,7 +172,7 @@ def test_lines_of_an_erased_subject_are_left_out(acme: Project, tmp_path: Path) 
     assert (bad, took(job)) == ([], (1, 0, 2, 0, 1))
 
 
-def test_a_retired_thread_is_counted_as_erased(acme: Project, tmp_path: Path) -> None:
+def test_retired_thread_is_counted_as_erased(acme: Project, tmp_path: Path) -> None:
     path = array(tmp_path, run(0), run(1))
     take(acme, path)
     retire(acme, "desk:0:0")
@@ -184,7 +180,7 @@ def test_a_retired_thread_is_counted_as_erased(acme: Project, tmp_path: Path) ->
     assert (bad, took(job)) == ([], (0, 1, 1, 0, 0))
 
 
-def retire(project: Project, name: str) -> Receipt:
+def retire(project: Project, name: str) -> OrderReceipt:
     return journal.perform(
         Order(
             address=Address(project=project.id, name=name),
@@ -194,7 +190,7 @@ def retire(project: Project, name: str) -> Receipt:
     )
 
 
-def test_a_closed_thread_takes_no_more(acme: Project, tmp_path: Path) -> None:
+def test_closed_thread_takes_no_more_messages(acme: Project, tmp_path: Path) -> None:
     whole = run(messages=4)
     part = {**whole, "traj": whole["traj"][:2]}
     take(acme, array(tmp_path, part))
@@ -206,14 +202,14 @@ def test_a_closed_thread_takes_no_more(acme: Project, tmp_path: Path) -> None:
     assert (bad_again, took(job)) == ([], (0, 1, 0, 0, 0))
 
 
-def test_a_full_project_takes_no_more(tmp_path: Path) -> None:
+def test_full_project_takes_no_more_threads(tmp_path: Path) -> None:
     small = factories.make_project("small", max_threads=1)
     job, (bad,) = take(small, array(tmp_path, run(0), run(1), run(2)))
     assert (bad.code, bad.run, job.complete) == ("project_full", 1, False)
     assert took(job) == (1, 0, 0, 1, 2)
 
 
-def test_a_full_thread_takes_no_part_of_a_batch(
+def test_full_thread_takes_no_part_of_a_batch(
     agent: Agent, acme: Project, tmp_path: Path
 ) -> None:
     make_thread(agent, "desk:0:0", max_slots=3)
@@ -222,7 +218,9 @@ def test_a_full_thread_takes_no_part_of_a_batch(
     assert get_thread(agent, "desk:0:0").slot_count == 0
 
 
-def test_a_restricted_subject_is_not_written_for(acme: Project, tmp_path: Path) -> None:
+def test_import_for_a_restricted_subject_is_refused(
+    acme: Project, tmp_path: Path
+) -> None:
     path = array(tmp_path, run(user_id="ann"))
     take(acme, path)
     rows = Subject.objects.filter(project=acme, anonymous=False)

@@ -1,4 +1,4 @@
-"""Readmissions: a person comes back as somebody whom nobody here has met."""
+"""Readmissions: an erased person comes back as a new and empty subject."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ ERASED = "Ann lives at 14 Rue des Lilas, Lyon."
 
 @pytest.fixture
 def ann(agent: Agent) -> Subject:
-    """A subject with a thread and a value that is kept out of it."""
+    """Make a subject with a thread, and a value that a tombstone keeps out."""
     factories.make_thread(agent, "ann-1", user_id="ann")
     found = subjects.find_or_create(agent.project, "ann")
     graves.bury_values(found, [("page", {"text": ERASED})])
@@ -40,19 +40,19 @@ def _keys() -> int:
 
 
 @pytest.mark.django_db(transaction=True)
-def test_readmitted_is_empty(agent: Agent, ann: Subject) -> None:
-    """After the eraser is done with who she was, to the receipt."""
+def test_readmitted_subject_is_empty(agent: Agent, ann: Subject) -> None:
+    """Readmit after the receipt of the earlier subject's erasure."""
     forget(ann)
-    made = readmissions.readmit(agent.project, "ann", actor=ACTOR)
+    made = readmissions.readmit_subject(agent.project, "ann", actor=ACTOR)
     assert made.id != ann.id
     assert (made.generation, made.state, made.epoch) == (2, "active", 1)
     assert made.tombstones == 0
-    assert subjects.external_id(made) == "ann"
+    assert subjects.open_user_id(made) == "ann"
     found = profiles.get_subject(agent.project, made.id)
     profile = profiles.get_profile(found, now=made.created_at)
     assert (profile.events, profile.bytes, dict(profile.threads)) == (0, 0, {})
     assert (profile.tombstones, profile.erasures) == ({}, ())
-    # Her name leads to her now; and what was kept out of the other may be hers.
+    # The user id leads to the new subject, which may hold the erased value.
     assert subjects.find_or_create(agent.project, "ann") == made
     factories.make_thread(agent, "ann-2", user_id="ann")
     factories.make_page(agent, "home", thread="ann-2", text=ERASED)
@@ -63,7 +63,7 @@ def test_readmitted_is_empty(agent: Agent, ann: Subject) -> None:
 
 def test_names_of_erased_threads_stay_dead(agent: Agent, ann: Subject) -> None:
     graves.bury_subject(ann)
-    readmissions.readmit(agent.project, "ann", actor=ACTOR)
+    readmissions.readmit_subject(agent.project, "ann", actor=ACTOR)
     with pytest.raises(ThreadErasedError):
         factories.make_thread(agent, "ann-1", user_id="ann")
 
@@ -73,60 +73,64 @@ def test_each_generation_follows_the_one_before(agent: Agent, ann: Subject) -> N
         graves.bury_subject(subjects.find_or_create(agent.project, "ann"))
         with pytest.raises(SubjectErasedError):
             subjects.find_or_create(agent.project, "ann")
-        made = readmissions.readmit(agent.project, "ann", actor=ACTOR)
+        made = readmissions.readmit_subject(agent.project, "ann", actor=ACTOR)
         assert made.generation == generation
     assert Tombstone.objects.filter(kind="subject").count() == 1
 
 
 @pytest.mark.parametrize("why", ["unknown", "active", "restricted", "erasing", "twice"])
-def test_only_the_erased_are_readmitted(
+def test_only_erased_subjects_are_readmitted(
     agent: Agent, stranger: Agent, ann: Subject, why: str
 ) -> None:
-    """A refusal makes no subject and no key."""
+    """Refuse anybody else, and make no subject and no key."""
     user_id = "nobody" if why == "unknown" else "ann"
     if why == "erasing":
-        # Her name is free already; her memory is not gone yet.
+        # The user id is free already; the memory is not gone yet.
         graves.bury_subject(ann)
         Subject.objects.filter(id=ann.id).update(state="erasing")
     elif why == "twice":
         graves.bury_subject(ann)
-        readmissions.readmit(agent.project, "ann", actor=ACTOR)
+        readmissions.readmit_subject(agent.project, "ann", actor=ACTOR)
     else:
         state = "restricted" if why == "restricted" else "active"
         Subject.objects.filter(id=ann.id).update(state=state)
     counts = Subject.objects.count(), _keys()
     with pytest.raises(NotErasedError):
-        readmissions.readmit(agent.project, user_id, actor=ACTOR)
+        readmissions.readmit_subject(agent.project, user_id, actor=ACTOR)
     with pytest.raises(NotErasedError):
-        readmissions.readmit(stranger.project, "ann", actor=ACTOR)
+        readmissions.readmit_subject(stranger.project, "ann", actor=ACTOR)
     assert (Subject.objects.count(), _keys()) == counts
 
 
-def test_two_who_readmit_at_once_make_one(agent: Agent, ann: Subject) -> None:
-    """Both have prepared; the second finds the first one's row."""
+def test_concurrent_readmissions_make_one_subject(agent: Agent, ann: Subject) -> None:
+    """Prepare two readmissions; the second insert finds the first one's row."""
     graves.bury_subject(ann)
-    first, second = (readmissions.prepare(agent.project, "ann") for _ in range(2))
-    made = readmissions.insert(first, ACTOR)
+    first, second = (
+        readmissions.prepare_readmission(agent.project, "ann") for _ in range(2)
+    )
+    made = readmissions.insert_readmission(first, ACTOR)
     with pytest.raises(NotErasedError):
-        readmissions.insert(second, ACTOR)
+        readmissions.insert_readmission(second, ACTOR)
     assert Subject.objects.get(project=agent.project, subject_ref=first.ref) == made
 
 
-def test_who_was_erased_again_meanwhile_stays_out(agent: Agent, ann: Subject) -> None:
+def test_subject_erased_again_meanwhile_is_not_readmitted(
+    agent: Agent, ann: Subject
+) -> None:
     graves.bury_subject(ann)
-    late = readmissions.prepare(agent.project, "ann")
-    graves.bury_subject(readmissions.readmit(agent.project, "ann", actor=ACTOR))
+    late = readmissions.prepare_readmission(agent.project, "ann")
+    graves.bury_subject(readmissions.readmit_subject(agent.project, "ann", actor=ACTOR))
     with pytest.raises(SubjectErasedError):
-        readmissions.insert(late, ACTOR)
+        readmissions.insert_readmission(late, ACTOR)
 
 
-def test_a_bound_key_readmits_its_own_subject_alone(
+def test_bound_key_readmits_its_own_subject_alone(
     agent: Agent, ann: Subject, acme: Project
 ) -> None:
     bob = subjects.find_or_create(acme.id, "bob")
     graves.bury_subject(ann)
     for user_id in ("ann", "nobody"):
         with pytest.raises(NotFoundError):
-            readmissions.prepare(acme.id, user_id, bound=bob.id)
-    made = readmissions.readmit(acme.id, "ann", actor=ACTOR, bound=ann.id)
+            readmissions.prepare_readmission(acme.id, user_id, bound=bob.id)
+    made = readmissions.readmit_subject(acme.id, "ann", actor=ACTOR, bound=ann.id)
     assert made.generation == 2

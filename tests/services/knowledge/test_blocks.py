@@ -19,7 +19,7 @@ from memoryhub.errors import (
     ValueErasedError,
     ValueTooLargeError,
 )
-from memoryhub.journal import Receipt, Request
+from memoryhub.journal import KeyedRequest, OrderReceipt
 from memoryhub.kernel.knowledge import blocks as kernel
 from memoryhub.kernel.state.pages import MAX_BLOCK_BYTES
 from memoryhub.models.subjects import Subject
@@ -29,12 +29,12 @@ from memoryhub.queries.knowledge.blocks import BlockView
 from memoryhub.queries.knowledge.homes import find_home
 from memoryhub.services.access.api_keys import Agent
 from memoryhub.services.knowledge import blocks
-from memoryhub.services.knowledge.blocks import BlockDraft, Conditions
+from memoryhub.services.knowledge.blocks import BlockConditions, BlockDraft
 from tests.cast import factories, forgetting
 from tests.cast.factories import run
 
 pytestmark = pytest.mark.django_db
-MODEL = Conditions(by="model")
+MODEL = BlockConditions(by="model")
 
 
 @pytest.fixture
@@ -43,19 +43,21 @@ def ann(agent: Agent) -> Subject:
     return forgetting.of(agent, "ann")
 
 
-def put(agent: Agent, ann: Subject, text: str = "Ann.", **more: Any) -> Receipt:
+def put(agent: Agent, ann: Subject, text: str = "Ann.", **more: Any) -> OrderReceipt:
     draft = BlockDraft(**{"block": "persona", "text": text, **more})
-    return run(blocks.put(agent=agent, subject=ann, draft=draft))
+    return run(blocks.put_block(agent=agent, subject=ann, draft=draft))
 
 
-def append(agent: Agent, ann: Subject, text: str, **more: Any) -> Receipt:
+def append(agent: Agent, ann: Subject, text: str, **more: Any) -> OrderReceipt:
     where: dict[str, Any] = {"agent": agent, "subject": ann, "block": "persona"} | more
-    return run(blocks.append(text=text, **where))
+    return run(blocks.append_text(text=text, **where))
 
 
-def replace(agent: Agent, ann: Subject, old: str, new: str, **more: Any) -> Receipt:
+def replace(
+    agent: Agent, ann: Subject, old: str, new: str, **more: Any
+) -> OrderReceipt:
     where: dict[str, Any] = {"agent": agent, "subject": ann, "block": "persona"} | more
-    return run(blocks.replace(old=old, new=new, **where))
+    return run(blocks.replace_text(old=old, new=new, **where))
 
 
 def home(ann: Subject) -> Thread:
@@ -68,7 +70,7 @@ def read(ann: Subject, block: str = "persona") -> BlockView:
     return reading.get_block(find_home(ann), block)
 
 
-def test_a_block_is_read_as_it_was_written(agent: Agent, ann: Subject) -> None:
+def test_block_is_read_as_it_was_written(agent: Agent, ann: Subject) -> None:
     made = put(agent, ann, "Ann flies.", description="Who it is.", read_only=True)
     found = read(ann)
     assert found == BlockView(
@@ -92,7 +94,7 @@ def test_a_block_is_read_as_it_was_written(agent: Agent, ann: Subject) -> None:
     assert then.text == "Ann flies."
 
 
-def test_what_is_appended_stands_at_the_end(agent: Agent, ann: Subject) -> None:
+def test_appended_text_stands_at_the_end_of_a_block(agent: Agent, ann: Subject) -> None:
     with pytest.raises(PageUnknownError):
         append(agent, ann, "no block yet")
     put(agent, ann, "Ann.", description="Who it is.")
@@ -104,7 +106,7 @@ def test_what_is_appended_stands_at_the_end(agent: Agent, ann: Subject) -> None:
     assert read(ann).version == 2
 
 
-def test_replace_is_exact(agent: Agent, ann: Subject) -> None:
+def test_block_replace_needs_one_exact_match(agent: Agent, ann: Subject) -> None:
     put(agent, ann, "aaa b (c) b. ünï")
     for old, refusal in (("d", NotInBlockError), ("b", NotUniqueError)):
         with pytest.raises(refusal):
@@ -117,11 +119,11 @@ def test_replace_is_exact(agent: Agent, ann: Subject) -> None:
     assert read(ann).version == 2
 
 
-def test_revert_restores(agent: Agent, ann: Subject) -> None:
+def test_revert_restores_an_earlier_version(agent: Agent, ann: Subject) -> None:
     put(agent, ann, "one", description="first")
     put(agent, ann, "two", description="second")
     where: dict[str, Any] = {"agent": agent, "subject": ann, "block": "persona"}
-    run(blocks.revert(version=1, **where))
+    run(blocks.revert_block(version=1, **where))
     found = read(ann)
     assert (found.version, found.text, found.description) == (3, "one", "first")
     assert [each.text for each in reading.list_versions(home(ann), "persona")] == [
@@ -131,21 +133,21 @@ def test_revert_restores(agent: Agent, ann: Subject) -> None:
     ]
     for version in (0, 4):
         with pytest.raises(InvalidError):
-            run(blocks.revert(version=version, **where))
-    # As if something was erased since it was read.
+            run(blocks.revert_block(version=version, **where))
+    # Pretend that a record was erased since the subject was read.
     ann.epoch -= 1
     with pytest.raises(StaleError):
-        run(blocks.revert(version=2, **where))
+        run(blocks.revert_block(version=2, **where))
 
 
-def test_a_model_changes_no_block_that_is_read_only(agent: Agent, ann: Subject) -> None:
+def test_model_changes_no_read_only_block(agent: Agent, ann: Subject) -> None:
     put(agent, ann, "Ann.", read_only=True)
     draft = BlockDraft(block="persona", text="Eve.", description="", read_only=False)
     where: dict[str, Any] = {"agent": agent, "subject": ann, "conditions": MODEL}
     acts: tuple[Callable[[], object], ...] = (
         lambda: append(agent, ann, "!", conditions=MODEL),
-        lambda: run(blocks.put(draft=draft, **where)),
-        lambda: run(blocks.revert(block="persona", version=1, **where)),
+        lambda: run(blocks.put_block(draft=draft, **where)),
+        lambda: run(blocks.revert_block(block="persona", version=1, **where)),
     )
     for act in acts:
         with pytest.raises(BlockReadOnlyError):
@@ -154,42 +156,42 @@ def test_a_model_changes_no_block_that_is_read_only(agent: Agent, ann: Subject) 
     assert read(ann).text == "Ann.!"
 
 
-def test_a_careful_save_is_refused_by_its_own_block_alone(
+def test_expected_version_is_checked_against_its_own_block_alone(
     agent: Agent, ann: Subject
 ) -> None:
     put(agent, ann, "one")
-    seen = Conditions(version=1)
+    seen = BlockConditions(version=1)
     put(agent, ann, block="other")
     where: dict[str, Any] = {"agent": agent, "subject": ann, "conditions": seen}
     draft = BlockDraft(block="persona", text="two")
-    run(blocks.put(draft=draft, **where))
+    run(blocks.put_block(draft=draft, **where))
     head = home(ann).head_seq
     acts: tuple[Callable[[], object], ...] = (
-        lambda: run(blocks.put(draft=draft, **where)),
+        lambda: run(blocks.put_block(draft=draft, **where)),
         lambda: append(agent, ann, "!", conditions=seen),
         lambda: replace(agent, ann, "not there", "", conditions=seen),
-        lambda: run(blocks.revert(block="persona", version=1, **where)),
-        lambda: run(blocks.delete(block="persona", **where)),
+        lambda: run(blocks.revert_block(block="persona", version=1, **where)),
+        lambda: run(blocks.delete_block(block="persona", **where)),
     )
     for act in acts:
         with pytest.raises(StaleError) as stale:
             act()
         assert stale.value.detail == {"version": 2}
     assert home(ann).head_seq == head
-    now = {**where, "conditions": Conditions(version=2)}
-    run(blocks.delete(block="persona", **now))
+    now = {**where, "conditions": BlockConditions(version=2)}
+    run(blocks.delete_block(block="persona", **now))
 
 
-def test_a_deleted_block_does_not_come_back(agent: Agent, ann: Subject) -> None:
+def test_deleted_block_does_not_come_back(agent: Agent, ann: Subject) -> None:
     put(agent, ann)
-    run(blocks.delete(agent=agent, subject=ann, block="persona"))
+    run(blocks.delete_block(agent=agent, subject=ann, block="persona"))
     for act in (lambda: read(ann), lambda: put(agent, ann)):
         with pytest.raises(PageErasedError):
             act()
     assert reading.list_blocks(home(ann)) == []
 
 
-def test_a_subject_has_only_so_many(
+def test_subject_has_a_limited_number_of_blocks(
     agent: Agent, ann: Subject, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(kernel, "MAX_BLOCKS", 2)
@@ -198,11 +200,11 @@ def test_a_subject_has_only_so_many(
     with pytest.raises(BlocksFullError):
         put(agent, ann, block="c")
     put(agent, ann, "another version", block="b")
-    run(blocks.delete(agent=agent, subject=ann, block="a"))
+    run(blocks.delete_block(agent=agent, subject=ann, block="a"))
     put(agent, ann, block="c")
 
 
-def test_an_erased_text_stays_out(agent: Agent, ann: Subject) -> None:
+def test_erased_text_stays_out_of_blocks(agent: Agent, ann: Subject) -> None:
     text = "Ann is afraid of heights."
     made = put(agent, ann, text)
     put(agent, ann, "Ann.")
@@ -213,18 +215,18 @@ def test_an_erased_text_stays_out(agent: Agent, ann: Subject) -> None:
         put(agent, ann, text)
     where: dict[str, Any] = {"agent": agent, "subject": ann, "block": "persona"}
     with pytest.raises(PageErasedError):
-        run(blocks.revert(version=1, **where))
+        run(blocks.revert_block(version=1, **where))
     assert read(ann).text == "Ann."
 
 
-def test_a_repeat_is_answered_though_it_could_not_be_done_again(
+def test_repeated_replace_is_answered_without_being_done_again(
     agent: Agent, ann: Subject
 ) -> None:
     put(agent, ann, "Flies often.")
-    once = Conditions(request=Request(key="k", fingerprint=b"same"))
+    once = BlockConditions(request=KeyedRequest(key="k", fingerprint=b"same"))
     first = replace(agent, ann, "often", "seldom", conditions=once)
     again = replace(agent, ann, "often", "seldom", conditions=once)
     assert (again.replayed, again.seq) == (True, first.seq)
-    other = Conditions(request=Request(key="another", fingerprint=b"same"))
+    other = BlockConditions(request=KeyedRequest(key="another", fingerprint=b"same"))
     with pytest.raises(NotInBlockError):
         replace(agent, ann, "often", "seldom", conditions=other)

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from memoryhub.errors import InvalidError
-from memoryhub.kernel.levels.tokens import estimate
+from memoryhub.kernel.levels.tokens import estimate_tokens
 from memoryhub.models.derivations import Derivation
 from memoryhub.models.events import Event
 from memoryhub.models.subjects import Subject
@@ -19,10 +19,10 @@ from memoryhub.queries.turns import contexts
 from memoryhub.queries.turns.turns import get_context
 from memoryhub.services.access.api_keys import Agent
 from memoryhub.services.knowledge import blocks
-from memoryhub.services.knowledge.blocks import BlockDraft, Conditions
+from memoryhub.services.knowledge.blocks import BlockConditions, BlockDraft
 from memoryhub.services.people import subjects
 from memoryhub.services.turns import turns
-from memoryhub.services.turns.turns import Begun, NewTurn
+from memoryhub.services.turns.turns import BegunTurn, NewTurn
 from tests.cast import factories, forgetting
 from tests.cast.factories import run
 
@@ -39,28 +39,28 @@ def ann(agent: Agent) -> Subject:
 
 def put(agent: Agent, subject: Subject, block: str, text: str, about: str = "") -> None:
     draft = BlockDraft(block=block, text=text, description=about)
-    run(blocks.put(agent=agent, subject=subject, draft=draft))
+    run(blocks.put_block(agent=agent, subject=subject, draft=draft))
 
 
-def begin(agent: Agent, thread: str = "t-1") -> Begun:
-    return run(turns.begin(agent=agent, thread=thread, new=NewTurn()))
+def begin(agent: Agent, thread: str = "t-1") -> BegunTurn:
+    return run(turns.begin_turn(agent=agent, thread=thread, new=NewTurn()))
 
 
-def head(begun: Begun) -> str:
+def head(begun: BegunTurn) -> str:
     first = json.loads(begun.request)["messages"][0]
     assert first["role"] == "system"
     return str(first["content"])
 
 
-def fence(begun: Begun) -> str:
+def fence(begun: BegunTurn) -> str:
     text = head(begun)
     assert text.count("<VM:BLOCKS>") == text.count("</VM:BLOCKS>") == 1
     return text.partition("<VM:BLOCKS>\n")[2].partition("\n</VM:BLOCKS>")[0]
 
 
-def reassembled(thread: Thread, turn: int) -> contexts.Reassembled:
+def reassembled(thread: Thread, turn: int) -> contexts.ReassembledRequest:
     row = Thread.objects.select_related("subject").get(id=thread.id)
-    return contexts.reassemble(row, contexts.recorded(row, turn))
+    return contexts.reassemble_request(row, contexts.get_recorded_turn(row, turn))
 
 
 def test_blocks_stand_in_the_head_in_order(agent: Agent, ann: Subject) -> None:
@@ -74,8 +74,8 @@ def test_blocks_stand_in_the_head_in_order(agent: Agent, ann: Subject) -> None:
     assert head(begun).index("</VM:RULES>") < head(begun).index("<VM:BLOCKS>")
 
 
-def test_blocks_in_recorded_context(agent: Agent, ann: Subject) -> None:
-    """Named by home thread and seq; whole when they change, gone when they go."""
+def test_blocks_are_named_in_the_recorded_context(agent: Agent, ann: Subject) -> None:
+    """Record blocks by home thread and seq; an erased block voids its contexts."""
     put(agent, ann, "persona", "Ann flies.")
     first = begin(agent)
     home = find_home(ann)
@@ -113,8 +113,8 @@ def test_memory_in_the_head_never_gains_authority(
     assert reassembled(factories.get_thread(agent, "t-2"), 1).verified
 
 
-def test_the_room_of_blocks_is_that_of_pins(agent: Agent, ann: Subject) -> None:
-    """They come off what is usable; what has no room is named."""
+def test_blocks_take_room_from_the_usable_budget(agent: Agent, ann: Subject) -> None:
+    """Subtract blocks from the usable tokens, and name a block without room."""
     factories.make_thread(
         agent, "t-2", user_id="ann", budget_tokens=4_000, reserved_tokens=1_500
     )
@@ -127,32 +127,32 @@ def test_the_room_of_blocks_is_that_of_pins(agent: Agent, ann: Subject) -> None:
     assert '"Ann flies."' in first
     assert second == "travel (12000 of 65536 bytes): left out, no room"
     assert '"Kyoto."' in third
-    settings = states.state_of(factories.get_thread(agent, "t-2")).paging.settings
+    settings = states.load_state(factories.get_thread(agent, "t-2")).paging.settings
     assert 20 < settings.blocks_tokens < 100
     assert settings.usable == 2_500 - settings.blocks_tokens
     assert begun.tokens <= 4_000
 
 
-def test_what_is_there_leaves_for_them(agent: Agent, ann: Subject) -> None:
+def test_pages_are_evicted_to_make_room_for_blocks(agent: Agent, ann: Subject) -> None:
     factories.make_thread(
         agent, "t-2", user_id="ann", budget_tokens=4_000, reserved_tokens=1_500
     )
     for _ in range(6):
         factories.append(agent, "t-2", "words and more words " * 60)
         begin(agent, "t-2")
-    before = states.state_of(factories.get_thread(agent, "t-2")).paging
+    before = states.load_state(factories.get_thread(agent, "t-2")).paging
     put(agent, ann, "persona", "Ann flies. " * 300)
     begun = begin(agent, "t-2")
-    after = states.state_of(factories.get_thread(agent, "t-2")).paging
+    after = states.load_state(factories.get_thread(agent, "t-2")).paging
     assert after.used <= after.settings.usable < before.settings.usable
     assert begun.tokens <= 4_000
-    run(blocks.delete(agent=agent, subject=ann, block="persona"))
+    run(blocks.delete_block(agent=agent, subject=ann, block="persona"))
     begin(agent, "t-2")
-    again = states.state_of(factories.get_thread(agent, "t-2")).paging
+    again = states.load_state(factories.get_thread(agent, "t-2")).paging
     assert again.settings.usable == before.settings.usable
 
 
-def test_a_thread_may_do_without(agent: Agent, ann: Subject) -> None:
+def test_thread_may_switch_blocks_off(agent: Agent, ann: Subject) -> None:
     put(agent, ann, "persona", "Ann flies.")
     quiet: dict[str, Any] = {"off": {"blocks": False}}
     for name, config in quiet.items():
@@ -161,8 +161,8 @@ def test_a_thread_may_do_without(agent: Agent, ann: Subject) -> None:
         assert b"VM:BLOCKS" not in begin(agent, name).request
 
 
-def test_nobody_in_particular_has_none(agent: Agent) -> None:
-    nobody = subjects.anonymous(agent.project)
+def test_anonymous_subject_carries_no_blocks(agent: Agent) -> None:
+    nobody = subjects.get_anonymous(agent.project)
     put(agent, nobody, "persona", "Many.")
     factories.append(agent, "t-9", "hello")
     assert b"VM:BLOCKS" not in begin(agent, "t-9").request
@@ -172,20 +172,20 @@ def test_nobody_in_particular_has_none(agent: Agent) -> None:
 
 
 @pytest.mark.parametrize("format_", ["chat", "responses", "anthropic"])
-def test_an_append_costs_no_more_of_the_prefix_than_its_text(
+def test_block_append_leaves_the_request_prefix_unchanged(
     agent: Agent, ann: Subject, format_: str
 ) -> None:
-    """It stands behind the history until the head changes anyway."""
+    """Put appended text behind the history until the head changes anyway."""
     factories.make_thread(agent, "t-2", user_id="ann", format=format_)
     put(agent, ann, "persona", "Ann flies.")
 
-    def ask(text: str) -> Begun:
+    def ask(text: str) -> BegunTurn:
         factories.append(agent, "t-2", text)
         return begin(agent, "t-2")
 
     def add(text: str) -> None:
         where: dict[str, Any] = {"agent": agent, "subject": ann, "block": "persona"}
-        run(blocks.append(text=text, **where))
+        run(blocks.append_text(text=text, **where))
 
     words = "Words and more words. " * 40
     asked = [ask(f"Question {n}? {words}") for n in range(4)]
@@ -209,12 +209,12 @@ def test_an_append_costs_no_more_of_the_prefix_than_its_text(
         found = reassembled(thread, each.turn)
         assert found.verified
         row = Thread.objects.select_related("subject").get(id=thread.id)
-        record = contexts.recorded(row, each.turn).record
-        assert record.refs("added")
+        record = contexts.get_recorded_turn(row, each.turn).record
+        assert record.get_refs("added")
         shown = get_context(row, each.turn)
         assert shown is not None
         added = [used.tokens for used in shown.used if used.section == "added"]
-        assert added == [estimate(line)]
+        assert added == [estimate_tokens(line)]
     put(agent, ann, "persona", "Eve.")
     changed = ask("Who?").request.decode()
     assert r"persona (4 of 65536 bytes): \"Eve.\"" in changed
@@ -226,20 +226,18 @@ def test_an_append_costs_no_more_of_the_prefix_than_its_text(
     assert Event.objects.get(thread=thread, seq=begun.seq).payload is None
 
 
-def test_an_exchange_is_not_told_what_its_own_model_added(
-    agent: Agent, ann: Subject
-) -> None:
-    """Nothing before it changes; what others add is told at once, by the next all."""
+def test_exchange_omits_what_its_own_model_added(agent: Agent, ann: Subject) -> None:
+    """Show a model's own additions in the next exchange, and others' at once."""
     put(agent, ann, "persona", "Ann flies.")
     first = begin(agent)
 
-    def add(text: str, conditions: Conditions) -> bytes:
+    def add(text: str, conditions: BlockConditions) -> bytes:
         where: dict[str, Any] = {"agent": agent, "subject": ann, "block": "persona"}
-        run(blocks.append(text=text, conditions=conditions, **where))
+        run(blocks.append_text(text=text, conditions=conditions, **where))
         return begin(agent).request
 
-    assert add(" She sails.", Conditions(by="model")) == first.request
-    assert b"She sails. And rows." in add(" And rows.", Conditions())
-    assert b"She sails. And rows.\\" in add(" And runs.", Conditions(by="model"))
+    assert add(" She sails.", BlockConditions(by="model")) == first.request
+    assert b"She sails. And rows." in add(" And rows.", BlockConditions())
+    assert b"She sails. And rows.\\" in add(" And runs.", BlockConditions(by="model"))
     factories.append(agent, "t-1", "And now?")
     assert b"She sails. And rows. And runs." in begin(agent).request

@@ -1,4 +1,4 @@
-"""Consolidation: an exchange that is over is asked once, whatever crashes or races."""
+"""Consolidation: each finished exchange is asked once, despite crashes and races."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from memoryhub.errors.trouble import ModelError
 from memoryhub.kernel import state_json
 from memoryhub.kernel.knowledge import consolidation, facts
 from memoryhub.kernel.knowledge.consolidation import ExchangeConsolidated
-from memoryhub.kernel.state.knowledge import Consolidated
+from memoryhub.kernel.state.knowledge import ConsolidationState
 from memoryhub.model_settings import Price
 from memoryhub.models.events import Event
 from memoryhub.models.projects import Project
@@ -26,7 +26,7 @@ from memoryhub.models.subjects import Subject
 from memoryhub.queries.knowledge.homes import find_home
 from memoryhub.services.access.api_keys import Agent
 from memoryhub.services.knowledge import consolidations, homes
-from memoryhub.services.knowledge.consolidations import Due
+from memoryhub.services.knowledge.consolidations import DueExchange
 from memoryhub.services.model_client import ModelClient
 from memoryhub.services.people import restrictions, subjects
 from memoryhub.services.threads import threads
@@ -51,7 +51,7 @@ class Said:
 
 
 class Model:
-    """Answers from a script; an exception in it is raised, a function called first."""
+    """A model that answers from a script of texts, exceptions and functions."""
 
     def __init__(self, *script: Any) -> None:
         self.script = [*script]
@@ -75,21 +75,21 @@ def ann(agent: Agent) -> Subject:
     return subjects.find_or_create(agent.project, "ann")
 
 
-def due(agent: Agent, thread: str = "visit") -> Due | None:
-    return consolidations.find_due(get_thread(agent, thread), now=clock.now())
+def due(agent: Agent, thread: str = "visit") -> DueExchange | None:
+    return consolidations.find_due_exchange(get_thread(agent, thread), now=clock.now())
 
 
-def must(agent: Agent, thread: str = "visit") -> Due:
+def must(agent: Agent, thread: str = "visit") -> DueExchange:
     found = due(agent, thread)
     assert found is not None
     return found
 
 
-def held(agent: Agent, subject: Subject) -> Consolidated:
+def held(agent: Agent, subject: Subject) -> ConsolidationState:
     home = find_home(subject)
     assert home is not None
     thread = str(get_thread(agent, "visit").id)
-    return state_of(home).knowledge.consolidated.get(thread, Consolidated())
+    return state_of(home).knowledge.consolidated.get(thread, ConsolidationState())
 
 
 def notes(subject: Subject) -> list[Event]:
@@ -101,16 +101,14 @@ def values(subject: Subject) -> list[str]:
     return sorted(fact.value for fact in every(subject))
 
 
-def test_each_exchange_is_asked_newest_first_until_none_is_left(
-    agent: Agent, ann: Subject
-) -> None:
+def test_exchanges_are_consolidated_newest_first(agent: Agent, ann: Subject) -> None:
     model = Model([HOME], [SHOE, "no claim"], [])
     while found := due(agent):
-        receipt = consolidations.consolidate(found, model)
+        receipt = consolidations.consolidate_exchange(found, model)
         assert receipt is not None
         assert receipt.events[-1].actor == consolidations.ACTOR
     assert values(ann) == ["42", "Bergen"]
-    assert held(agent, ann) == Consolidated(to=3)
+    assert held(agent, ann) == ConsolidationState(to=3)
     told = [json.loads(row.body) for row in notes(ann)]
     assert [(each["begin"], each["to"], each["learnt"]) for each in told] == [
         (2, 3, 1),
@@ -118,48 +116,51 @@ def test_each_exchange_is_asked_newest_first_until_none_is_left(
         (0, 1, 0),
     ]
     assert [each["dropped"] for each in told] == [0, 1, 0]
-    # It learnt what predicates there are, and was given data behind bars.
+    # The prompt lists the predicates in use, and quotes messages behind bars.
     assert "Predicates in use: lives in" in model.questions[1][1]["content"]
     assert "| user: I wear 42." in model.questions[1][1]["content"]
 
 
-def test_a_model_is_asked_over_the_wire(agent: Agent, ann: Subject) -> None:
+def test_consolidation_asks_a_model_over_http(agent: Agent, ann: Subject) -> None:
     fenced = f"Here:\n```json\n{json.dumps([HOME])}\n```"
     with scripted_model.running(scripted_model.saying(fenced)) as model:
         price = Price(price=2.0, cached=0.2, answers=8.0)
         client = ModelClient(replace(model.settings, price=price))
-        receipt = consolidations.consolidate(must(agent), client.ask)
+        receipt = consolidations.consolidate_exchange(must(agent), client.ask)
     assert receipt is not None
-    event = receipt.one(ExchangeConsolidated)
+    event = receipt.get_event(ExchangeConsolidated)
     assert event.tokens_in > 100
-    assert event.cost == price.cost(event.tokens_in, event.tokens_out) > 0
+    assert event.cost == price.compute_cost(event.tokens_in, event.tokens_out) > 0
     assert values(ann) == ["Bergen"]
     assert "I moved to Bergen." in model.asked[0]["messages"][1]["content"]
 
 
-def test_what_goes_on_is_not_asked_yet(agent: Agent) -> None:
+def test_exchange_in_progress_is_not_consolidated_yet(agent: Agent) -> None:
     make_thread(agent, "talk", user_id="ann")
     append(agent, "talk", "one", "two")
     assert must(agent, "talk").episode.end == 1
-    consolidations.consolidate(must(agent, "talk"), Model([]))
+    consolidations.consolidate_exchange(must(agent, "talk"), Model([]))
     assert due(agent, "talk") is None
     later = clock.now() + timedelta(minutes=11)
-    assert consolidations.find_due(get_thread(agent, "talk"), now=later) is not None
+    assert (
+        consolidations.find_due_exchange(get_thread(agent, "talk"), now=later)
+        is not None
+    )
 
 
-def test_two_consolidators_one_result(agent: Agent, ann: Subject) -> None:
-    """Both ask, one writes: whoever is slower finds it done."""
+def test_two_consolidators_write_one_result(agent: Agent, ann: Subject) -> None:
+    """Let two consolidators ask; the slower one finds the exchange done."""
     first, second = must(agent), must(agent)
-    assert consolidations.consolidate(first, Model([HOME])) is not None
-    assert consolidations.consolidate(second, Model([SHOE])) is None
+    assert consolidations.consolidate_exchange(first, Model([HOME])) is not None
+    assert consolidations.consolidate_exchange(second, Model([SHOE])) is None
     assert values(ann) == ["Bergen"]
     assert len(notes(ann)) == 1
 
 
-def test_killed_between_call_and_commit(
+def test_consolidation_killed_before_its_commit_is_written_once(
     agent: Agent, ann: Subject, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """What it was told is lost; who comes next asks again, and writes it once."""
+    """Lose the answer in a crash, ask again, and write the result once."""
 
     def killed(*_: object, **__: object) -> None:
         raise KeyboardInterrupt
@@ -167,21 +168,21 @@ def test_killed_between_call_and_commit(
     with monkeypatch.context() as patch:
         patch.setattr(homes, "perform", killed)
         with pytest.raises(KeyboardInterrupt):
-            consolidations.consolidate(must(agent), Model([HOME]))
+            consolidations.consolidate_exchange(must(agent), Model([HOME]))
     assert notes(ann) == []
     again = must(agent)
     assert again.episode.input.index == 2
-    consolidations.consolidate(again, Model([HOME]))
+    consolidations.consolidate_exchange(again, Model([HOME]))
     assert values(ann) == ["Bergen"]
     assert len(notes(ann)) == 1
 
 
-def test_one_bad_exchange_fails_alone(agent: Agent, ann: Subject) -> None:
-    """The others go on; it comes again after a minute, ten, an hour, and no more."""
+def test_failed_exchange_holds_up_no_other(agent: Agent, ann: Subject) -> None:
+    """Retry the failed exchange after a minute, ten minutes, an hour, and no more."""
     bad = ["I can't.", "Sorry."]
     model = Model(*bad, [SHOE], [])
     for _ in range(3):
-        consolidations.consolidate(must(agent), model)
+        consolidations.consolidate_exchange(must(agent), model)
     assert values(ann) == ["42"]
     assert consolidations.AGAIN in model.questions[1][-1]["content"]
     assert due(agent) is None
@@ -191,21 +192,23 @@ def test_one_bad_exchange_fails_alone(agent: Agent, ann: Subject) -> None:
     for seconds in consolidation.RETRIES:
         now += timedelta(seconds=seconds + 1)
         with time_machine.travel(now):
-            consolidations.consolidate(must(agent), Model(ModelError("timeout")))
+            consolidations.consolidate_exchange(
+                must(agent), Model(ModelError("timeout"))
+            )
     (failed,) = held(agent, ann).failed
     assert (failed.attempts, failed.retry_at) == (4, None)
     with time_machine.travel(now + timedelta(days=9)):
         assert due(agent) is None
 
 
-def test_a_retry_that_answers_ends_the_failure(agent: Agent, ann: Subject) -> None:
-    consolidations.consolidate(must(agent), Model(ModelError("timeout")))
+def test_successful_retry_ends_the_failure(agent: Agent, ann: Subject) -> None:
+    consolidations.consolidate_exchange(must(agent), Model(ModelError("timeout")))
     with time_machine.travel(clock.now() + timedelta(seconds=61)):
         one, other = must(agent), must(agent)
         assert one.attempts == 1
-        consolidations.consolidate(one, Model([HOME]))
-        assert consolidations.consolidate(other, Model([HOME])) is None
-    assert held(agent, ann) == Consolidated(to=3, skipped=((0, 2),))
+        consolidations.consolidate_exchange(one, Model([HOME]))
+        assert consolidations.consolidate_exchange(other, Model([HOME])) is None
+    assert held(agent, ann) == ConsolidationState(to=3, skipped=((0, 2),))
     assert values(ann) == ["Bergen"]
 
 
@@ -223,8 +226,10 @@ ERASURES: dict[str, Callable[[Subject, Any], object]] = {
 
 
 @pytest.mark.parametrize("what", ERASURES)
-def test_forget_during_consolidation(agent: Agent, ann: Subject, what: str) -> None:
-    """What the model answers of what is gone by then is written nowhere."""
+def test_consolidation_of_a_message_erased_meanwhile_is_discarded(
+    agent: Agent, ann: Subject, what: str
+) -> None:
+    """Discard the model's answer about a message that is gone by then."""
     thread = get_thread(agent, "visit")
 
     def erased() -> list[Any]:
@@ -232,76 +237,80 @@ def test_forget_during_consolidation(agent: Agent, ann: Subject, what: str) -> N
         return [HOME]
 
     found = must(agent)
-    assert consolidations.consolidate(found, Model(erased)) is None
+    assert consolidations.consolidate_exchange(found, Model(erased)) is None
     assert notes(ann) == []
     assert values(ann) == []
 
 
-def test_nothing_is_written_of_somebody_who_was_forgotten_meanwhile(
+def test_consolidation_of_a_subject_erased_meanwhile_is_discarded(
     agent: Agent, ann: Subject
 ) -> None:
     def erased() -> list[Any]:
         forgetting.forget(ann, until="fenced")
         return [HOME]
 
-    assert consolidations.consolidate(must(agent), Model(erased)) is None
+    assert consolidations.consolidate_exchange(must(agent), Model(erased)) is None
     assert notes(ann) == []
 
 
-def test_nothing_is_written_of_somebody_who_was_restricted_meanwhile(
+def test_consolidation_of_a_subject_restricted_meanwhile_is_refused(
     agent: Agent, ann: Subject
 ) -> None:
-    """What is in flight then is no exception."""
+    """Refuse even a consolidation that is in flight."""
 
     def restricted() -> list[Any]:
-        restrictions.restrict(ann.id, basis="accuracy_contested", actor="command")
+        restrictions.restrict_subject(
+            ann.id, basis="accuracy_contested", actor="command"
+        )
         return [HOME]
 
     with pytest.raises(SubjectRestrictedError):
-        consolidations.consolidate(must(agent), Model(restricted))
+        consolidations.consolidate_exchange(must(agent), Model(restricted))
     assert notes(ann) == []
 
 
-def test_what_may_not_come_back_is_left_out_alone(agent: Agent, ann: Subject) -> None:
-    consolidations.consolidate(must(agent), Model([HOME]))
+def test_erased_fact_alone_is_left_out_of_a_consolidation(
+    agent: Agent, ann: Subject
+) -> None:
+    consolidations.consolidate_exchange(must(agent), Model([HOME]))
     home = find_home(ann)
     assert home is not None
     seq = Event.objects.get(thread=home, type="fact.asserted").seq
     forgetting.forget(ann, "record", until="tombstoned", thread=home, seq=seq)
-    receipt = consolidations.consolidate(must(agent), Model([HOME, SHOE]))
+    receipt = consolidations.consolidate_exchange(must(agent), Model([HOME, SHOE]))
     assert receipt is not None
-    assert receipt.one(ExchangeConsolidated).dropped == 1
+    assert receipt.get_event(ExchangeConsolidated).dropped == 1
     assert values(ann) == ["42"]
 
 
-def test_where_there_is_no_room_it_is_given_up(
+def test_consolidation_without_room_for_facts_is_given_up(
     agent: Agent, ann: Subject, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(facts, "MAX_ASSERTIONS", 1)
-    receipt = consolidations.consolidate(must(agent), Model([HOME, SHOE]))
+    receipt = consolidations.consolidate_exchange(must(agent), Model([HOME, SHOE]))
     assert receipt is not None
-    told = receipt.one(ExchangeConsolidated)
+    told = receipt.get_event(ExchangeConsolidated)
     assert (told.failed, told.retry_at, told.learnt) == ("full", None, 0)
     assert must(agent).episode.input.index == 1
 
 
-def test_the_state_comes_back_from_a_snapshot(agent: Agent, ann: Subject) -> None:
-    consolidations.consolidate(must(agent), Model(ModelError("timeout")))
+def test_consolidation_state_survives_a_snapshot(agent: Agent, ann: Subject) -> None:
+    consolidations.consolidate_exchange(must(agent), Model(ModelError("timeout")))
     home = find_home(ann)
     assert home is not None
-    state = journal.state_at(home, home.head_seq).state
+    state = journal.fold_thread(home, home.head_seq).state
     plain = json.loads(json.dumps(state_json.to_json(state), default=str))
     assert state_json.from_json(plain).knowledge == state.knowledge
 
 
-def test_the_model_is_given_all_that_was_said(agent: Agent) -> None:
+def test_model_is_given_every_message_of_the_exchange(agent: Agent) -> None:
     make_thread(agent, "talk", user_id="ann")
     call = {"id": "c1", "function": {"name": "seats", "arguments": '{"row":12}'}}
     looks = {**assistant("Let me look."), "tool_calls": [call]}
     Talks(agent).say("talk", user("Is 12A free?"), looks, assistant("Yes, it is."))
     run(threads.close(agent=agent, thread="talk", reason="completed"))
     model = Model([])
-    consolidations.consolidate(must(agent, "talk"), model)
+    consolidations.consolidate_exchange(must(agent, "talk"), model)
     lines = model.questions[0][1]["content"].splitlines()
     given = [line for line in lines if line.startswith("| ")]
     assert given[0] == "| user: Is 12A free?"
@@ -310,13 +319,13 @@ def test_the_model_is_given_all_that_was_said(agent: Agent) -> None:
     assert given[-1] == "| assistant: Yes, it is."
 
 
-def test_what_was_asked_elsewhere_is_not_asked_again_after_an_import(
+def test_imported_exchange_is_not_consolidated_again(
     agent: Agent, ann: Subject, zeta: Project, stranger: Agent
 ) -> None:
-    """What was learnt came along, what failed is due as it was, and it goes on."""
+    """Import learnt facts, and failures with their due times, and go on."""
     model = Model([HOME], "I can't.", "Sorry.")
     for _ in range(2):
-        consolidations.consolidate(must(agent), model)
+        consolidations.consolidate_exchange(must(agent), model)
     bundled.take(bundled.export(ann), zeta)
     there = subjects.find_or_create(zeta.id, "ann")
     assert values(there) == ["Bergen"]
@@ -324,28 +333,28 @@ def test_what_was_asked_elsewhere_is_not_asked_again_after_an_import(
     assert held(stranger, there) == held(agent, ann)
     assert must(stranger).episode.input.index == 0
     asked = Model([SHOE], [HOME])
-    consolidations.consolidate(must(stranger), asked)
+    consolidations.consolidate_exchange(must(stranger), asked)
     assert due(stranger) is None
     assert "Bye." in asked.questions[0][1]["content"]
     with time_machine.travel(clock.now() + timedelta(seconds=61)):
-        consolidations.consolidate(must(stranger), asked)
+        consolidations.consolidate_exchange(must(stranger), asked)
         assert due(stranger) is None
     assert "I wear 42." in asked.questions[1][1]["content"]
     assert (values(there), values(ann)) == (["42", "Bergen"], ["Bergen"])
 
 
-def test_of_equal_exchanges_one_is_asked(agent: Agent, ann: Subject) -> None:
-    """The same is learnt of the others, and stays when the one that was is erased."""
+def test_equal_exchanges_ask_the_model_once(agent: Agent, ann: Subject) -> None:
+    """Learn the same of equal exchanges; the facts outlast the asked exchange."""
     make_thread(agent, "again", user_id="ann")
     append(agent, "again", "I moved to Bergen.", "I moved to Bergen!")
     run(threads.close(agent=agent, thread="again", reason="completed"))
     home = HOME | {"valid_from": "2020-05-01T00:00:00Z"}
     model = Model([home, SHOE])
-    consolidations.consolidate(must(agent), model)
-    consolidations.consolidate(must(agent, "again"), other := Model([]))
-    receipt = consolidations.consolidate(must(agent, "again"), other)
+    consolidations.consolidate_exchange(must(agent), model)
+    consolidations.consolidate_exchange(must(agent, "again"), other := Model([]))
+    receipt = consolidations.consolidate_exchange(must(agent, "again"), other)
     assert receipt is not None
-    made = receipt.one(ExchangeConsolidated)
+    made = receipt.get_event(ExchangeConsolidated)
     assert (made.learnt, made.tokens_in, made.host) == (2, 0, None)
     assert (len(model.questions), len(other.questions)) == (1, 1)
     before = {fact.value: fact.valid_from for fact in every(ann)}

@@ -1,4 +1,4 @@
-"""What was corrected is never told as if it held: by recall, and in requests."""
+"""Corrected facts: never told as current, neither by recall nor in requests."""
 
 from __future__ import annotations
 
@@ -15,9 +15,9 @@ from memoryhub.models.subjects import Subject
 from memoryhub.models.threads import Thread
 from memoryhub.queries.knowledge.facts import FactFilter
 from memoryhub.queries.knowledge.homes import find_home
-from memoryhub.queries.knowledge.timelines import timelines_of
+from memoryhub.queries.knowledge.timelines import map_timelines
 from memoryhub.queries.search import searching
-from memoryhub.queries.search.hits import Hit
+from memoryhub.queries.search.hits import SearchHit
 from memoryhub.queries.search.searching import SearchRequest
 from memoryhub.queries.turns import contexts
 from memoryhub.services.access.api_keys import Agent
@@ -32,7 +32,7 @@ from tests.services.turns.test_turns import begin, recorded
 
 pytestmark = pytest.mark.django_db
 
-#: Of twenty things what was so, and what is so now.
+#: The old and the new value of twenty predicates.
 CORRECTED = {
     "home airport": ("Gardermoen", "Flesland"),
     "seat": ("window", "aisle"),
@@ -78,14 +78,14 @@ def _all() -> list[tuple[str, tuple[str, str]]]:
 
 
 def correct(agent: Agent, ann: Subject, n: int, predicate: str) -> None:
-    """In one of four ways: by what came after, late, by taking back, or by an end."""
+    """Correct a value by a later or an earlier claim, a retraction, or an end."""
     was, now = CORRECTED[predicate]
     begins = (5, -5, 5, 9)[n % 4]
     old = claim(was, 0, predicate=predicate, source=("spring", n + 2))
     new = claim(now, begins, predicate=predicate, source=("summer", n + 2))
     seq = say(agent, ann, old).seq
     if n % 4 == 1:
-        # What was believed to begin then had never been so.
+        # The old claim was never true.
         say(agent, ann, claim(now, 0, predicate=predicate))
     if n % 4 == 2:
         retract(agent, ann, seq, "wrong")
@@ -94,14 +94,16 @@ def correct(agent: Agent, ann: Subject, n: int, predicate: str) -> None:
     say(agent, ann, new)
 
 
-def find(ann: Subject, query: str, **where: Any) -> list[Hit]:
+def find(ann: Subject, query: str, **where: Any) -> list[SearchHit]:
     request = SearchRequest.parse(query, limit=20)
     told = FactFilter(**{"valid_at": day(100)} | where)
     return [*searching.recall(ann, replace(request, where=told)).items]
 
 
-def test_corrected_means_corrected(agent: Agent, ann: Subject) -> None:
-    """Twenty of twenty: in recall, and in the request of a new thread's turn."""
+def test_corrected_value_is_marked_in_recall_and_requests(
+    agent: Agent, ann: Subject
+) -> None:
+    """Mark all twenty old values in recall and in a new thread's requests."""
     factories.make_thread(agent, "t-1", user_id="ann", recall="subject")
     for n, (predicate, (was, now)) in enumerate(_all()):
         hits = find(ann, f"What is my {predicate}?")
@@ -118,7 +120,9 @@ def test_corrected_means_corrected(agent: Agent, ann: Subject) -> None:
         assert recorded(agent, begun.turn) == begun.request
 
 
-def test_facts_are_told_as_they_hold(agent: Agent, ann: Subject) -> None:
+def test_recalled_facts_are_those_valid_on_the_asked_day(
+    agent: Agent, ann: Subject
+) -> None:
     for n in range(50):
         say(agent, ann, claim("BGO", 10, predicate="hub", confidence=n / 100))
     other = say(agent, ann, claim("OSL", 40, predicate="hub")).seq
@@ -142,18 +146,18 @@ def test_facts_are_told_as_they_hold(agent: Agent, ann: Subject) -> None:
 def _timeline(ann: Subject, seq: int) -> list[Fact]:
     home = find_home(ann)
     assert home is not None
-    return timelines_of(home, [seq])[seq].facts
+    return map_timelines(home, [seq])[seq].facts
 
 
-def test_a_model_that_searches_is_told_what_no_longer_holds(
+def test_page_search_marks_a_fact_that_no_longer_holds(
     agent: Agent, ann: Subject
 ) -> None:
     call = SearchCall(query="my diet", limit=1)
-    answer = run(page_searches.search(agent, "spring", call))
+    answer = run(page_searches.search_for_model(agent, "spring", call))
     assert "· [withdrawn]: My diet is vegetarian." in answer
 
 
-def test_search_of_a_thread_tells_what_no_longer_holds(
+def test_thread_search_marks_facts_that_no_longer_hold(
     agent: Agent, ann: Subject
 ) -> None:
     home, spring = find_home(ann), factories.get_thread(agent, "spring")
@@ -174,7 +178,7 @@ def test_search_of_a_thread_tells_what_no_longer_holds(
     assert len(claimed) == 2
 
 
-def test_without_what_it_is_marked_by_a_text_leaves_the_exchange(
+def test_marked_text_leaves_the_exchange_when_its_mark_is_erased(
     agent: Agent, ann: Subject
 ) -> None:
     factories.make_thread(agent, "t-1", user_id="ann", recall="subject")
@@ -190,16 +194,20 @@ def test_without_what_it_is_marked_by_a_text_leaves_the_exchange(
     assert "Nordlys" in before
     assert "Havbris" not in again.request.decode().replace("employer is Havbris by", "")
     row = factories.get_thread(agent, "t-1")
-    lost = contexts.reassemble(row, contexts.recorded(row, first.turn))
+    lost = contexts.reassemble_request(row, contexts.get_recorded_turn(row, first.turn))
     assert (lost.request, lost.missing) == (None, (f"fact-{seq}",))
 
 
-def test_marks_come_with_a_bundle(agent: Agent, ann: Subject, zeta: Project) -> None:
+def test_correction_marks_are_imported_with_a_bundle(
+    agent: Agent, ann: Subject, zeta: Project
+) -> None:
     factories.make_thread(agent, "t-1", user_id="ann", recall="subject")
     begun = begin(agent, "What is my employer?")
     bundled.take(bundled.export(ann), zeta)
     there = Thread.objects.get(project=zeta, name="t-1")
-    whole = contexts.reassemble(there, contexts.recorded(there, begun.turn))
+    whole = contexts.reassemble_request(
+        there, contexts.get_recorded_turn(there, begun.turn)
+    )
     assert whole.request == begun.request
 
 
@@ -211,8 +219,8 @@ def _mark(n: int, predicate: str, now: str) -> str:
 
 
 @pytest.mark.engines
-def test_corrected_means_corrected_in_the_log(agent: Agent) -> None:
-    """Behind the line that tells it, and the beginning changes once for it."""
+def test_corrected_value_is_marked_in_the_log(agent: Agent) -> None:
+    """Mark the log line that tells the value; the request's beginning changes once."""
     factories.make_thread(agent, "t-1", user_id="ann", **SETTINGS)
     talk(agent, 0, 2)
     factories.append(agent, "t-1", "Always fly me from Gardermoen, never from Torp.")
@@ -229,16 +237,18 @@ def test_corrected_means_corrected_in_the_log(agent: Agent) -> None:
     assert marked == log.replace("Torp. [1]", f"Torp. [1] {mark}")
     assert request_of(talk(agent, 105, 107))[0] == marked
     thread = factories.get_thread(agent, "t-1")
-    found = contexts.reassemble(thread, contexts.recorded(thread, begun.turn))
+    found = contexts.reassemble_request(
+        thread, contexts.get_recorded_turn(thread, begun.turn)
+    )
     assert found.verified
     assert [each.slot for each in found.recorded.record.log_marks] == [1]
-    # What the log does not tell yet is not marked in it.
+    # A message that is not in the log yet is not marked there.
     factories.append(agent, "t-1", "My home airport is Kastrup.")
     raw = ("t-1", factories.get_thread(agent, "t-1").head_seq)
     say(agent, ann, claim("Kastrup", 3, source=raw))
     begun = talk(agent, 107, 109)
     assert request_of(begun)[0] == marked
     thread = factories.get_thread(agent, "t-1")
-    record = contexts.recorded(thread, begun.turn).record
+    record = contexts.get_recorded_turn(thread, begun.turn).record
     assert [each.slot for each in record.log_marks] == [1]
     rebuild(thread)

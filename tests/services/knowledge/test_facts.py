@@ -46,7 +46,7 @@ from tests.oracles import memory_acts as acts
 from tests.oracles.page_acts import act
 
 pytestmark = pytest.mark.django_db
-#: What is left to do looks at files, not rows.
+#: The last state about rows: later steps look at files.
 PURGED = "caches_purged"
 
 
@@ -57,7 +57,7 @@ def ann(agent: Agent) -> Subject:
     return forgetting.of(agent, "ann")
 
 
-def test_what_is_asserted_is_told_as_of_any_day(agent: Agent, ann: Subject) -> None:
+def test_asserted_facts_are_read_as_of_any_day(agent: Agent, ann: Subject) -> None:
     say(
         agent,
         ann,
@@ -90,7 +90,7 @@ def test_recorded_time_is_the_home_threads(agent: Agent, ann: Subject) -> None:
     assert spans(every(ann)) == [("BGO", 31, None)]
 
 
-def test_a_claim_without_a_time_begins_with_its_source(
+def test_claim_without_a_time_begins_with_its_source(
     agent: Agent, ann: Subject
 ) -> None:
     said = Event.objects.filter(thread__name="visit", type="slot.appended").first()
@@ -101,7 +101,7 @@ def test_a_claim_without_a_time_begins_with_its_source(
     assert [(s.thread, s.seq) for s in fact.sources] == [("visit", said.seq)]
 
 
-def test_a_claim_begins_when_its_source_is_said_to_have_been(
+def test_claim_begins_at_the_agents_time_of_its_source(
     agent: Agent, ann: Subject
 ) -> None:
     slot = factories.make_slot("I moved.", agent_at=day(-400))
@@ -113,7 +113,7 @@ def test_a_claim_begins_when_its_source_is_said_to_have_been(
 
 
 @pytest.mark.parametrize("source", [("visit", 1), ("visit", 99), ("no", 2), ("bo", 2)])
-def test_an_unknown_source_is_refused_like_anothers(
+def test_unknown_source_is_refused_like_another_subjects(
     agent: Agent, ann: Subject, source: tuple[str, int]
 ) -> None:
     factories.make_thread(agent, "bo", user_id="bo")
@@ -126,7 +126,9 @@ def test_an_unknown_source_is_refused_like_anothers(
     )
 
 
-def test_an_interval_is_not_over_before_it_begins(agent: Agent, ann: Subject) -> None:
+def test_interval_that_ends_before_it_begins_is_refused(
+    agent: Agent, ann: Subject
+) -> None:
     with pytest.raises(InvalidError):
         say(agent, ann, claim("BGO", 5, 5))
     say(agent, ann, claim("BGO", 5))
@@ -134,7 +136,7 @@ def test_an_interval_is_not_over_before_it_begins(agent: Agent, ann: Subject) ->
         end(agent, ann, every(ann)[0].id, 5)
 
 
-def test_an_end_names_what_ended_it(agent: Agent, ann: Subject) -> None:
+def test_ended_fact_names_the_event_that_ended_it(agent: Agent, ann: Subject) -> None:
     say(agent, ann, claim("OSL", 0))
     seq = end(agent, ann, every(ann)[0].id, 60).seq
     assert every(ann) == []
@@ -143,7 +145,7 @@ def test_an_end_names_what_ended_it(agent: Agent, ann: Subject) -> None:
     assert fact.confirmations == 2
 
 
-def test_a_retracted_fact_is_gone_and_told_of(agent: Agent, ann: Subject) -> None:
+def test_retracted_fact_is_gone_and_listed_as_wrong(agent: Agent, ann: Subject) -> None:
     say(agent, ann, claim("aisle", 0), claim("window", 9), claim("window", 12))
     window = every(ann)[0]
     story = known.get_fact(ann, window.id, now=day(20))
@@ -155,7 +157,7 @@ def test_a_retracted_fact_is_gone_and_told_of(agent: Agent, ann: Subject) -> Non
     assert spans(every(ann)) == [("aisle", 0, None)]
     say(agent, ann, claim("window", 16))
     assert spans(every(ann)) == [("window", 16, None)]
-    # Once more changes nothing, and there is nothing at another number.
+    # A second retraction changes nothing, and an unknown number is refused.
     thread = Thread.objects.get(subject=ann, home=True)
     assert not retract(agent, ann, window.id, whole=False).events
     with pytest.raises(FactUnknownError):
@@ -163,7 +165,7 @@ def test_a_retracted_fact_is_gone_and_told_of(agent: Agent, ann: Subject) -> Non
     assert thread.head_seq + 0 == Thread.objects.get(id=thread.id).head_seq
 
 
-def test_an_operator_has_the_last_word_on_a_timeline(
+def test_operator_overrides_the_cardinality_of_a_predicate(
     agent: Agent, ann: Subject
 ) -> None:
     say(agent, ann, claim("tea", 0, predicate="drinks"))
@@ -173,12 +175,12 @@ def test_an_operator_has_the_last_word_on_a_timeline(
     assert {each.value for each in every(ann)} == {"tea", "milk"}
     configure(agent, ann, None, "drinks")
     assert len(every(ann)) == 1
-    # Some are of many values by themselves.
+    # Some predicates have many values by default.
     say(agent, ann, *(claim(each, 1, predicate="likes") for each in ("jazz", "rain")))
     assert len(every(ann, predicate="likes")) == 2
 
 
-def test_full_is_refused(
+def test_claim_beyond_the_limits_is_refused(
     agent: Agent, ann: Subject, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(kernel, "MAX_ASSERTIONS", 4)
@@ -191,34 +193,34 @@ def test_full_is_refused(
         say(agent, ann, claim("Silver", 1, predicate="tier"), claim("x", predicate="y"))
 
 
-def test_nobody_writes_for_a_restricted_subject(agent: Agent, ann: Subject) -> None:
-    restrictions.restrict(ann.id, basis="claims", actor="command")
+def test_claim_for_a_restricted_subject_is_refused(agent: Agent, ann: Subject) -> None:
+    restrictions.restrict_subject(ann.id, basis="claims", actor="command")
     with pytest.raises(SubjectRestrictedError):
         say(agent, ann, claim("A", 0))
 
 
-def learnt(agent: Agent, subject: Subject, value: str = "BGO") -> Event:
+def learn_fact(agent: Agent, subject: Subject, value: str = "BGO") -> Event:
     said = Event.objects.filter(thread__name="visit", type="slot.appended").first()
     assert said is not None
     say(agent, subject, claim(value, 3, source=("visit", said.seq)))
     return said
 
 
-def test_facts_of_erased_source_go(agent: Agent, ann: Subject) -> None:
+def test_facts_of_an_erased_source_are_erased(agent: Agent, ann: Subject) -> None:
     say(agent, ann, claim("OSL", 0))
-    said = learnt(agent, ann)
+    said = learn_fact(agent, ann)
     assert spans(every(ann)) == [("BGO", 3, None)]
     thread = Thread.objects.get(name="visit")
     forgetting.forget(ann, "record", thread=thread, seq=said.seq, until=PURGED)
     assert spans(every(ann)) == [("OSL", 0, None)]
-    # Its times went with what it said.
+    # The assertion's row went with its payload.
     assert Assertion.objects.filter(thread__subject=ann).count() == 1
     home = Thread.objects.select_related("subject").get(subject=ann, home=True)
     rebuild(home)
     assert spans(every(ann)) == [("OSL", 0, None)]
 
 
-def test_erased_triple_stays_out(agent: Agent, ann: Subject) -> None:
+def test_erased_fact_may_not_be_asserted_again(agent: Agent, ann: Subject) -> None:
     seq = say(agent, ann, claim("OSL", 0)).seq
     home = Thread.objects.get(subject=ann, home=True)
     forgetting.forget(ann, "record", thread=home, seq=seq, until=PURGED)
@@ -229,12 +231,12 @@ def test_erased_triple_stays_out(agent: Agent, ann: Subject) -> None:
     for again in (claim("osl", 9), claim("OSL", 1, predicate="Home Airport")):
         with pytest.raises(ValueErasedError):
             say(agent, ann, again)
-    # The value alone is too short to be kept out, and so is another triple.
+    # The value alone is too short to be kept out; another triple is free.
     say(agent, ann, claim("OSL", 1, predicate="flies to"), claim("BGO", 1))
     assert len(every(ann)) == 2
 
 
-def test_what_was_erased_elsewhere_is_asserted_by_nobody(
+def test_value_erased_from_a_note_may_not_be_asserted(
     agent: Agent, ann: Subject
 ) -> None:
     text = "ann.smith1987@example.com"
@@ -248,7 +250,7 @@ def test_what_was_erased_elsewhere_is_asserted_by_nobody(
 
 
 def test_retired_thread_keeps_its_facts(agent: Agent, ann: Subject) -> None:
-    learnt(agent, ann)
+    learn_fact(agent, ann)
     thread = Thread.objects.get(name="visit")
     forgetting.forget(ann, "thread", thread=thread, reason="retention", until=PURGED)
     assert spans(every(ann)) == [("BGO", 3, None)]
@@ -260,34 +262,36 @@ def test_bundle_brings_home_and_facts_back(
     agent: Agent, ann: Subject, zeta: Project
 ) -> None:
     say(agent, ann, claim("OSL", 0), claim("tea", 0, predicate="likes"))
-    learnt(agent, ann)
+    learn_fact(agent, ann)
     retract(agent, ann, say(agent, ann, claim("TRD", 1)).seq, "wrong", whole=False)
     before = spans(every(ann, ended=True))
     bundled.take(bundled.export(ann), zeta)
     there = subjects.find(zeta.id, "ann")
     assert there is not None
     assert sorted(spans(every(there, ended=True))) == sorted(before)
-    # Its keys are others, and it goes on where it was.
+    # The imported subject has other keys, and its timelines go on.
     other = factories.make_agent(zeta)
     say(other, there, claim("BGO", 10, predicate="HOME airport"))
     assert spans(every(there, predicate="home airport")) == [("BGO", 3, None)]
     assert [line.value for line in known.list_wrong(there)] == ["TRD"]
 
 
-def test_what_is_forgotten_leaves_no_rows(agent: Agent, ann: Subject) -> None:
+def test_erased_subject_leaves_no_assertion_rows(agent: Agent, ann: Subject) -> None:
     say(agent, ann, claim("OSL", 0))
     forgetting.forget(ann, until=PURGED)
     assert not Assertion.objects.exists()
 
 
-def test_a_fact_is_found_by_its_words(agent: Agent, ann: Subject) -> None:
+def test_fact_is_found_by_its_words(agent: Agent, ann: Subject) -> None:
     seq = say(agent, ann, claim("Bergen Flesland", 0)).seq
     for query in ("flesland", '"home airport Bergen"', "kind:fact airport"):
         (hit,) = searching.recall(ann, SearchRequest.parse(query)).items
         assert (hit.kind, hit.seq) == ("fact", seq), query
 
 
-def test_what_no_longer_holds_is_no_erased_hit(agent: Agent, ann: Subject) -> None:
+def test_outdated_fact_is_not_reported_as_an_erased_hit(
+    agent: Agent, ann: Subject
+) -> None:
     say(agent, ann, claim("OSL", 0))
     say(agent, ann, claim("BGO", 3))
     where = FactFilter(valid_at=day(9))
@@ -295,13 +299,13 @@ def test_what_no_longer_holds_is_no_erased_hit(agent: Agent, ann: Subject) -> No
     assert (found.items, found.reason) == ((), "no_match")
 
 
-def test_a_current_fact_is_found_behind_more_old_values_than_are_opened(
+def test_current_fact_is_found_behind_more_old_values_than_are_opened(
     agent: Agent,
     ann: Subject,
     monkeypatch: pytest.MonkeyPatch,
     django_assert_max_num_queries: Any,
 ) -> None:
-    """Whatever matches better: one query for its timeline, and only it is opened."""
+    """Read the fact's timeline in one query, and open the current fact alone."""
     monkeypatch.setattr(searching, "OPENED", 3)
     monkeypatch.setattr(hits, "CHUNK", 2)
     say(agent, ann, *(claim(f"airport {n}", n) for n in range(40)))

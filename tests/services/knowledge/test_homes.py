@@ -1,4 +1,4 @@
-"""Home threads: made by what is written to them, and by nothing else."""
+"""Home threads: made by a write of knowledge, and by nothing else."""
 
 from __future__ import annotations
 
@@ -17,12 +17,12 @@ from memoryhub.errors import (
     SubjectErasedError,
     SubjectRestrictedError,
 )
-from memoryhub.journal import Receipt
+from memoryhub.journal import OrderReceipt
 from memoryhub.kernel.commands import CloseThread, Command
 from memoryhub.kernel.knowledge.blocks import WriteBlock
 from memoryhub.kernel.levels import tokens
 from memoryhub.kernel.paging.page_commands import NewPage
-from memoryhub.kernel.state.state import Scope
+from memoryhub.kernel.state.state import ScopeLabels
 from memoryhub.models.events import Event
 from memoryhub.models.projects import Project
 from memoryhub.models.subjects import Subject
@@ -49,7 +49,7 @@ def ann(agent: Agent) -> Subject:
 
 
 def page(text: str, page_id: str = "persona") -> NewPage:
-    size = tokens.estimate(text)
+    size = tokens.estimate_tokens(text)
     payload = f'{{"content":{{"text":"{text}"}}}}'.encode()
     return NewPage(
         page_id=page_id,
@@ -63,7 +63,9 @@ def page(text: str, page_id: str = "persona") -> NewPage:
     )
 
 
-def write(agent: Agent, subject: Subject, text: str = "Ann flies often.") -> Receipt:
+def write(
+    agent: Agent, subject: Subject, text: str = "Ann flies often."
+) -> OrderReceipt:
     command = WriteBlock(page=page(text))
     return run(homes.submit(agent=agent, subject=subject, command=command))
 
@@ -73,9 +75,7 @@ def home(subject: Subject) -> Thread:
     return rows.get(subject=subject, home=True, name=f"mh.home.{subject.id}")
 
 
-def test_the_first_write_makes_it_and_the_next_finds_it(
-    agent: Agent, ann: Subject
-) -> None:
+def test_first_write_makes_the_home_thread(agent: Agent, ann: Subject) -> None:
     made, again = write(agent, ann), write(agent, ann, "Ann flies at night.")
     assert (made.created, again.created) == (True, False)
     assert made.thread == again.thread == home(ann).id
@@ -87,27 +87,29 @@ def test_the_first_write_makes_it_and_the_next_finds_it(
     ]
 
 
-def test_there_is_one_for_each_subject(agent: Agent, ann: Subject) -> None:
+def test_subject_has_one_home_thread(agent: Agent, ann: Subject) -> None:
     write(agent, ann)
     row = home(ann)
     row.pk, row.name = None, "another"
     with pytest.raises(IntegrityError), transaction.atomic():
         Thread.objects.bulk_create([row])
-    nobody = subjects.anonymous(agent.project)
+    nobody = subjects.get_anonymous(agent.project)
     assert write(agent, nobody).thread != home(ann).id
 
 
-def test_home_thread_is_reserved(agent: Agent, ann: Subject) -> None:
-    """Whatever reaches it but what its parts take is refused, and changes nothing."""
+def test_home_thread_refuses_foreign_commands(agent: Agent, ann: Subject) -> None:
+    """Refuse every command except those of knowledge, and change nothing."""
     head = write(agent, ann).seq
     name = home(ann).name
     refused: list[Any] = [
         lambda: factories.append(agent, name, "hello"),
         lambda: factories.make_page(agent, "p", thread=name),
-        lambda: run(turns.begin(agent=agent, thread=name, new=turns.NewTurn())),
+        lambda: run(turns.begin_turn(agent=agent, thread=name, new=turns.NewTurn())),
         lambda: fork(agent, name, "fork"),
         lambda: run(threads.close(agent=agent, thread=name, reason="completed")),
-        lambda: run(threads.amend(agent=agent, thread=name, scope=Scope(session="s"))),
+        lambda: run(
+            threads.amend(agent=agent, thread=name, scope=ScopeLabels(session="s"))
+        ),
     ]
     for act in refused:
         with pytest.raises(HomeThreadError):
@@ -120,7 +122,7 @@ def test_home_thread_is_reserved(agent: Agent, ann: Subject) -> None:
             fork(agent, "t-1", taken)
 
 
-def test_no_limit_counts_it_and_no_list_shows_it(
+def test_home_thread_is_neither_counted_nor_listed(
     agent: Agent, acme: Project, ann: Subject
 ) -> None:
     Project.objects.update(max_threads=1, retention_idle_days=0)
@@ -132,12 +134,12 @@ def test_no_limit_counts_it_and_no_list_shows_it(
     assert [each.name for each in seen] == ["t-1"]
     found = catalogue.list_threads(acme, terms=(), now=now).items
     assert [each.name for each in found] == ["t-1"]
-    due = retention.due(acme, at=now)
+    due = retention.filter_due(acme, at=now)
     assert "t-1" in {each.name for each in due}
     assert home(ann).name not in {each.name for each in due}
 
 
-def test_keys_of_the_subject_read_it_and_others_do_not(
+def test_home_thread_is_read_by_its_subjects_keys_alone(
     agent: Agent, acme: Project, ann: Subject
 ) -> None:
     write(agent, ann)
@@ -152,9 +154,11 @@ def test_keys_of_the_subject_read_it_and_others_do_not(
     assert write(own, ann, "Hers.").thread == home(ann).id
 
 
-def test_what_keeps_agents_out_keeps_them_out_of_it(agent: Agent, ann: Subject) -> None:
+def test_home_thread_of_a_restricted_or_erased_subject_refuses_agents(
+    agent: Agent, ann: Subject
+) -> None:
     write(agent, ann)
-    restrictions.restrict(ann.id, basis="claims", actor="command")
+    restrictions.restrict_subject(ann.id, basis="claims", actor="command")
     with pytest.raises(SubjectRestrictedError):
         write(agent, ann)
     forgetting.forget(ann, until="caches_purged")
@@ -162,7 +166,7 @@ def test_what_keeps_agents_out_keeps_them_out_of_it(agent: Agent, ann: Subject) 
         write(agent, ann)
 
 
-def test_one_that_was_erased_is_made_anew(agent: Agent, ann: Subject) -> None:
+def test_erased_home_thread_is_made_anew(agent: Agent, ann: Subject) -> None:
     first = write(agent, ann).thread
     forgetting.forget(ann, "thread", thread=home(ann), until="caches_purged")
     again = write(agent, ann, "Ann flies at night.")
@@ -170,8 +174,10 @@ def test_one_that_was_erased_is_made_anew(agent: Agent, ann: Subject) -> None:
     assert again.thread != first
 
 
-def test_what_a_thread_taught_goes_only_on_request(agent: Agent, ann: Subject) -> None:
-    """A retired thread leaves it to the home thread; others take it with them."""
+def test_knowledge_of_a_retired_thread_stays_in_the_home_thread(
+    agent: Agent, ann: Subject
+) -> None:
+    """Keep what a retired thread taught; other erasures take the knowledge along."""
     factories.make_thread(agent, "t-2", user_id="ann")
     first = factories.append(agent, "t-2", "I fly at night.")
     thread = factories.get_thread(agent, "t-2")
@@ -183,12 +189,12 @@ def test_what_a_thread_taught_goes_only_on_request(agent: Agent, ann: Subject) -
     assert erasure_closures.list_derived(thread) == [taught]
     assert erasure_closures.list_derived(thread, taught=False) == []
     plan = forgetting.plan(ann, "thread", thread=thread, reason="retention")
-    assert erasure_targets.ranges_of(orjson.loads(plan.targets)) == []
-    # No event says so: facts will.
+    assert erasure_targets.list_ranges(orjson.loads(plan.targets)) == []
+    # No event records this derivation, as facts do.
     made.delete()
 
 
-def test_it_comes_back_from_a_bundle(
+def test_home_thread_is_imported_from_a_bundle(
     agent: Agent, acme: Project, zeta: Project, ann: Subject
 ) -> None:
     write(agent, ann)
@@ -206,9 +212,7 @@ def test_it_comes_back_from_a_bundle(
             bundled.take(whole, zeta)
 
 
-def test_a_command_of_another_part_is_refused_before_it_is_made(
-    agent: Agent, ann: Subject
-) -> None:
+def test_foreign_command_makes_no_home_thread(agent: Agent, ann: Subject) -> None:
     command: Command = CloseThread()
     with pytest.raises(HomeThreadError):
         run(homes.submit(agent=agent, subject=ann, command=command))

@@ -1,4 +1,4 @@
-"""What a model keeps by itself: on its account, where its thread allows it."""
+"""Memory tools of a model: recorded as the model's, where its thread allows them."""
 
 from __future__ import annotations
 
@@ -30,20 +30,20 @@ def ann(agent: Agent) -> Subject:
     factories.make_thread(agent, user_id="ann", model_tools=True)
     ann = forgetting.of(agent, "ann")
     draft = BlockDraft(block="persona", text="Ann flies.")
-    run(blocks.put(agent=agent, subject=ann, draft=draft))
+    run(blocks.put_block(agent=agent, subject=ann, draft=draft))
     return ann
 
 
 def call(agent: Agent, name: str, thread: str = "t-1", **given: Any) -> str:
     function = {"name": name, "arguments": json.dumps(given)}
     sent = {"id": "call_7", "type": "function", "function": function}
-    message = run(model_tools.call(agent=agent, thread=thread, sent=sent))
+    message = run(model_tools.answer_call(agent=agent, thread=thread, sent=sent))
     assert message is not None
     assert (message["role"], message["tool_call_id"]) == ("tool", "call_7")
     return str(message["content"])
 
 
-def test_a_model_keeps_what_it_learns(agent: Agent, ann: Subject) -> None:
+def test_model_writes_notes_keys_and_blocks(agent: Agent, ann: Subject) -> None:
     assert call(agent, "note_add", text="Ann hesitates.") == "Noted."
     assert call(agent, "key_set", key="seat", value={"row": 12}) == "The value is kept."
     assert json.loads(call(agent, "key_get", key="seat")) == {"row": 12}
@@ -57,7 +57,7 @@ def test_a_model_keeps_what_it_learns(agent: Agent, ann: Subject) -> None:
     assert [json.loads(body)["by"] for body in bodies] == ["model"] * 4
 
 
-def test_its_mistakes_are_told_to_it(agent: Agent, ann: Subject) -> None:
+def test_mistake_of_a_model_is_answered_in_words(agent: Agent, ann: Subject) -> None:
     before = Event.objects.count()
     wrong: list[tuple[str, dict[str, Any], str]] = [
         ("note_add", {}, "missing"),
@@ -74,13 +74,15 @@ def test_its_mistakes_are_told_to_it(agent: Agent, ann: Subject) -> None:
     for name, given, word in wrong:
         assert word in call(agent, name, **given)
     broken = {"function": {"name": "note_add", "arguments": "{"}}
-    message = run(model_tools.call(agent=agent, thread="t-1", sent=broken))
+    message = run(model_tools.answer_call(agent=agent, thread="t-1", sent=broken))
     assert message is not None
     assert "JSON" in message["content"]
     assert Event.objects.count() == before
 
 
-def test_what_a_thread_does_not_allow_is_refused(agent: Agent, ann: Subject) -> None:
+def test_model_tools_are_refused_where_the_thread_forbids_them(
+    agent: Agent, ann: Subject
+) -> None:
     factories.make_thread(agent, "t-2", user_id="ann")
     assert (
         call(agent, "note_add", "t-2", text="x") == "This thread does not allow that."
@@ -88,15 +90,15 @@ def test_what_a_thread_does_not_allow_is_refused(agent: Agent, ann: Subject) -> 
     with pytest.raises(NotFoundError):
         call(agent, "note_add", "t-3", text="x")
     other = {"function": {"name": "page_fault"}}
-    assert run(model_tools.call(agent=agent, thread="t-2", sent=other)) is None
+    assert run(model_tools.answer_call(agent=agent, thread="t-2", sent=other)) is None
 
 
-def test_a_thread_that_allows_it_offers_it(agent: Agent, ann: Subject) -> None:
+def test_thread_with_model_tools_offers_them(agent: Agent, ann: Subject) -> None:
     factories.make_thread(agent, "t-2", user_id="ann")
     offered = []
     for name in ("t-1", "t-2"):
         factories.append(agent, name, "hello")
-        begun = run(turns.begin(agent=agent, thread=name, new=NewTurn()))
+        begun = run(turns.begin_turn(agent=agent, thread=name, new=NewTurn()))
         tools = json.loads(begun.request)["tools"]
         offered.append([each["function"]["name"] for each in tools])
     with_it, without = offered

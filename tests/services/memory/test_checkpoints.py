@@ -9,7 +9,7 @@ from memoryhub.errors import (
     NotFoundError,
     StaleError,
 )
-from memoryhub.journal import Receipt, Request
+from memoryhub.journal import KeyedRequest, OrderReceipt
 from memoryhub.kernel.memory.checkpoint_events import (
     CheckpointRestored,
     CheckpointTaken,
@@ -29,15 +29,15 @@ pytestmark = pytest.mark.django_db
 
 
 def put(agent: Agent, value: object, key: str = "k", thread: str = "t-1") -> None:
-    change = keys.setting(key, value, Expiry())
-    run(keys.change(agent=agent, thread=thread, changes=(change,)))
+    change = keys.build_setting(key, value, Expiry())
+    run(keys.change_keys(agent=agent, thread=thread, changes=(change,)))
 
 
 def take(
     agent: Agent, name: str | None = None, *, thread: str = "t-1", **said: bytes
-) -> Receipt:
+) -> OrderReceipt:
     command = TakeCheckpoint(name=name, **said)
-    return run(checkpoints.take(agent=agent, thread=thread, command=command))
+    return run(checkpoints.take_checkpoint(agent=agent, thread=thread, command=command))
 
 
 def restore(
@@ -46,10 +46,10 @@ def restore(
     *parts: str,
     thread: str = "t-1",
     if_match: int | None = None,
-    request: Request | None = None,
-) -> Receipt:
+    request: KeyedRequest | None = None,
+) -> OrderReceipt:
     return run(
-        checkpoints.restore(
+        checkpoints.restore_checkpoint(
             agent=agent,
             thread=thread,
             target=target,
@@ -60,8 +60,8 @@ def restore(
     )
 
 
-def delete(agent: Agent, target: int | str, thread: str = "t-1") -> Receipt:
-    return run(checkpoints.delete(agent=agent, thread=thread, target=target))
+def delete(agent: Agent, target: int | str, thread: str = "t-1") -> OrderReceipt:
+    return run(checkpoints.delete_checkpoint(agent=agent, thread=thread, target=target))
 
 
 def value(agent: Agent, thread: str = "t-1") -> object:
@@ -73,15 +73,15 @@ def listed(agent: Agent, thread: str = "t-1") -> list[int]:
     return [each.seq for each in reading.list_checkpoints(row, limit=200).items]
 
 
-def test_a_checkpoint_is_one_event_with_its_description_sealed(agent: Agent) -> None:
+def test_checkpoint_is_one_event_with_its_description_sealed(agent: Agent) -> None:
     told = take(agent, "here", description=b'"canary-7Q"')
-    assert (told.created, told.one(CheckpointTaken).name) == (True, "here")
+    assert (told.created, told.get_event(CheckpointTaken).name) == (True, "here")
     assert "canary-7Q" not in Event.objects.get(seq=told.seq).body
     found = reading.get_checkpoint(factories.get_thread(agent), "here")
     assert (found.description, found.seq, found.by) == ("canary-7Q", 2, agent.actor)
 
 
-def test_a_restore_is_one_event_after_an_automatic_checkpoint(agent: Agent) -> None:
+def test_restore_is_one_event_after_an_automatic_checkpoint(agent: Agent) -> None:
     put(agent, "then")
     here = take(agent).seq
     put(agent, "now")
@@ -93,13 +93,13 @@ def test_a_restore_is_one_event_after_an_automatic_checkpoint(agent: Agent) -> N
     assert (automatic.at, value(agent)) == (restored.at, "then")
     assert Key.objects.get().version == 2
     undone = restore(agent, automatic.seq)
-    # What is now equals a checkpoint, so none is taken.
+    # The state equals a checkpoint, so none is taken.
     assert [each.event.event_type for each in undone.events] == ["checkpoint.restored"]
     assert value(agent) == "now"
     assert restore(agent, automatic.seq).events == ()
 
 
-def test_a_stale_head_and_an_unknown_point_change_nothing(agent: Agent) -> None:
+def test_stale_head_or_unknown_checkpoint_changes_nothing(agent: Agent) -> None:
     put(agent, 1)
     here = take(agent, "here").seq
     put(agent, 2)
@@ -118,7 +118,7 @@ def test_a_stale_head_and_an_unknown_point_change_nothing(agent: Agent) -> None:
     restore(agent, here, if_match=before)
 
 
-def test_a_fork_names_what_it_inherits_by_its_own_numbers(agent: Agent) -> None:
+def test_fork_numbers_inherited_checkpoints_by_its_own_seqs(agent: Agent) -> None:
     put(agent, "old")
     old = take(agent).seq
     put(agent, "new")
@@ -128,41 +128,41 @@ def test_a_fork_names_what_it_inherits_by_its_own_numbers(agent: Agent) -> None:
     put(agent, "own", thread="f")
     told = restore(agent, old - new, thread="f")
     assert value(agent, "f") == "old"
-    event = told.one(CheckpointRestored)
-    assert reading.number_of(told, event.before) == told.events[0].seq == 3
-    assert reading.number_of(told, event.target) == old - new
-    assert reading.number_of(told, None) is None
+    event = told.get_event(CheckpointRestored)
+    assert reading.to_number(told, event.before) == told.events[0].seq == 3
+    assert reading.to_number(told, event.target) == old - new
+    assert reading.to_number(told, None) is None
     delete(agent, 0, thread="f")
     assert listed(agent, "f") == [old - new, 3]
     assert listed(agent) == [old, new]
 
 
-def test_a_number_is_the_same_when_it_is_told_again(agent: Agent) -> None:
-    """The state is not there then; the lineage is."""
+def test_repeated_restore_tells_the_same_checkpoint_number(agent: Agent) -> None:
+    """Number the checkpoint by the lineage, since a repeat has no state."""
     put(agent, 1)
     take(agent)
     acts.fork(agent, "t-1", "f")
     put(agent, 2, thread="f")
-    asked = Request(key="once", fingerprint=b"restore")
+    asked = KeyedRequest(key="once", fingerprint=b"restore")
     first = restore(agent, 0, thread="f", request=asked)
     again = restore(agent, 0, thread="f", request=asked)
-    before = first.one(CheckpointRestored).before
-    assert (again.state, again.one(CheckpointRestored).before) == (None, before)
-    assert reading.number_of(first, before) == reading.number_of(again, before) == 3
+    before = first.get_event(CheckpointRestored).before
+    assert (again.state, again.get_event(CheckpointRestored).before) == (None, before)
+    assert reading.to_number(first, before) == reading.to_number(again, before) == 3
 
 
-def test_checkpoint_cost_follows_change(agent: Agent) -> None:
-    """Statements of a take and of a restore: as many with 300 keys as with 3."""
+def test_checkpoint_costs_the_same_statements_at_any_size(agent: Agent) -> None:
+    """Run as many statements for a take and a restore with 300 keys as with 3."""
     counts: list[int] = []
     for size in (3, 300):
         for start in range(0, size, 150):
             some = range(start, min(start + 150, size))
-            batch = tuple(keys.setting(f"k{n}", n, Expiry()) for n in some)
-            run(keys.change(agent=agent, thread="t-1", changes=batch))
+            batch = tuple(keys.build_setting(f"k{n}", n, Expiry()) for n in some)
+            run(keys.change_keys(agent=agent, thread="t-1", changes=batch))
         here = take(agent).seq
         put(agent, "x", "k1")
         gone = DeleteKey(key="k2")
-        run(keys.change(agent=agent, thread="t-1", changes=(gone,)))
+        run(keys.change_keys(agent=agent, thread="t-1", changes=(gone,)))
         with CaptureQueriesContext(connections["default"]) as asked:
             take(agent)
             restore(agent, here)

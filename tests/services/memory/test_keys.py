@@ -16,7 +16,7 @@ from memoryhub.errors import (
     SubjectRestrictedError,
     ValueTooLargeError,
 )
-from memoryhub.journal import Receipt
+from memoryhub.journal import OrderReceipt
 from memoryhub.kernel.memory.key_events import KeyRetimed, KeySet
 from memoryhub.kernel.memory.keys import DeleteKey, Expiry
 from memoryhub.kernel.memory.memory_commands import Expected
@@ -48,9 +48,9 @@ def put(
     until: Expiry = DEFAULT,
     expected: Expected = ANY,
     thread: str = "t-1",
-) -> Receipt:
-    change = keys.setting(key, value, until, expected)
-    return run(keys.change(agent=agent, thread=thread, changes=(change,)))
+) -> OrderReceipt:
+    change = keys.build_setting(key, value, until, expected)
+    return run(keys.change_keys(agent=agent, thread=thread, changes=(change,)))
 
 
 def retime(
@@ -59,9 +59,9 @@ def retime(
     *,
     expected: Expected = ANY,
     thread: str = "t-1",
-) -> Receipt:
+) -> OrderReceipt:
     return run(
-        keys.retime(
+        keys.retime_key(
             agent=agent, thread=thread, key="k", expiry=until, expected=expected
         )
     )
@@ -75,10 +75,10 @@ def head(agent: Agent, thread: str = "t-1") -> int:
     return factories.get_thread(agent, thread).head_seq
 
 
-def test_a_set_makes_the_thread_and_a_row(agent: Agent) -> None:
+def test_set_key_makes_the_thread_and_a_row(agent: Agent) -> None:
     receipt = put(agent, value={"a": None}, until=MINUTE)
     assert (receipt.created, receipt.seq) == (True, 2)
-    event = receipt.one(KeySet)
+    event = receipt.get_event(KeySet)
     assert (event.created, event.bytes) == (True, 64)
     row = Key.objects.get()
     assert (row.key, row.version, row.value_seq) == ("k", 2, 2)
@@ -87,59 +87,63 @@ def test_a_set_makes_the_thread_and_a_row(agent: Agent) -> None:
     assert (found.value, found.set_by) == ({"a": None}, agent.actor)
 
 
-def test_the_value_stands_in_the_payload_alone(agent: Agent) -> None:
+def test_key_value_stands_in_the_payload_alone(agent: Agent) -> None:
     put(agent, value="canary-7Q")
     for event in Event.objects.all():
         assert "canary-7Q" not in event.body
         assert b"canary-7Q" not in bytes(event.payload or b"")
 
 
-def test_all_changes_are_made_or_none(agent: Agent) -> None:
+def test_key_changes_are_made_all_or_none(agent: Agent) -> None:
     seen = put(agent).seq
-    good = keys.setting("other", 2, NEVER)
-    stale = keys.setting("k", 2, NEVER, Expected(version=seen + 1))
+    good = keys.build_setting("other", 2, NEVER)
+    stale = keys.build_setting("k", 2, NEVER, Expected(version=seen + 1))
     with pytest.raises(StaleError) as refusal:
         run(
-            keys.change(agent=agent, thread="t-1", changes=(good, stale), numbered=True)
+            keys.change_keys(
+                agent=agent, thread="t-1", changes=(good, stale), numbered=True
+            )
         )
     assert refusal.value.detail == {"version": seen, "index": 1}
     with pytest.raises(StaleError) as refusal:
-        run(keys.change(agent=agent, thread="t-1", changes=(stale,)))
+        run(keys.change_keys(agent=agent, thread="t-1", changes=(stale,)))
     assert refusal.value.detail == {"version": seen}
     assert head(agent) == seen
     done = run(
-        keys.change(agent=agent, thread="t-1", changes=(good, DeleteKey(key="k")))
+        keys.change_keys(agent=agent, thread="t-1", changes=(good, DeleteKey(key="k")))
     )
     assert [each.event.event_type for each in done.events] == ["key.set", "key.deleted"]
     assert [*Key.objects.values_list("key", flat=True)] == ["other"]
 
 
-def test_a_delete_makes_no_thread_and_no_event_of_nothing(agent: Agent) -> None:
+def test_delete_of_an_unknown_key_makes_no_thread_and_no_event(agent: Agent) -> None:
     gone = DeleteKey(key="k")
     with pytest.raises(NotFoundError):
-        run(keys.change(agent=agent, thread="t-1", changes=(gone,)))
+        run(keys.change_keys(agent=agent, thread="t-1", changes=(gone,)))
     put(agent, "other")
-    assert run(keys.change(agent=agent, thread="t-1", changes=(gone,))).events == ()
+    assert (
+        run(keys.change_keys(agent=agent, thread="t-1", changes=(gone,))).events == ()
+    )
 
 
-def lasts(told: Receipt) -> int:
-    """Seconds that the key was given, up to the end of the last."""
-    until = told.one(KeySet).expires_at
+def lasts(told: OrderReceipt) -> int:
+    """Return the whole seconds for which the key was set."""
+    until = told.get_event(KeySet).expires_at
     assert until is not None
     assert until.microsecond == 0
     return int((until - told.events[0].at).total_seconds())
 
 
-def test_defaults_of_thread_and_project_are_beaten_by_null(agent: Agent) -> None:
+def test_null_expiry_overrides_defaults_of_thread_and_project(agent: Agent) -> None:
     hour = replace(agent, default_ttl=timedelta(hours=1))
     assert lasts(put(hour)) == 3_600
     acts.amend(agent, config={"default_ttl_seconds": 60})
     assert lasts(put(hour)) == 60
-    assert put(hour, until=NEVER).one(KeySet).expires_at is None
+    assert put(hour, until=NEVER).get_event(KeySet).expires_at is None
 
 
 @pytest.mark.parametrize("kind", ["value", "past", "text"])
-def test_what_cannot_be_set_is_refused(agent: Agent, kind: str) -> None:
+def test_invalid_key_value_or_expiry_is_refused(agent: Agent, kind: str) -> None:
     factories.make_thread(agent)
     if kind == "value":
         with pytest.raises(ValueTooLargeError):
@@ -150,44 +154,44 @@ def test_what_cannot_be_set_is_refused(agent: Agent, kind: str) -> None:
         assert refusal.value.invalid_code == "expiry_in_past"
     else:
         with pytest.raises(JsonRefusedError):
-            keys.typed("k", b'{"a": 1, "a": 2}', NEVER)
+            keys.parse_setting("k", b'{"a": 1, "a": 2}', NEVER)
     assert head(agent) == 1
 
 
-def test_a_typed_value_is_kept_as_it_stands(agent: Agent) -> None:
-    change = keys.typed("k", b' {"b": 1.0, "a": [null]} ', NEVER)
-    run(keys.change(agent=agent, thread="t-1", changes=(change,)))
+def test_typed_value_is_kept_as_it_stands(agent: Agent) -> None:
+    change = keys.parse_setting("k", b' {"b": 1.0, "a": [null]} ', NEVER)
+    run(keys.change_keys(agent=agent, thread="t-1", changes=(change,)))
     assert list(line(agent).value.items()) == [("b", 1.0), ("a", [None])]
 
 
-def test_a_retime_moves_the_expiry_alone(agent: Agent) -> None:
+def test_retime_moves_the_expiry_alone(agent: Agent) -> None:
     first = put(agent, until=MINUTE).seq
     told = retime(agent, NEVER, expected=Expected(version=first))
-    assert told.one(KeyRetimed).expires_at is None
+    assert told.get_event(KeyRetimed).expires_at is None
     assert (line(agent).version, line(agent).value) == (told.seq, 1)
     assert Key.objects.get().value_seq == first
     assert not DueValue.objects.exists()
     with pytest.raises(StaleError):
         retime(agent, MINUTE, expected=Expected(version=first))
-    run(keys.clear(agent=agent, thread="t-1"))
+    run(keys.clear_keys(agent=agent, thread="t-1"))
     with pytest.raises(KeyNotFoundError):
         retime(agent, MINUTE)
     with pytest.raises(NotFoundError):
         retime(agent, MINUTE, thread="none")
 
 
-def test_a_fork_keeps_a_value_that_it_retimed(agent: Agent, acme: Project) -> None:
-    """Though the thread it came from has erased its own."""
+def test_fork_keeps_a_value_that_it_retimed(agent: Agent, acme: Project) -> None:
+    """Keep the fork's value after the parent has erased its own value."""
     Project.objects.filter(id=acme.id).update(expired_value_grace_seconds=0)
     put(agent, value="v", until=MINUTE)
     acts.fork(agent, "t-1", "f")
     told = retime(agent, NEVER, thread="f")
-    assert told.all(KeyRetimed) == []
-    assert told.one(KeySet).expires_at is None
+    assert told.list_events(KeyRetimed) == []
+    assert told.get_event(KeySet).expires_at is None
     own = Key.objects.get(thread__name="f")
     assert own.value_thread == factories.get_thread(agent, "f").id
     later = clock.now() + timedelta(minutes=1)
-    clock.hook(lambda: int(later.timestamp() * 10**9) + 10**9)
+    clock.use_source(lambda: int(later.timestamp() * 10**9) + 10**9)
     now = clock.now()
     assert (expiry.expire(now), expiry.erase(now)) == (1, 1)
     assert line(agent, thread="f").value == "v"
@@ -195,27 +199,29 @@ def test_a_fork_keeps_a_value_that_it_retimed(agent: Agent, acme: Project) -> No
         reading.get_key(factories.get_thread(agent), "k", seq=2)
 
 
-def test_a_fork_retimes_only_the_value_that_was_read(agent: Agent) -> None:
-    """The command holds to the version whose value it carries."""
+def test_fork_retimes_only_the_value_that_was_read(agent: Agent) -> None:
+    """Bind the command to the version whose value it carries."""
     put(agent, value="v")
     fork = acts.fork(agent, "t-1", "f")
     row = Thread.objects.select_related("subject").get(id=fork.id)
-    command = keys.retiming(row, "k", MINUTE, Expected())
+    command = keys.build_retiming(row, "k", MINUTE, Expected())
     assert (command.value, command.expected) == (b'"v"', Expected(version=0))
     put(agent, value="other", thread="f")
-    again = keys.retiming(factories.get_thread(agent, "f"), "k", MINUTE, Expected())
+    again = keys.build_retiming(
+        factories.get_thread(agent, "f"), "k", MINUTE, Expected()
+    )
     assert (again.value, again.expected) == (None, Expected())
     assert (
-        keys.retiming(factories.get_thread(agent), "k", MINUTE, Expected()).value
+        keys.build_retiming(factories.get_thread(agent), "k", MINUTE, Expected()).value
         is None
     )
 
 
-def test_a_set_costs_the_same_whatever_there_is(agent: Agent) -> None:
+def test_set_key_costs_the_same_statements_at_any_size(agent: Agent) -> None:
     counts: list[int] = []
     for size in (2, 200):
-        batch = tuple(keys.setting(f"k{n}", n, MINUTE) for n in range(size))
-        run(keys.change(agent=agent, thread="t-1", changes=batch))
+        batch = tuple(keys.build_setting(f"k{n}", n, MINUTE) for n in range(size))
+        run(keys.change_keys(agent=agent, thread="t-1", changes=batch))
         put(agent, "k0", "warm", until=MINUTE)
         with CaptureQueriesContext(connections["default"]) as asked:
             put(agent, "k1", "x", until=MINUTE)
@@ -223,7 +229,7 @@ def test_a_set_costs_the_same_whatever_there_is(agent: Agent) -> None:
     assert counts[0] == counts[1]
 
 
-def test_a_restricted_fork_does_not_tell_which_keys_it_inherits(agent: Agent) -> None:
+def test_restricted_fork_does_not_tell_which_keys_it_inherits(agent: Agent) -> None:
     factories.make_thread(agent)
     seq = memory_acts.set_key(agent, "k").seq
     memory_acts.fork_of(agent, "t-1", "child", seq=seq)
@@ -231,7 +237,7 @@ def test_a_restricted_fork_does_not_tell_which_keys_it_inherits(agent: Agent) ->
     for key in ("k", "nothing"):
         with pytest.raises(SubjectRestrictedError):
             run(
-                keys.retime(
+                keys.retime_key(
                     agent=agent,
                     thread="child",
                     key=key,

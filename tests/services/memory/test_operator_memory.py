@@ -1,4 +1,4 @@
-"""What operators do to keys and checkpoints."""
+"""Acts of operators on keys and checkpoints."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ def line(agent: Agent, key: str = "seat", name: str = "t-1") -> keys.KeyLine:
     return keys.get_key(factories.get_thread(agent, name), key)
 
 
-def test_a_key_is_set_retimed_and_deleted_at_its_version(
+def test_key_is_set_retimed_and_deleted_at_its_version(
     agent: Agent, thread: Thread
 ) -> None:
     seen = line(agent).version
@@ -73,7 +73,7 @@ def test_keys_are_cleared_once_a_checkpoint_keeps_them(
     assert kept is not None
     row = factories.get_thread(agent)
     assert keys.count_keys(row) == 0
-    operator_memory.restore(row, kept.seq, ("keys",), actor=BY)
+    operator_memory.restore_checkpoint(row, kept.seq, ("keys",), actor=BY)
     assert (line(agent).value, line(agent, "gate").value) == ("12A", 7)
     for key in ("seat", "gate"):
         memory_acts.delete_key(agent, key)
@@ -82,7 +82,7 @@ def test_keys_are_cleared_once_a_checkpoint_keeps_them(
     assert factories.get_thread(agent).head_seq == head
 
 
-def test_what_is_no_value_is_refused(agent: Agent, thread: Thread) -> None:
+def test_invalid_key_value_is_refused(agent: Agent, thread: Thread) -> None:
     seen = line(agent).version
     for text, refusal in (
         (b"{", JsonRefusedError),
@@ -94,7 +94,7 @@ def test_what_is_no_value_is_refused(agent: Agent, thread: Thread) -> None:
     assert line(agent).version == seen
 
 
-def test_a_new_key_is_new_and_its_name_is_one(agent: Agent, thread: Thread) -> None:
+def test_new_key_needs_a_free_and_valid_name(agent: Agent, thread: Thread) -> None:
     operator_memory.set_key(thread, "gate", b"7", NEVER, version=None, actor=BY)
     assert line(agent, "gate").value == 7
     with pytest.raises(KeyExistsError):
@@ -106,24 +106,26 @@ def test_a_new_key_is_new_and_its_name_is_one(agent: Agent, thread: Thread) -> N
     assert line(agent).value == "12A"
 
 
-def test_a_key_is_set_back_to_what_it_was(agent: Agent, thread: Thread) -> None:
+def test_key_is_set_back_to_an_earlier_value(agent: Agent, thread: Thread) -> None:
     first = thread.head_seq
     memory_acts.set_key(agent, "seat", "14C")
     last = line(agent).version
     row = factories.get_thread(agent)
     with pytest.raises(StaleError):
-        operator_memory.set_key_back(row, "seat", first, NEVER, version=first, actor=BY)
-    operator_memory.set_key_back(row, "seat", first, NEVER, version=last, actor=BY)
+        operator_memory.revert_key(row, "seat", first, NEVER, version=first, actor=BY)
+    operator_memory.revert_key(row, "seat", first, NEVER, version=last, actor=BY)
     assert (line(agent).value, line(agent).set_by) == ("12A", BY)
     memory_acts.delete_key(agent, "seat")
     row = factories.get_thread(agent)
-    operator_memory.set_key_back(row, "seat", last, NEVER, version=None, actor=BY)
+    operator_memory.revert_key(row, "seat", last, NEVER, version=None, actor=BY)
     assert line(agent).value == "14C"
     with pytest.raises(KeyNotFoundError):
-        operator_memory.set_key_back(row, "seat", 0, NEVER, version=last, actor=BY)
+        operator_memory.revert_key(row, "seat", 0, NEVER, version=last, actor=BY)
 
 
-def test_an_inherited_value_is_written_anew(agent: Agent, thread: Thread) -> None:
+def test_retimed_inherited_value_is_written_to_the_fork(
+    agent: Agent, thread: Thread
+) -> None:
     operator_threads.fork(thread, actor=BY, name="alt", seq=thread.head_seq)
     fork = factories.get_thread(agent, "alt")
     seen = line(agent, name="alt")
@@ -138,15 +140,15 @@ def test_an_inherited_value_is_written_anew(agent: Agent, thread: Thread) -> Non
 def test_checkpoints_are_taken_restored_and_deleted(
     agent: Agent, thread: Thread
 ) -> None:
-    taken = operator_memory.take(thread, name="mine", actor=BY)
+    taken = operator_memory.take_checkpoint(thread, name="mine", actor=BY)
     with pytest.raises(NameTakenError):
-        operator_memory.take(thread, name="mine", actor=BY)
+        operator_memory.take_checkpoint(thread, name="mine", actor=BY)
     for name in ("7", "head", "mh.x", "a b", ""):
         with pytest.raises(InvalidError):
-            operator_memory.take(thread, name=name, actor=BY)
+            operator_memory.take_checkpoint(thread, name=name, actor=BY)
     memory_acts.set_key(agent, "seat", "14C")
-    # What is written while somebody reads the preview does not matter.
-    operator_memory.restore(thread, taken.seq, RESTORED, actor=BY)
+    # Writes made while the operator reads the preview do not matter.
+    operator_memory.restore_checkpoint(thread, taken.seq, RESTORED, actor=BY)
     assert line(agent).value == "12A"
     operator_memory.delete_checkpoint(thread, taken.seq, actor=BY)
     again = operator_memory.delete_checkpoint(thread, taken.seq, actor=BY)

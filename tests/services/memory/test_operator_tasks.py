@@ -1,4 +1,4 @@
-"""What operators do to the task."""
+"""Acts of operators on the task."""
 
 from __future__ import annotations
 
@@ -56,12 +56,12 @@ def wanted(agent: Agent, **changes: Any) -> TaskValues:
     return replace(values, **changes)
 
 
-def test_what_differs_is_written_and_nothing_else(agent: Agent, thread: Thread) -> None:
+def test_changed_task_fields_alone_are_written(agent: Agent, thread: Thread) -> None:
     seen = task(agent).version
     values = wanted(agent, status="blocked", current_step=2, data=None)
     receipt = operator_tasks.set_task(thread, values, version=seen, actor=BY)
     assert receipt is not None
-    event = receipt.one(TaskUpdated)
+    event = receipt.get_event(TaskUpdated)
     assert (event.status, event.fields) == ("blocked", ["current_step"])
     assert event.cleared == ["data"]
     now = task(agent)
@@ -69,17 +69,17 @@ def test_what_differs_is_written_and_nothing_else(agent: Agent, thread: Thread) 
     assert (now.description, now.started_at) == ("Rebook", BEGUN)
 
 
-def test_the_same_again_is_no_event(agent: Agent, thread: Thread) -> None:
+def test_unchanged_task_writes_no_event(agent: Agent, thread: Thread) -> None:
     seen, head = task(agent).version, thread.head_seq
     same = wanted(agent)
     assert operator_tasks.set_task(thread, same, version=seen, actor=BY) is None
     assert factories.get_thread(agent).head_seq == head
-    # To Python `true` equals 1; to whoever reads it, it does not.
+    # Python's `True` equals 1, but JSON's `true` is another value.
     other = wanted(agent, data={"b": True, "a": [True]})
     assert operator_tasks.set_task(thread, other, version=seen, actor=BY) is not None
 
 
-def test_another_version_is_left_as_it_is(agent: Agent, thread: Thread) -> None:
+def test_task_of_another_version_is_not_changed(agent: Agent, thread: Thread) -> None:
     seen, values = task(agent).version, wanted(agent, current_step=5)
     act(agent, UpdateTask(status="paused"))
     for version in (seen, 99, None):
@@ -92,7 +92,7 @@ def test_another_version_is_left_as_it_is(agent: Agent, thread: Thread) -> None:
     assert (task(agent).status, task(agent).current_step) == ("paused", 1)
 
 
-def test_a_task_is_begun_and_cleared(agent: Agent) -> None:
+def test_task_is_begun_and_cleared(agent: Agent) -> None:
     factories.make_thread(agent)
     row = factories.get_thread(agent)
     values = TaskValues(status="pending", current_step=0)
@@ -122,7 +122,7 @@ def test_a_task_is_begun_and_cleared(agent: Agent) -> None:
         ("data", {"x": "y" * 65_536}),
     ],
 )
-def test_what_no_field_holds_is_refused(
+def test_invalid_task_field_is_refused(
     agent: Agent, thread: Thread, field: str, value: object
 ) -> None:
     seen = task(agent).version

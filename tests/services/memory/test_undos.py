@@ -1,4 +1,4 @@
-"""An edit is taken back while what it wrote is there; else nothing changes."""
+"""Undos: an edit is taken back while its value is current; else nothing changes."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from memoryhub.errors import (
     StaleError,
     ThreadClosedError,
 )
-from memoryhub.journal import Receipt
+from memoryhub.journal import OrderReceipt
 from memoryhub.kernel.memory.keys import EraseValues, Expiry
 from memoryhub.kernel.memory.tasks import TASK, ClearTask, TaskField, UpdateTask
 from memoryhub.models.threads import Thread
@@ -42,8 +42,8 @@ def row(agent: Agent, name: str = "t-1") -> Thread:
     return factories.get_thread(agent, name)
 
 
-def undo(agent: Agent, seq: int, name: str = "t-1") -> Receipt:
-    return undos.undo(row(agent, name), seq, actor=BY)
+def undo(agent: Agent, seq: int, name: str = "t-1") -> OrderReceipt:
+    return undos.undo_edit(row(agent, name), seq, actor=BY)
 
 
 def line(agent: Agent, key: str = "seat", name: str = "t-1") -> KeyLine:
@@ -65,7 +65,7 @@ def assert_unmoved(agent: Agent, seq: int, refusal: type[Exception]) -> None:
     assert row(agent).head_seq == head
 
 
-def test_a_value_goes_back_with_its_expiry_and_the_undo_is_undone(agent: Agent) -> None:
+def test_undo_restores_value_and_expiry_and_can_be_undone(agent: Agent) -> None:
     memory_acts.set_key(agent, "seat", "12A", ttl=DAY)
     before = line(agent)
     edit = operator_memory.set_key(
@@ -79,7 +79,7 @@ def test_a_value_goes_back_with_its_expiry_and_the_undo_is_undone(agent: Agent) 
     assert (line(agent).value, line(agent).expires_at) == ("14C", None)
 
 
-def test_what_was_added_goes_and_what_was_deleted_is_back(agent: Agent) -> None:
+def test_undo_removes_an_added_key_and_restores_a_deleted_one(agent: Agent) -> None:
     memory_acts.set_key(agent, "seat", {"row": [12]}, ttl=DAY)
     until = line(agent).expires_at
     added = operator_memory.set_key(
@@ -95,7 +95,7 @@ def test_what_was_added_goes_and_what_was_deleted_is_back(agent: Agent) -> None:
     assert (line(agent).value, line(agent).expires_at) == ({"row": [12]}, until)
 
 
-def test_an_expiry_goes_back_without_a_word_of_the_value(agent: Agent) -> None:
+def test_undo_of_a_retime_restores_the_expiry_alone(agent: Agent) -> None:
     memory_acts.set_key(agent, "seat", "12A")
     edit = operator_memory.retime_key(
         row(agent), "seat", lasting(MINUTE), version=line(agent).version, actor=BY
@@ -105,7 +105,7 @@ def test_an_expiry_goes_back_without_a_word_of_the_value(agent: Agent) -> None:
     assert (line(agent).value, line(agent).expires_at) == ("12A", None)
 
 
-def test_what_a_fork_inherits_goes_back_in_the_fork(agent: Agent) -> None:
+def test_undo_in_a_fork_restores_the_inherited_value(agent: Agent) -> None:
     memory_acts.set_key(agent, "seat", "12A")
     parent = row(agent)
     operator_threads.fork(parent, actor=BY, name="alt", seq=parent.head_seq)
@@ -118,7 +118,7 @@ def test_what_a_fork_inherits_goes_back_in_the_fork(agent: Agent) -> None:
     assert row(agent).head_seq == parent.head_seq
 
 
-def test_nothing_is_undone_once_it_was_written_again(agent: Agent) -> None:
+def test_overwritten_edit_is_not_undone(agent: Agent) -> None:
     first = memory_acts.set_key(agent, "seat", "12A").seq
     memory_acts.set_key(agent, "seat", "14C")
     assert_unmoved(agent, first, StaleError)
@@ -131,7 +131,7 @@ def test_nothing_is_undone_once_it_was_written_again(agent: Agent) -> None:
     assert (line(agent).value, task(agent).status) == ("9F", "running")
 
 
-def test_what_would_have_expired_by_now_does_not_come_back(agent: Agent) -> None:
+def test_undo_does_not_restore_an_expired_value(agent: Agent) -> None:
     with at(NOON):
         memory_acts.set_key(agent, "seat", "12A", ttl=MINUTE)
         edit = memory_acts.set_key(agent, "seat", "14C")
@@ -139,13 +139,13 @@ def test_what_would_have_expired_by_now_does_not_come_back(agent: Agent) -> None
         assert_unmoved(agent, edit.seq, InvalidError)
         assert line(agent).value == "14C"
     with at(NOON + SECOND):
-        # An edit that has expired itself stands no more.
+        # The value of this edit has expired itself.
         brief = memory_acts.set_key(agent, "gate", 7, ttl=MINUTE)
     with at(NOON + 2 * MINUTE):
         assert_unmoved(agent, brief.seq, StaleError)
 
 
-def test_a_value_that_is_gone_for_good_does_not_come_back(agent: Agent) -> None:
+def test_undo_does_not_restore_an_erased_value(agent: Agent) -> None:
     with at(NOON):
         old = memory_acts.set_key(agent, "seat", "12A", ttl=MINUTE)
         edit = memory_acts.set_key(agent, "seat", "14C")
@@ -155,7 +155,7 @@ def test_a_value_that_is_gone_for_good_does_not_come_back(agent: Agent) -> None:
         assert_unmoved(agent, edit.seq, ContentErasedError)
 
 
-def test_what_is_no_edit_or_not_there_is_refused(agent: Agent) -> None:
+def test_undo_of_an_event_that_is_no_edit_is_refused(agent: Agent) -> None:
     factories.append(agent, "t-1", "hello")
     memory_acts.set_key(agent, "seat")
     memory_acts.clear(agent)
@@ -163,13 +163,13 @@ def test_what_is_no_edit_or_not_there_is_refused(agent: Agent) -> None:
         assert_unmoved(agent, seq, InvalidError)
 
 
-def test_a_closed_thread_is_left_as_it_is(agent: Agent) -> None:
+def test_undo_in_a_closed_thread_is_refused(agent: Agent) -> None:
     edit = memory_acts.set_key(agent, "seat", "12A")
     operator_threads.close(row(agent), actor=BY, reason="completed")
     assert_unmoved(agent, edit.seq, ThreadClosedError)
 
 
-def test_only_the_fields_that_an_update_moved_go_back(agent: Agent) -> None:
+def test_undo_of_a_task_update_restores_its_fields_alone(agent: Agent) -> None:
     memory_acts.set_task(agent, status="running", fields=FIELDS)
     before = task(agent)
     changes: dict[TaskField, bytes] = {"current_step": b"2", "progress_percent": b"9.5"}
@@ -181,13 +181,13 @@ def test_only_the_fields_that_an_update_moved_go_back(agent: Agent) -> None:
     for name in ("status", "description", "current_step", "progress_percent"):
         assert getattr(now, name) == getattr(before, name), name
     assert now.started_at == before.started_at
-    held = TASK.value(states.state_of(row(agent)))
+    held = TASK.get_current(states.load_state(row(agent)))
     assert held is not None
-    # What the update did not touch lies where it lay.
+    # A field that the update did not touch keeps its place.
     assert held.description == before.version
 
 
-def test_a_task_that_was_cleared_or_begun_goes_back_whole(agent: Agent) -> None:
+def test_undo_restores_a_cleared_task_and_removes_a_begun_one(agent: Agent) -> None:
     fields: dict[TaskField, bytes] = {**FIELDS, "started_at": b"null"}
     memory_acts.set_task(agent, status="paused", fields=fields)
     before = task(agent)
@@ -197,4 +197,4 @@ def test_a_task_that_was_cleared_or_begun_goes_back_whole(agent: Agent) -> None:
     assert (now.status, now.description, now.current_step) == ("paused", "Rebook", 1)
     assert (now.started_at, now.data) == (None, before.data)
     undo(agent, undone.seq)
-    assert TASK.value(states.state_of(row(agent))) is None
+    assert TASK.get_current(states.load_state(row(agent))) is None

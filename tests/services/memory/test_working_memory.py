@@ -12,7 +12,7 @@ from memoryhub.errors import (
     TaskNotFoundError,
     ThreadClosedError,
 )
-from memoryhub.journal import Receipt
+from memoryhub.journal import OrderReceipt
 from memoryhub.kernel.memory.memory_commands import MemoryCommand
 from memoryhub.kernel.memory.notes import (
     AddNotes,
@@ -39,13 +39,15 @@ pytestmark = pytest.mark.django_db
 OPERATOR = "operator:01939d5e-6c0f-7a51-9d0e-2b1f6d3c8a47"
 
 
-def submit(agent: Agent, command: MemoryCommand, **options: Any) -> Receipt:
+def submit(agent: Agent, command: MemoryCommand, **options: Any) -> OrderReceipt:
     return run(
-        working_memory.submit(agent=agent, thread="t-1", command=command, **options)
+        working_memory.submit_command(
+            agent=agent, thread="t-1", command=command, **options
+        )
     )
 
 
-def add(agent: Agent, *texts: str, **options: Any) -> Receipt:
+def add(agent: Agent, *texts: str, **options: Any) -> OrderReceipt:
     new = tuple(NewNote(text=f'"{each}"'.encode(), bytes=len(each)) for each in texts)
     return submit(agent, AddNotes(notes=new), born=True, **options)
 
@@ -54,14 +56,14 @@ def task(agent: Agent) -> tasks.TaskView:
     return tasks.get_task(factories.get_thread(agent))
 
 
-def test_only_what_may_make_a_thread_makes_one(agent: Agent) -> None:
+def test_command_makes_a_thread_only_when_allowed(agent: Agent) -> None:
     with pytest.raises(NotFoundError):
         submit(agent, SetTask())
     made = submit(agent, SetTask(), born=True)
     assert (made.created, made.seq) == (True, 2)
 
 
-def test_a_task_is_set_and_updated_field_by_field(agent: Agent) -> None:
+def test_task_is_set_and_updated_field_by_field(agent: Agent) -> None:
     fields: dict[TaskField, bytes] = {
         "description": b'"Rebook"',
         "started_at": b"null",
@@ -71,21 +73,23 @@ def test_a_task_is_set_and_updated_field_by_field(agent: Agent) -> None:
     submit(agent, command, born=True)
     assert (task(agent).description, task(agent).started_at) == ("Rebook", None)
     update = UpdateTask(fields={"current_step": b"4"}, cleared=("description",))
-    told = submit(agent, update).one(TaskUpdated)
+    told = submit(agent, update).get_event(TaskUpdated)
     assert (told.fields, told.status) == (["current_step"], None)
     assert told.cleared == ["description"]
     found = task(agent)
     assert (found.status, found.current_step) == ("running", 4)
     assert (found.description, list(found.data or {})) == (None, ["b", "a"])
     assert submit(agent, UpdateTask()).events != ()
-    assert tasks.after(submit(agent, UpdateTask())).version == task(agent).version
+    assert (
+        tasks.get_task_after(submit(agent, UpdateTask())).version == task(agent).version
+    )
     assert submit(agent, ClearTask()).seq == 6
     assert submit(agent, ClearTask()).events == ()
     with pytest.raises(TaskNotFoundError):
         submit(agent, UpdateTask())
 
 
-def test_texts_stand_in_payloads_alone(agent: Agent) -> None:
+def test_task_and_note_texts_stand_in_payloads_alone(agent: Agent) -> None:
     submit(agent, SetTask(fields={"description": b'"canary-7Q"'}), born=True)
     submit(agent, UpdateTask(fields={"data": b'{"a": "canary-7Q"}'}))
     add(agent, "canary-7Q")
@@ -94,22 +98,22 @@ def test_texts_stand_in_payloads_alone(agent: Agent) -> None:
         assert b"canary-7Q" not in bytes(event.payload or b"")
 
 
-def test_an_operator_acts_under_its_own_name(agent: Agent) -> None:
-    """And is not kept out by a restriction, which is the agents'."""
+def test_operator_write_has_the_operator_as_actor(agent: Agent) -> None:
+    """Let the operator write in spite of a restriction, which is for agents."""
     factories.make_thread(agent, user_id="ann")
     add(agent, "a")
     row = factories.get_thread(agent)
     Subject.objects.filter(id=row.subject_id).update(state="restricted")
     with pytest.raises(SubjectRestrictedError):
         add(agent, "b")
-    done = working_memory.perform(row, ClearNotes(), actor=OPERATOR)
+    done = working_memory.perform_command(row, ClearNotes(), actor=OPERATOR)
     assert done.events[0].actor == OPERATOR
     with pytest.raises(StaleError):
-        working_memory.perform(row, SetTask(), actor=OPERATOR, if_match=1)
+        working_memory.perform_command(row, SetTask(), actor=OPERATOR, if_match=1)
     Subject.objects.filter(id=row.subject_id).update(state="erased")
     with pytest.raises(SubjectErasedError):
-        working_memory.perform(row, SetTask(), actor=OPERATOR)
+        working_memory.perform_command(row, SetTask(), actor=OPERATOR)
     Subject.objects.filter(id=row.subject_id).update(state="active")
     run(threads.close(agent=agent, thread="t-1", reason="completed"))
     with pytest.raises(ThreadClosedError):
-        working_memory.perform(row, SetTask(), actor=OPERATOR)
+        working_memory.perform_command(row, SetTask(), actor=OPERATOR)

@@ -1,4 +1,4 @@
-"""Asking a model to observe and to condense: what it answers, and who comes late."""
+"""Questions to a model for observations and reflections; late and useless answers."""
 
 from __future__ import annotations
 
@@ -14,12 +14,12 @@ from memoryhub.kernel.observing.observing import FailObserver, PauseObserver
 from memoryhub.models.server.clock import clock
 from memoryhub.queries.observing import observers
 from memoryhub.queries.observing.observers import Observer
-from memoryhub.queries.observing.ranges import Range
+from memoryhub.queries.observing.ranges import ObservationRange
 from memoryhub.services.access.api_keys import Agent
 from memoryhub.services.model_calls import QUOTED_BYTES, quote_useless
 from memoryhub.services.observing import asking
 from memoryhub.services.observing import observers as acts
-from memoryhub.services.observing.asking import Due
+from memoryhub.services.observing.asking import ObserverRequest
 from tests.cast.factories import append, get_thread, make_thread, run
 from tests.services.acts import amend, state_of
 from tests.services.observing.test_extraction import SETTINGS, talk
@@ -36,7 +36,7 @@ class Said:
 
 
 class Model:
-    """Answers each question with the next of its lists of lines."""
+    """A model that answers each question with the next of its lists of lines."""
 
     def __init__(self, *answers: Sequence[str]) -> None:
         self.answers = [*answers]
@@ -48,11 +48,11 @@ class Model:
         return Said(json.dumps({"lines": lines, "current_task": "To go on."}))
 
 
-def find(agent: Agent) -> Due | None:
-    return asking.find_due(get_thread(agent), window=None, now=clock.now())
+def find(agent: Agent) -> ObserverRequest | None:
+    return asking.find_due_request(get_thread(agent), window=None, now=clock.now())
 
 
-def due(agent: Agent) -> Due:
+def due(agent: Agent) -> ObserverRequest:
     found = find(agent)
     assert found is not None
     return found
@@ -62,23 +62,23 @@ def seen(agent: Agent) -> Any:
     return state_of(get_thread(agent)).observing
 
 
-def logged(agent: Agent) -> None:
-    """A thread whose log is long enough to be condensed."""
+def make_logged_thread(agent: Agent) -> None:
+    """Make a thread whose log is long enough to be condensed."""
     make_thread(agent, "t-1", **SETTINGS)
     talk(agent, 0, 160)
-    # What messages are behind is asked first.
+    # Observations that are due are asked for before a reflection.
     while (found := find(agent)) is not None and found.role == "observer":
-        asking.observe(found, Model(["They talked."], ["They talked."]))
+        asking.run_request(found, Model(["They talked."], ["They talked."]))
     amend(agent, config={"reflect_at": 0.02})
 
 
-def test_late_result_not_stored_twice(agent: Agent) -> None:
+def test_late_observation_is_not_stored_twice(agent: Agent) -> None:
     make_thread(agent, "t-1", **SETTINGS)
     talk(agent, 0, 60)
     found, model = due(agent), Model(["They talked."], ["They talked again."])
-    assert asking.observe(found, model, host="m.example") is not None
+    assert asking.run_request(found, model, host="m.example") is not None
     before = seen(agent)
-    assert asking.observe(found, model) is None
+    assert asking.run_request(found, model) is None
     assert seen(agent) == before
     (made,) = observers.list_waiting(get_thread(agent))[-1:]
     assert [line.text for line in made.lines or ()] == ["They talked."]
@@ -87,7 +87,7 @@ def test_late_result_not_stored_twice(agent: Agent) -> None:
     assert "| Number" in model.questions[0][1]["content"]
 
 
-def test_a_model_reads_messages_whole_the_extractive_observer_in_short(
+def test_model_reads_messages_whole_and_the_extractive_observer_in_short(
     agent: Agent,
 ) -> None:
     make_thread(agent, "t-1", **SETTINGS)
@@ -95,22 +95,22 @@ def test_a_model_reads_messages_whole_the_extractive_observer_in_short(
     now = clock.now()
     for hours in range(asking.USELESS + 1):
         at = now + timedelta(hours=hours)
-        found = asking.find_due(get_thread(agent), window=None, now=at)
+        found = asking.find_due_request(get_thread(agent), window=None, now=at)
         assert found is not None
-        asking.observe(found, model := Model([], []))
+        asking.run_request(found, model := Model([], []))
         assert all("and so on " * 399 in each[1]["content"] for each in model.questions)
     # What is told whole leaves no line any room.
     (made,) = observers.list_waiting(get_thread(agent))
     assert [line.text[:11] for line in made.lines or ()] == ["user: word0"]
 
 
-def test_the_smallest_valid_reflection_is_kept(agent: Agent) -> None:
-    logged(agent)
+def test_smallest_valid_reflection_is_kept(agent: Agent) -> None:
+    make_logged_thread(agent)
     found = due(agent)
     assert found.role == "reflector"
     text = " ".join(f"word{n:04}" for n in range(0, 160, 2))
     longer = [f"All of it: {text}", "And so it went on."]
-    asking.observe(found, Model(longer, [f"All of it: {text}"]))
+    asking.run_request(found, Model(longer, [f"All of it: {text}"]))
     (first, *_) = observers.list_log(get_thread(agent))
     assert first.reflection
     assert len(first.lines or ()) == 1
@@ -118,14 +118,14 @@ def test_the_smallest_valid_reflection_is_kept(agent: Agent) -> None:
     assert seen(agent).generation == 1
 
 
-def test_a_reflection_that_loses_what_is_critical_is_none(agent: Agent) -> None:
-    logged(agent)
+def test_reflection_that_loses_critical_facts_is_discarded(agent: Agent) -> None:
+    make_logged_thread(agent)
     found, before = due(agent), seen(agent).log
-    asking.observe(found, Model(["Nothing much."], ["Nothing."]))
+    asking.run_request(found, Model(["Nothing much."], ["Nothing."]))
     assert seen(agent).log == before
     assert seen(agent).reflector.useless == 1
     assert observers.list_runs(get_thread(agent))[0].outcome == "lossy"
-    # It is tried again once the log has grown.
+    # The reflection is tried again once the log has grown.
     assert find(agent) is None
 
 
@@ -133,7 +133,7 @@ def test_useless_answer_is_quoted_by_its_first_kilobyte(agent: Agent) -> None:
     make_thread(agent, "t-1", **SETTINGS)
     talk(agent, 0, 160)
     model = Model(["é" * 20_000], ["They talked."])
-    asking.observe(due(agent), model)
+    asking.run_request(due(agent), model)
     first, second = model.questions
     quoted = second[len(first)]
     assert quoted["role"] == "assistant"
@@ -146,36 +146,36 @@ def test_useless_answer_is_quoted_by_its_first_kilobyte(agent: Agent) -> None:
 
 
 def test_useful_reflection_is_quoted_whole(agent: Agent) -> None:
-    logged(agent)
+    make_logged_thread(agent)
     text = " ".join(f"word{n:04}" for n in range(0, 160, 2))
     model = Model([f"All of it: {text}", "So it went on."], [f"All of it: {text}"])
-    asking.observe(due(agent), model)
+    asking.run_request(due(agent), model)
     first, second = model.questions
     said = json.loads(second[len(first)]["content"])
     assert [line["text"] for line in said["lines"]][1:] == ["So it went on."]
 
 
-def test_nothing_is_asked_while_it_is_paused(agent: Agent) -> None:
+def test_paused_observer_is_not_asked(agent: Agent) -> None:
     make_thread(agent, "t-1", **SETTINGS)
     talk(agent, 0, 60)
-    run(acts.submit(agent=agent, thread="t-1", command=PauseObserver()))
+    run(acts.submit_command(agent=agent, thread="t-1", command=PauseObserver()))
     assert find(agent) is None
 
 
-def test_it_is_due_when_a_model_would_be_asked(agent: Agent) -> None:
+def test_observer_is_due_when_a_model_would_be_asked(agent: Agent) -> None:
     make_thread(agent, "t-1", **SETTINGS)
     talk(agent, 0, 60)
     found, again = due(agent), clock.now() + timedelta(minutes=5)
     assert observers.get_observer(get_thread(agent)).due
-    assert isinstance(found.found, Range)
+    assert isinstance(found.found, ObservationRange)
     begin, end = found.found.begin, found.found.end
     command = FailObserver(
         role="observer", begin=begin, end=end, epoch=0, failure="empty", retry_at=again
     )
-    run(acts.submit(agent=agent, thread="t-1", command=command))
+    run(acts.submit_command(agent=agent, thread="t-1", command=command))
     thread, state = get_thread(agent), state_of(get_thread(agent))
     for now in (again - timedelta(seconds=1), again):
-        asked = asking.find_due(thread, window=None, now=now) is not None
+        asked = asking.find_due_request(thread, window=None, now=now) is not None
         assert Observer.from_state(state, now=now).due == asked == (now == again)
-    run(acts.submit(agent=agent, thread="t-1", command=PauseObserver()))
+    run(acts.submit_command(agent=agent, thread="t-1", command=PauseObserver()))
     assert not Observer.from_state(state_of(get_thread(agent)), now=again).due

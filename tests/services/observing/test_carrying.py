@@ -1,4 +1,4 @@
-"""An observed thread elsewhere: in a bundle, in a fork, and after a restore."""
+"""Observed threads elsewhere: in a bundle, in a fork, and after a restore."""
 
 from __future__ import annotations
 
@@ -30,22 +30,22 @@ pytestmark = pytest.mark.django_db
 
 
 def observed(agent: Agent) -> Thread:
-    """A log that begins with a reflection, and an observation that waits."""
+    """Make a log that begins with a reflection, and an observation that waits."""
     make_thread(agent, "t-1", user_id="ann", **SETTINGS)
     talk(agent, 0, 140)
-    run(acts.reflect(agent=agent, thread="t-1"))
+    run(acts.reflect_log(agent=agent, thread="t-1"))
     talk(agent, 140, 180)
-    run(acts.run(agent=agent, thread="t-1"))
+    run(acts.observe_now(agent=agent, thread="t-1"))
     return get_thread(agent)
 
 
 def anywhere(views: Sequence[ObservationView]) -> list[ObservationView]:
-    """Whichever thread they were made in."""
+    """Return the views without the threads in which they were made."""
     return [replace(view, home=None) for view in views]  # type: ignore[arg-type]
 
 
 def all_of(thread: Thread, seq: int | None = None) -> list[Any]:
-    """All that is observed, as it reads."""
+    """Return all that is observed of the thread, as readers see it."""
     made = observers.list_observations(thread, seq=seq).items
     return [
         observers.get_observer(thread, seq=seq),
@@ -58,7 +58,7 @@ def all_of(thread: Thread, seq: int | None = None) -> list[Any]:
     ]
 
 
-def test_a_bundle_takes_it_along(agent: Agent, zeta: Project) -> None:
+def test_bundle_takes_observations_along(agent: Agent, zeta: Project) -> None:
     row = observed(agent)
     bundled.take(bundled.export(of(agent, "ann")), zeta)
     other = make_agent(zeta)
@@ -72,7 +72,7 @@ def test_a_bundle_takes_it_along(agent: Agent, zeta: Project) -> None:
     sound(there)
 
 
-def test_a_fork_has_the_log_as_it_stood_and_goes_on_apart(agent: Agent) -> None:
+def test_fork_inherits_the_log_and_observes_on_its_own(agent: Agent) -> None:
     row = observed(agent)
     (generation,) = observers.list_generations(row)
     # Before the reflection was made.
@@ -84,7 +84,7 @@ def test_a_fork_has_the_log_as_it_stood_and_goes_on_apart(agent: Agent) -> None:
     before = all_of(row)
     log, raw = request_of(talk(agent, 140, 160, thread="t-2"))
     assert told(log) | raw == {*range(state_of(child).slot_count)}
-    run(acts.reflect(agent=agent, thread="t-2"))
+    run(acts.reflect_log(agent=agent, thread="t-2"))
     (own,) = observers.list_generations(child)
     assert own.number == 1
     assert own.page_id != generation.page_id
@@ -93,16 +93,18 @@ def test_a_fork_has_the_log_as_it_stood_and_goes_on_apart(agent: Agent) -> None:
     sound(row, child)
 
 
-def test_a_restore_brings_frames_back_and_leaves_the_log(agent: Agent) -> None:
+def test_restore_brings_frames_back_and_leaves_the_log(agent: Agent) -> None:
     row = observed(agent)
     run(
-        checkpoints.take(agent=agent, thread="t-1", command=TakeCheckpoint(name="here"))
+        checkpoints.take_checkpoint(
+            agent=agent, thread="t-1", command=TakeCheckpoint(name="here")
+        )
     )
     taken = {*state_of(row).paging.frames}
     talk(agent, 180, 240)
     before = state_of(row)
     assert not taken <= {*before.paging.frames}
-    restore = partial(checkpoints.restore, target="here", parts=("frames",))
+    restore = partial(checkpoints.restore_checkpoint, target="here", parts=("frames",))
     run(restore(agent=agent, thread="t-1"))
     after = state_of(row)
     assert {*after.paging.frames} == taken

@@ -1,4 +1,4 @@
-"""Turns of an observed thread: each message reaches the model, raw or told of."""
+"""Turns of an observed thread: each message reaches the model, raw or in the log."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from memoryhub.services.access.api_keys import Agent
 from memoryhub.services.rebuild import rebuild
 from memoryhub.services.threads import slots
 from memoryhub.services.turns import turns
-from memoryhub.services.turns.turns import Begun, NewTurn
+from memoryhub.services.turns.turns import BegunTurn, NewTurn
 from tests.cast import forgetting
 from tests.cast.factories import append, get_thread, make_slot, make_thread, run
 from tests.cast.forgetting import forget
@@ -37,8 +37,8 @@ def said(n: int) -> dict[str, Any]:
     return {"role": role, "content": text}
 
 
-def talk(agent: Agent, first: int, end: int, thread: str = "t-1") -> Begun:
-    """Turns of two messages each; the last."""
+def talk(agent: Agent, first: int, end: int, thread: str = "t-1") -> BegunTurn:
+    """Run turns of two messages each, and return the last."""
     begun = None
     for n in range(first, end, 2):
         said_now = [
@@ -47,13 +47,13 @@ def talk(agent: Agent, first: int, end: int, thread: str = "t-1") -> Begun:
             if each >= 0
         ]
         new = NewTurn(slots=said_now)
-        begun = run(turns.begin(agent=agent, thread=thread, new=new))
+        begun = run(turns.begin_turn(agent=agent, thread=thread, new=new))
     assert begun is not None
     return begun
 
 
-def request_of(begun: Begun) -> tuple[str, set[int]]:
-    """The log of a request, and the numbers that are said raw in it."""
+def request_of(begun: BegunTurn) -> tuple[str, set[int]]:
+    """Return a request's log, and the numbers of the raw messages."""
     request = json.loads(begun.request)
     head = request["messages"][0]["content"]
     log = re.search(r"<VM:LOG>\n(.*)\n</VM:LOG>", head, re.DOTALL)
@@ -62,7 +62,7 @@ def request_of(begun: Begun) -> tuple[str, set[int]]:
 
 
 def told(log: str) -> set[int]:
-    """The slots that lines of a log are about."""
+    """Return the slots that lines of a log are about."""
     found = set[int]()
     for first, last in re.findall(r"\[(\d+)(?:-(\d+))?\]$", log, re.MULTILINE):
         found |= {*range(int(first), int(last or first) + 1)}
@@ -77,13 +77,15 @@ def test_every_message_reaches_the_model(agent: Agent) -> None:
         log, raw = request_of(begun)
         assert told(log) | raw == {*range(state.slot_count)}
         assert not begun.omitted
-        assert formulas.need(state) <= formulas.window(state.paging.settings)
+        assert formulas.compute_need(state) <= formulas.compute_window(
+            state.paging.settings
+        )
     assert state_of(get_thread(agent)).observing.cursor > 100
     rebuild(get_thread(agent))
 
 
 @pytest.mark.engines
-def test_what_came_in_bulk_is_told_or_shown(agent: Agent) -> None:
+def test_bulk_messages_are_in_the_log_or_raw(agent: Agent) -> None:
     make_thread(agent, "t-1", **SETTINGS)
     for begin in range(0, 240, 120):
         batch = [
@@ -99,50 +101,50 @@ def test_what_came_in_bulk_is_told_or_shown(agent: Agent) -> None:
     rebuild(get_thread(agent))
 
 
-def test_a_turn_names_what_it_has_no_room_for(agent: Agent) -> None:
-    """What comes with the turn itself can't be observed before it."""
+def test_turn_names_messages_that_it_has_no_room_for(agent: Agent) -> None:
+    """Name messages of the turn itself, which no observer has seen before."""
     make_thread(agent, "t-1", **SETTINGS)
     long = {**said(0), "content": said(0)["content"] * 30}
     new = NewTurn(slots=[make_slot(long, type="chat.user")] * 64)
-    begun = run(turns.begin(agent=agent, thread="t-1", new=new))
+    begun = run(turns.begin_turn(agent=agent, thread="t-1", new=new))
     log, _ = request_of(begun)
     state = state_of(get_thread(agent))
     named = {int(each.removeprefix("slot-")) for each in begun.omitted}
     shown = {
         frame.entry.slot
-        for frame in state.paging.in_order()
+        for frame in state.paging.list_in_context_order()
         if frame.page_id not in begun.omitted
     }
     assert named
     assert told(log) | shown | named == {*range(64)}
-    again = run(turns.begin(agent=agent, thread="t-1", new=NewTurn(slots=[])))
+    again = run(turns.begin_turn(agent=agent, thread="t-1", new=NewTurn(slots=[])))
     assert not again.omitted
 
 
-def test_a_turn_tells_again_what_was_erased_of_what_is_there(agent: Agent) -> None:
-    """The same words may come of it, and no turn fails for them."""
+def test_turn_observes_anew_where_an_observation_was_erased(agent: Agent) -> None:
+    """Accept the erased observation's words again, so that no turn fails."""
     make_thread(agent, "t-1", **SETTINGS)
     talk(agent, 0, 120)
     row = get_thread(agent)
     (entry, *_) = state_of(row).observing.log
     until = Erasure.State.CACHES_PURGED
     forget(row.subject, "record", until=until, thread=row, seq=entry.clock)
-    assert state_of(row).observing.gaps() == [(entry.begin, entry.end)]
+    assert state_of(row).observing.list_gaps() == [(entry.begin, entry.end)]
     begun = talk(agent, 120, 150)
     state = state_of(get_thread(agent))
-    assert not state.observing.gaps()
+    assert not state.observing.list_gaps()
     log, raw = request_of(begun)
     assert told(log) | raw == {*range(state.slot_count)}
 
 
-def test_an_erasure_leaves_room_however_much_comes_back(agent: Agent) -> None:
-    """What a reflection of all of it stood for would fill the window several times."""
+def test_turn_fits_after_an_erasure_brings_messages_back(agent: Agent) -> None:
+    """Erase a reflection whose sources would fill the window several times."""
     small = {**SETTINGS, "budget_tokens": 2_000, "observe_keep_tokens": 300}
     make_thread(agent, "t-1", **small)
     talk(agent, 0, 400)
     before = state_of(get_thread(agent))
     assert before.observing.generation > 1
-    window = formulas.window(before.paging.settings)
+    window = formulas.compute_window(before.paging.settings)
     row = get_thread(agent)
     seq = Slot.objects.get(thread=row, index=200).seq
     forgetting.forget(row.subject, "record", until="tombstoned", thread=row, seq=seq)
@@ -152,12 +154,12 @@ def test_an_erasure_leaves_room_however_much_comes_back(agent: Agent) -> None:
     state = state_of(get_thread(agent))
     log, raw = request_of(begun)
     assert told(log) | raw >= {*range(241)}
-    assert formulas.need(state) <= window
+    assert formulas.compute_need(state) <= window
     rebuild(get_thread(agent))
 
 
-def test_a_turn_closes_what_stands_before_it(agent: Agent) -> None:
-    """What was said last may be more than there is room for beside the user."""
+def test_turn_observes_a_last_message_too_large_to_show(agent: Agent) -> None:
+    """Observe the last message when it has no room beside the user's."""
     make_thread(agent, "t-1", **SETTINGS)
     append(agent, "t-1", "Look it up, word0000.")
     long = {"role": "assistant", "content": "word0001 " + "and so on " * 1_400}
@@ -168,6 +170,6 @@ def test_a_turn_closes_what_stands_before_it(agent: Agent) -> None:
     )
     asked = {"role": "user", "content": "word0002 " + "and what is " * 600}
     new = NewTurn(slots=[make_slot(asked, type="chat.user")])
-    log, raw = request_of(run(turns.begin(agent=agent, thread="t-1", new=new)))
+    log, raw = request_of(run(turns.begin_turn(agent=agent, thread="t-1", new=new)))
     assert told(log) | raw == {0, 1, 2}
     assert state_of(get_thread(agent)).observing.cursor == 2

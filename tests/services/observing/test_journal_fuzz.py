@@ -1,6 +1,6 @@
-"""Observing under everything at once, by services: what is stored is what must stand.
+"""Fuzz of observing through the services: what is stored must equal the oracle.
 
-The oracle is that of the kernel's fuzz; it is given what the journals say.
+The oracle of the kernel's fuzz is fed with the events of the journals.
 """
 
 from __future__ import annotations
@@ -28,11 +28,11 @@ from memoryhub.models.threads import Thread
 from memoryhub.queries.paging import pages
 from memoryhub.services.access.api_keys import Agent
 from memoryhub.services.observing import asking, observers
-from memoryhub.services.observing.asking import Due
-from memoryhub.services.observing.observers import Draft
+from memoryhub.services.observing.asking import ObserverRequest
+from memoryhub.services.observing.observers import ObservationDraft
 from memoryhub.services.threads import slots
 from memoryhub.services.turns import turns
-from memoryhub.services.turns.turns import Begun, NewTurn
+from memoryhub.services.turns.turns import BegunTurn, NewTurn
 from tests.cast.erasings import closed, sound
 from tests.cast.factories import get_thread, make_slot, make_thread, run
 from tests.cast.forgetting import forget
@@ -45,20 +45,20 @@ from tests.services.observing.test_provenance import check_provenance
 
 pytestmark = pytest.mark.django_db
 
-#: Those that are quick enough for each day, and all.
+#: The number of seeds for each day, and of all seeds.
 QUICK, SEEDS = 2, 40
 STEPS, THREADS = 80, 3
 
 
 class Followed:
-    """A thread as it is stored, beside what must stand for its slots."""
+    """A thread as it is stored, beside the oracle for its slots."""
 
     def __init__(self, agent: Agent, name: str, standing: Standing) -> None:
         self.agent, self.name, self.standing = agent, name, standing
-        #: What stood, by the event after which it did.
+        #: The oracle's state by event, as of after the event.
         self.history = {1: standing.copy()}
-        #: Due, as workers have found it; they have asked nobody yet.
-        self.due = list[Due]()
+        #: Due work that workers have found, and have asked no model about yet.
+        self.due = list[ObserverRequest]()
         self.read(1)
 
     @property
@@ -70,17 +70,17 @@ class Followed:
         self.live = {entry.page_id for entry in pages.iter_entries(self.state)}
 
     def follow(self) -> None:
-        """Take in what was recorded since, and check what holds then."""
+        """Feed new events to the oracle, and check the state."""
         before, were, lost = self.state, self.live, set[str]()
         self.read(self.row.head_seq)
         inherited = self.state.clock - self.state.seq
         for row in self.row.events.filter(seq__gt=before.seq).order_by("seq"):
-            event: Any = log.recorded(row).event
+            event: Any = log.to_recorded(row).event
             if event.event_type == "records.erased":
                 lost |= self._named(event)
                 self.standing.lose(lost)
             self.standing.take(event, inherited + row.seq, self.state, self.live)
-        # All that was made of what is gone is gone.
+        # Everything that was made of erased slots is gone.
         gone = {int(each[5:]) for each in were - self.live if each[:5] == "slot-"}
         wanted = self.standing.made_with(self.standing.made_of(gone) | lost)
         assert wanted & were <= lost
@@ -88,11 +88,11 @@ class Followed:
         self.history[self.state.seq] = self.standing.copy()
 
     def _named(self, event: Any) -> set[str]:
-        """The observations that an erasure names."""
+        """Return the observations that an erasure names."""
         return {
             name
             for name, n in self.standing.clocks.items()
-            for home, seq in [self.state.place(n)]
+            for home, seq in [self.state.locate_event(n)]
             if any(home == at and a <= seq <= b for at, a, b in event.ranges)
         }
 
@@ -113,7 +113,7 @@ class Life:
 
     def step(self) -> None:
         self.at = self.chance.choice(self.threads)
-        # Who failed waits for minutes.
+        # A failed observer waits for minutes.
         self.late += timedelta(seconds=self.chance.choice([1, 60, 600]))
         steps: dict[Callable[[], None], int] = {
             self.append: 20,
@@ -147,7 +147,7 @@ class Life:
     def where(self) -> dict[str, Any]:
         return {"agent": self.agent, "thread": self.at.name}
 
-    # What happens
+    # Steps
 
     def spoken(self, most: int) -> list[NewSlot]:
         found = list[NewSlot]()
@@ -159,7 +159,7 @@ class Life:
             found.append(message(role, text))
             if role == "assistant" and self.chance.random() < 0.3:
                 found += calling(self.words, text)
-        # A call is sometimes left without its results, until the next.
+        # A call sometimes lacks its results until the next append.
         return found[: self.chance.randint(len(found) // 2, len(found))]
 
     def append(self) -> None:
@@ -169,14 +169,14 @@ class Life:
     def turn(self) -> None:
         new = NewTurn(slots=self.spoken(4))
         try:
-            begun = run(turns.begin(**self.where, new=new))
+            begun = run(turns.begin_turn(**self.where, new=new))
         except Refusal as refusal:
             raise AssertionError("a turn never fails for an observer") from refusal
         self.at.follow()
         if self.at.state.paging.settings.observe:
             self.check_request(begun)
 
-    def check_request(self, begun: Begun) -> None:
+    def check_request(self, begun: BegunTurn) -> None:
         state, standing = self.at.state, self.at.standing
         logged = {each.page_id for each in state.observing.log}
         stood = {n for n, by in enumerate(standing.by) if by in logged}
@@ -184,34 +184,36 @@ class Life:
         assert told(written) == stood
         raw = {f"slot-{n}" for n in {*range(state.slot_count)} - stood}
         left = raw & self.at.live - {*begun.included, *begun.omitted}
-        assert not left or begun.receipt.one(TurnBegan).over_budget
+        assert not left or begun.receipt.get_event(TurnBegan).over_budget
 
     def find(self) -> None:
         found = self.found()
         self.at.due += [found] if found else []
 
-    def found(self) -> Due | None:
+    def found(self) -> ObserverRequest | None:
         window = self.chance.choice([None, 3_000])
-        return asking.find_due(self.at.row, window=window, now=clock.now() + self.late)
+        return asking.find_due_request(
+            self.at.row, window=window, now=clock.now() + self.late
+        )
 
     def finish(self) -> None:
         if self.at.due:
             due = self.chance.choice(self.at.due)
             if self.chance.random() < 0.7:
-                # Else it comes once more.
+                # Otherwise the same work is finished once more.
                 self.at.due.remove(due)
-            asking.observe(due, self.answer, host="m.example")
+            asking.run_request(due, self.answer, host="m.example")
 
     def race(self) -> None:
-        """Two workers have found the same before either of them writes."""
+        """Let two workers find the same work before either worker writes."""
         one, two = self.found(), self.found()
         if one is None or two is None or one.role != two.role:
             return
-        first = asking.observe(one, helpful)
+        first = asking.run_request(one, helpful)
         if first is None or first.events[-1].event.event_type == "observer.failed":
             return
         head = self.head
-        assert asking.observe(two, helpful) is None
+        assert asking.run_request(two, helpful) is None
         assert self.head == head
 
     def answer(self, messages: Sequence[dict[str, str]]) -> Said:
@@ -222,27 +224,29 @@ class Life:
         return Said(texts[kind]) if kind in texts else helpful(messages)
 
     def run(self) -> None:
-        run(observers.run(**self.where))
+        run(observers.observe_now(**self.where))
 
     def create(self) -> None:
-        """An agent observes whatever it likes."""
+        """Let an agent observe a range of its choice."""
         observing, end = self.at.state.observing, self.at.state.slot_count
-        begin = self.chance.choice([n for n, _ in observing.uncovered(end)] or [0])
+        begin = self.chance.choice([n for n, _ in observing.list_uncovered(end)] or [0])
         end = self.chance.randint(begin, min(end, begin + 12))
         line = make_line("They talked.", first=begin, end=end)
-        draft = Draft(begin=begin, end=end, epoch=observing.epoch, lines=[line])
-        run(observers.create(**self.where, draft=draft))
+        draft = ObservationDraft(
+            begin=begin, end=end, epoch=observing.epoch, lines=[line]
+        )
+        run(observers.create_observation(**self.where, draft=draft))
 
     def activate(self) -> None:
-        run(observers.activate(**self.where))
+        run(observers.activate_observations(**self.where))
 
     def reflect(self) -> None:
-        run(observers.reflect(**self.where))
+        run(observers.reflect_log(**self.where))
 
     def pause(self) -> None:
         paused = self.at.state.observing.paused
         command = ResumeObserver() if paused else PauseObserver()
-        run(observers.submit(**self.where, command=command))
+        run(observers.submit_command(**self.where, command=command))
 
     def fork(self) -> None:
         if len(self.threads) == THREADS:
@@ -255,10 +259,10 @@ class Life:
         child.follow()
 
     def erase(self) -> None:
-        """A message or an observation, and with it all that was made of it."""
+        """Erase a message or an observation, with all that was made of it."""
         state = self.at.state
         made = [entry.created_seq for entry in pages.iter_entries(state)]
-        home, seq = state.place(self.chance.choice(made or [1]))
+        home, seq = state.locate_event(self.chance.choice(made or [1]))
         thread = Thread.objects.get(id=home)
         if Event.objects.filter(thread=home, seq=seq, payload__isnull=False).exists():
             # Files are scrubbed outside of a test's transaction only.
@@ -283,7 +287,7 @@ def message(role: str, text: str, **fields: Any) -> NewSlot:
 
 
 def calling(number: int, text: str) -> list[NewSlot]:
-    """A call, and its result."""
+    """Build a tool call and its result."""
     function = {"name": "look", "arguments": "{}"}
     call = {"id": f"c-{number}", "type": "function", "function": function}
     return [
@@ -293,7 +297,7 @@ def calling(number: int, text: str) -> list[NewSlot]:
 
 
 def helpful(messages: Sequence[dict[str, str]]) -> Said:
-    """Keeps each word that it can be known by."""
+    """Answer with every word by which a message can be known."""
     words = sorted({*re.findall(r"word\d{4}", messages[1]["content"])})
     return Said(json.dumps({"lines": [{"text": " ".join(words) or "They talked."}]}))
 
@@ -314,5 +318,7 @@ def test_observing_fuzz_over_the_journal(agent: Agent, seed: int) -> None:
 
 
 @pytest.mark.parametrize("seed", range(QUICK, SEEDS))
-def test_all_seeds_of_it(agent: Agent, seed: int) -> None:
+def test_observing_fuzz_over_the_journal_with_all_seeds(
+    agent: Agent, seed: int
+) -> None:
     live(agent, seed)

@@ -1,4 +1,4 @@
-"""Where observations come from: each line and each source leads to what is there."""
+"""Provenance of observations: each line and each source leads to existing slots."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ pytestmark = pytest.mark.django_db
 
 
 def check_provenance(thread: Thread) -> int:
-    """Check all that stands or waits; how many there are.
+    """Check all observations in the log or waiting, and return their number.
 
     A reflection is made of what it covers, an observation of all messages of its range
     but those that were erased before.
@@ -43,16 +43,16 @@ def check_provenance(thread: Thread) -> int:
     return len(views)
 
 
-def test_provenance_complete(agent: Agent) -> None:
+def test_provenance_of_observations_is_complete(agent: Agent) -> None:
     make_thread(agent, "t-1", **SETTINGS)
     talk(agent, 0, 120)
-    run(acts.reflect(agent=agent, thread="t-1"))
+    run(acts.reflect_log(agent=agent, thread="t-1"))
     talk(agent, 120, 160)
     row = get_thread(agent)
     watermark = state_of(row).observing.watermark
     (line,) = get_slots(row, [watermark + 1])
     erase(row, (line.seq, line.seq))
-    run(acts.run(agent=agent, thread="t-1"))
+    run(acts.observe_now(agent=agent, thread="t-1"))
     assert observers.list_log(get_thread(agent))[0].reflection
     assert observers.list_waiting(get_thread(agent))[0].begin == watermark
     assert check_provenance(get_thread(agent)) > 2

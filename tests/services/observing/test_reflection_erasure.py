@@ -20,7 +20,7 @@ pytestmark = [pytest.mark.django_db(transaction=True), pytest.mark.engines]
 def test_erasure_completes_when_a_log_was_reflected(agent: Agent, scope: str) -> None:
     make_thread(agent, "t-1", user_id="ann", **SETTINGS)
     talk(agent, 0, 140)
-    run(acts.reflect(agent=agent, thread="t-1"))
+    run(acts.reflect_log(agent=agent, thread="t-1"))
     row = get_thread(agent)
     subject = Subject.objects.get(id=row.subject_id)
     target = {"thread": row} if scope == "thread" else {}
@@ -28,5 +28,5 @@ def test_erasure_completes_when_a_log_was_reflected(agent: Agent, scope: str) ->
     (page,) = reflected.values_list("page", flat=True)
     erasure = finish(confirm(plan(subject, scope, **target)))
     assert (erasure.state, erasure.waiting_on) == (Erasure.State.COMPLETE, "")
-    # An id of ours stays: the chain has hashed it as it is.
+    # The page's generated id stays, since the chain has hashed the id.
     assert [*reflected.values_list("page", flat=True)] == [page]

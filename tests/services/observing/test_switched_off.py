@@ -1,4 +1,4 @@
-"""A thread that is not observed is as if there were no observers."""
+"""Unobserved threads, which behave as if there were no observers."""
 
 from __future__ import annotations
 
@@ -17,10 +17,10 @@ from tests.services.observing.test_extraction import SETTINGS, talk
 pytestmark = pytest.mark.django_db
 
 
-def test_off_changes_nothing() -> None:
-    """Not mentioned, off, or switched off again: the same requests and state.
+def test_switched_off_observer_changes_nothing() -> None:
+    """Compare threads whose observer is not mentioned, off, or switched off again.
 
-    That those are the ones of before is shown by the contexts kept as golden.
+    The golden contexts show that their requests are those of earlier versions.
     """
     bare = {name: n for name, n in SETTINGS.items() if name != "observe"}
     configs: list[dict[str, Any]] = [{}, {"observe": False}, {"observe": True}]

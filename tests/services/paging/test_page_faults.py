@@ -18,8 +18,8 @@ from memoryhub.queries.replay import states
 from memoryhub.services.access.api_keys import Agent
 from memoryhub.services.paging import page_faults
 from memoryhub.services.paging import pages as writing
-from memoryhub.services.paging.page_faults import Faulted, RequestedPart
-from memoryhub.services.turns.turns import NewTurn, begin
+from memoryhub.services.paging.page_faults import FetchedPage, RequestedPart
+from memoryhub.services.turns.turns import NewTurn, begin_turn
 from tests.cast import factories
 from tests.cast.factories import run
 from tests.oracles.paging import LOOSE, prose
@@ -32,7 +32,7 @@ UNKNOWN = " ".join((PageUnknownError.__doc__ or "").split())
 
 @pytest.fixture(autouse=True)
 def thread(agent: Agent) -> None:
-    """A page of 900 tokens, away from the working set."""
+    """Make a page of 900 tokens, away from the working set."""
     factories.make_thread(agent, **LOOSE)
     factories.make_page(agent, "a", text=prose(900), map=False)
 
@@ -43,9 +43,9 @@ def fault(
     level: int = 2,
     part: RequestedPart | None = None,
     **fields: Any,
-) -> Faulted:
+) -> FetchedPage:
     command = FaultPage(page_id=page_id, level=level, **fields)
-    work = page_faults.fault(agent=agent, thread="t-1", command=command, part=part)
+    work = page_faults.fault_page(agent=agent, thread="t-1", command=command, part=part)
     return run(work)
 
 
@@ -55,31 +55,31 @@ def call(agent: Agent, arguments: Any, name: str = "page_fault") -> str:
         "type": "function",
         "function": {"name": name, "arguments": arguments},
     }
-    message = run(page_faults.call(agent=agent, thread="t-1", sent=sent))
+    message = run(page_faults.answer_call(agent=agent, thread="t-1", sent=sent))
     assert (message["role"], message["tool_call_id"]) == ("tool", "call_1")
     return str(message["content"])
 
 
 def evict(agent: Agent, page_id: str) -> None:
-    run(writing.apply(agent, "t-1", EvictPage(page_id=page_id)))
+    run(writing.submit_command(agent, "t-1", EvictPage(page_id=page_id)))
 
 
 def user_speaks(agent: Agent) -> None:
     new = NewTurn(slots=[factories.make_slot("And now?")])
-    run(begin(agent=agent, thread="t-1", new=new))
+    run(begin_turn(agent=agent, thread="t-1", new=new))
 
 
-def test_a_fault_serves_a_level_and_charges_its_true_tokens(agent: Agent) -> None:
+def test_fault_serves_a_level_and_charges_its_true_tokens(agent: Agent) -> None:
     found = fault(agent, "a", 2)
     assert found.envelope.level == 2
     assert found.envelope.source_tier == "L1"
     assert found.envelope.tier == "L0"
-    event = found.receipt.one(PageFaulted)
+    event = found.receipt.get_event(PageFaulted)
     assert (
         event.tokens
         == found.tokens
-        == pages.find_entry(states.state_of(factories.get_thread(agent)), "a")
-        .at(2)
+        == pages.find_entry(states.load_state(factories.get_thread(agent)), "a")
+        .require_level(2)
         .tokens
     )
     assert found.faults_left == 2
@@ -87,7 +87,7 @@ def test_a_fault_serves_a_level_and_charges_its_true_tokens(agent: Agent) -> Non
 
 
 def test_refused_fault_names_what_fits(agent: Agent) -> None:
-    """A page that no request can show whole is refused, and nothing is charged."""
+    """Refuse a page that no request can show whole, and charge nothing."""
     factories.make_page(agent, "big", text=prose(7_500))
     with pytest.raises(NoRoomError) as refused:
         fault(agent, "big", 0)
@@ -110,14 +110,14 @@ def test_refused_fault_names_what_fits(agent: Agent) -> None:
     assert "big" in paging(agent).frames
 
 
-def test_a_deleted_page_is_gone_and_a_repeat_answers_the_same(agent: Agent) -> None:
-    run(writing.apply(agent, "t-1", DeletePage(page_id="a")))
+def test_deleted_page_is_gone_and_a_repeat_answers_the_same(agent: Agent) -> None:
+    run(writing.submit_command(agent, "t-1", DeletePage(page_id="a")))
     for _ in range(12):
         with pytest.raises(PageErasedError):
             fault(agent, "a")
 
 
-def test_a_models_call_is_answered_by_a_line_and_the_text_as_it_is(
+def test_page_fault_call_is_answered_by_a_head_line_and_the_text(
     agent: Agent,
 ) -> None:
     head, _, text = call(agent, '{"page_id": "a", "target_level": 0}').partition("\n\n")
@@ -128,8 +128,8 @@ def test_a_models_call_is_answered_by_a_line_and_the_text_as_it_is(
     assert Event.objects.filter(type="page.faulted", body__contains='"by":"model"')
 
 
-def test_a_repeated_call_id_brings_what_is_not_there_yet(agent: Agent) -> None:
-    """Another part, then all of it; some models number their calls anew each time."""
+def test_repeated_call_id_serves_parts_not_in_the_context_yet(agent: Agent) -> None:
+    """Fetch parts, then the whole; some models number their calls anew each time."""
     first, second = ({"page_id": "a", "offset": n, "limit": 64} for n in (0, 64))
     _, _, text = call(agent, first).partition("\n\n")
     _, _, more = call(agent, second).partition("\n\n")
@@ -161,7 +161,7 @@ def test_a_repeated_call_id_brings_what_is_not_there_yet(agent: Agent) -> None:
         ({"page_id": ""}, UNKNOWN),
     ],
 )
-def test_what_a_model_gets_wrong_is_told_to_it_in_a_sentence(
+def test_invalid_page_fault_call_is_answered_by_a_sentence(
     agent: Agent, arguments: Any, sentence: str
 ) -> None:
     content = call(agent, arguments)
@@ -171,18 +171,18 @@ def test_what_a_model_gets_wrong_is_told_to_it_in_a_sentence(
     assert "DROP" not in content
 
 
-def test_a_tool_that_is_not_ours_is_named_to_the_model(agent: Agent) -> None:
+def test_unknown_tool_is_answered_with_the_known_tools(agent: Agent) -> None:
     assert "the tools are page_fault and page_search" in call(agent, {}, name="rm")
 
 
-def test_a_call_in_no_thread_is_no_mistake_of_the_model(agent: Agent) -> None:
+def test_page_fault_call_in_an_unknown_thread_is_not_found(agent: Agent) -> None:
     for sent in ({}, {"function": {"name": "page_fault", "arguments": "{}"}}):
         with pytest.raises(NotFoundError):
-            run(page_faults.call(agent=agent, thread="absent", sent=sent))
+            run(page_faults.answer_call(agent=agent, thread="absent", sent=sent))
 
 
-def test_a_page_is_read_in_parts_that_follow_each_other(agent: Agent) -> None:
-    """By a model: each answer says where the next part begins."""
+def test_page_is_read_whole_in_successive_parts(agent: Agent) -> None:
+    """Follow each answer's `next_offset`, as a model does."""
     text = " ".join(f"row {n}," for n in range(2_000))
     factories.make_page(agent, "rows", text=text, map=False)
     read, offset = "", 0

@@ -1,4 +1,4 @@
-"""What a model finds by page_search, and how that is told and counted."""
+"""Page searches of a model: hits, answers and counts."""
 
 from __future__ import annotations
 
@@ -29,7 +29,9 @@ NOTHING = "nothing was found beside this exchange · 2 searches left"
 def call(agent: Agent, thread: str = "t-1", **arguments: Any) -> str:
     function = {"name": "page_search", "arguments": arguments}
     sent = {"id": "call_1", "type": "function", "function": function}
-    message = factories.run(page_faults.call(agent=agent, thread=thread, sent=sent))
+    message = factories.run(
+        page_faults.answer_call(agent=agent, thread=thread, sent=sent)
+    )
     assert (message["role"], message["name"]) == ("tool", "page_search")
     return str(message["content"])
 
@@ -39,7 +41,7 @@ def counted() -> list[str]:
     return [*rows.values_list("body", flat=True)]
 
 
-def test_a_model_finds_pages_by_their_words(agent: Agent) -> None:
+def test_model_finds_pages_by_their_words(agent: Agent) -> None:
     said = (*(f"filler {n}" for n in range(9)), "the blue lamp", "Which one?")
     factories.append(agent, "t-1", *said)
     head, _, hit = call(agent, query="lamp").split("\n")
@@ -51,7 +53,7 @@ def test_a_model_finds_pages_by_their_words(agent: Agent) -> None:
     assert "lamp" not in body
 
 
-def test_three_searches_an_exchange(agent: Agent) -> None:
+def test_exchange_has_three_page_searches(agent: Agent) -> None:
     factories.append(agent, "t-1", "the blue lamp", "Which one?")
     for left in (2, 1, 0):
         assert f"{left} searches left" in call(agent, query="lamp")
@@ -61,14 +63,14 @@ def test_three_searches_an_exchange(agent: Agent) -> None:
     assert "2 searches left" in call(agent, query="lamp")
 
 
-def test_a_search_that_finds_nothing_says_so_and_counts(agent: Agent) -> None:
+def test_search_that_finds_nothing_says_so_and_counts(agent: Agent) -> None:
     factories.append(agent, "t-1", "the blue lamp")
     assert call(agent, query="piano") == NOTHING
     assert len(counted()) == 1
 
 
 def test_search_leaves_out_the_running_exchange(agent: Agent) -> None:
-    """The question, and what stands whole since; not a result that has left."""
+    """Leave out the question and later messages shown whole, but no evicted result."""
     factories.make_thread(agent, budget_tokens=4_000, reserved_tokens=800)
     factories.append(agent, "t-1", "The gate code is 4711.", "Which gate code is it?")
     rows = "".join(f" row {n}," for n in range(200))
@@ -107,7 +109,7 @@ def test_search_leaves_out_the_exchange_that_a_fork_continues(agent: Agent) -> N
         ({"query": "x", "page_id": "y"}, "unknown field; there are query and limit"),
     ],
 )
-def test_a_mistake_is_answered_by_a_sentence(
+def test_invalid_page_search_is_answered_by_a_sentence(
     agent: Agent, arguments: dict[str, Any], answer: str
 ) -> None:
     factories.append(agent, "t-1", "hello")
@@ -123,7 +125,7 @@ def test_a_mistake_is_answered_by_a_sentence(
         ("x from:2026-02-01 to:2026-01-01", "a from: that is before its to:"),
     ],
 )
-def test_a_query_that_asks_too_much_costs_no_search(
+def test_query_that_asks_too_much_costs_no_search(
     agent: Agent, query: str, takes: str
 ) -> None:
     factories.append(agent, "t-1", "hello", "And now?")

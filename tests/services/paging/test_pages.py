@@ -13,8 +13,8 @@ from memoryhub.errors import (
     TokensRequiredError,
     UnknownPageError,
 )
-from memoryhub.journal import Receipt
-from memoryhub.kernel.levels.tokens import estimate
+from memoryhub.journal import OrderReceipt
+from memoryhub.kernel.levels.tokens import estimate_tokens
 from memoryhub.kernel.paging.page_commands import (
     DeletePage,
     EvictPage,
@@ -43,25 +43,25 @@ def thread(agent: Agent) -> None:
     factories.make_thread(agent, **LOOSE)
 
 
-def do(agent: Agent, command: PageCommand) -> Receipt:
-    return run(writing.apply(agent, "t-1", command))
+def do(agent: Agent, command: PageCommand) -> OrderReceipt:
+    return run(writing.submit_command(agent, "t-1", command))
 
 
-def map_at(agent: Agent, page_id: str, level: int) -> Receipt:
+def map_at(agent: Agent, page_id: str, level: int) -> OrderReceipt:
     command = MapPage(page_id=page_id, level=level)
     return run(writing.map_page(agent=agent, thread="t-1", command=command))
 
 
-def update(agent: Agent, page_id: str, **changes: Any) -> Receipt:
+def update(agent: Agent, page_id: str, **changes: Any) -> OrderReceipt:
     row = factories.get_thread(agent)
-    entry = pages.find_entry(states.state_of(row), page_id)
+    entry = pages.find_entry(states.load_state(row), page_id)
     change = PageChange(**changes)
-    return run(writing.amend(agent=agent, thread=row, entry=entry, change=change))
+    return run(writing.amend_page(agent=agent, thread=row, entry=entry, change=change))
 
 
 def served(agent: Agent, page_id: str, level: int = 0) -> envelopes.Envelope:
     row = factories.get_thread(agent)
-    entry = pages.find_entry(states.state_of(row), page_id)
+    entry = pages.find_entry(states.load_state(row), page_id)
     return envelopes.get_envelope(row, entry, level=level, tier="L2")
 
 
@@ -77,16 +77,16 @@ def test_pages_of_a_batch_are_made_all_or_none(agent: Agent) -> None:
         for page_id, sources in (("a", ()), ("b", ("a",)), ("c", ("nowhere",)))
     ]
     with pytest.raises(UnknownPageError):
-        run(writing.write(agent=agent, thread="t-1", drafts=drafts))
+        run(writing.write_pages(agent=agent, thread="t-1", drafts=drafts))
     assert paging(agent).pages == 0
-    receipt = run(writing.write(agent=agent, thread="t-1", drafts=drafts[:2]))
-    assert writing.mapped(receipt) == {"a": True, "b": True}
-    assert pages.get_provenance(states.state_of(factories.get_thread(agent)), "b") == (
-        "a",
-    )
+    receipt = run(writing.write_pages(agent=agent, thread="t-1", drafts=drafts[:2]))
+    assert writing.map_residency(receipt) == {"a": True, "b": True}
+    assert pages.get_provenance(
+        states.load_state(factories.get_thread(agent)), "b"
+    ) == ("a",)
 
 
-def test_an_id_is_of_one_page_for_ever(agent: Agent) -> None:
+def test_page_id_is_never_reused(agent: Agent) -> None:
     factories.make_page(agent, "a")
     with pytest.raises(NameTakenError):
         factories.make_page(agent, "a")
@@ -95,8 +95,8 @@ def test_an_id_is_of_one_page_for_ever(agent: Agent) -> None:
         factories.make_page(agent, "a")
 
 
-def test_label_is_what_was_served(agent: Agent) -> None:
-    """A level that can't be made is the nearest more faithful one, and says so."""
+def test_envelope_names_the_level_that_was_served(agent: Agent) -> None:
+    """Serve the nearest more faithful level for a level that can't be made."""
     factories.make_page(agent, "short", text="Yes.")
     assert (served(agent, "short", 3).level, served(agent, "short", 0).level) == (0, 0)
     text = prose(900)
@@ -109,23 +109,23 @@ def test_label_is_what_was_served(agent: Agent) -> None:
     assert seen[3].content["text"].startswith("[artifact] ")
 
 
-def test_a_level_that_is_read_is_that_which_is_written(agent: Agent) -> None:
+def test_level_read_equals_the_level_written(agent: Agent) -> None:
     factories.make_page(agent, "long", text=prose(900))
     before = served(agent, "long", 2)
     map_at(agent, "long", 2)
-    entry = pages.current_entry(factories.get_thread(agent), "long")
+    entry = pages.find_current_entry(factories.get_thread(agent), "long")
     assert entry is not None
     assert entry.levels[2] is not None
     assert served(agent, "long", 2) == before
 
 
-def test_full_survives_lowering_evicting_faulting(agent: Agent) -> None:
+def test_full_text_survives_lowering_evicting_and_faulting(agent: Agent) -> None:
     text = prose(900)
     factories.make_page(agent, "a", text=text)
     map_at(agent, "a", 3)
     do(agent, EvictPage(page_id="a"))
     do(agent, EvictPage(page_id="a"))
-    assert paging(agent).tier("a") is None
+    assert paging(agent).find_tier("a") is None
     assert served(agent, "a").content == {"text": text}
     map_at(agent, "a", 1)
     map_at(agent, "a", 0)
@@ -135,15 +135,15 @@ def test_full_survives_lowering_evicting_faulting(agent: Agent) -> None:
 
 def test_levels_are_made_only_when_one_may_be_needed(agent: Agent) -> None:
     factories.make_page(agent, "a", text=prose(900), map=False)
-    assert map_at(agent, "a", 0).all(PageCompressed) == []
+    assert map_at(agent, "a", 0).list_events(PageCompressed) == []
     do(agent, EvictPage(page_id="a"))
-    assert len(map_at(agent, "a", 2).all(PageCompressed)) == 1
+    assert len(map_at(agent, "a", 2).list_events(PageCompressed)) == 1
     do(agent, EvictPage(page_id="a"))
-    assert map_at(agent, "a", 3).all(PageCompressed) == []
+    assert map_at(agent, "a", 3).list_events(PageCompressed) == []
 
 
-def test_update_never_served_stale(agent: Agent) -> None:
-    """Not the text, nor a level that was made of the version before."""
+def test_updated_page_is_never_served_stale(agent: Agent) -> None:
+    """Serve neither the old text nor a level made of the old version."""
     factories.make_page(agent, "a", text=prose(900, "former"))
     map_at(agent, "a", 2)
     assert "former" in served(agent, "a", 2).content["text"]
@@ -154,12 +154,12 @@ def test_update_never_served_stale(agent: Agent) -> None:
         assert "latter" in text.lower()
     assert paging(agent).frames["a"].level == 0
     row = factories.get_thread(agent)
-    old = pages.find_entry(states.state_of(row, row.head_seq - 1), "a")
+    old = pages.find_entry(states.load_state(row, row.head_seq - 1), "a")
     former = envelopes.get_envelope(row, old, level=0, tier="L2")
     assert "former" in former.content["text"]
 
 
-def test_what_was_said_beside_a_content_goes_on_with_it(agent: Agent) -> None:
+def test_page_metadata_survives_a_content_update(agent: Agent) -> None:
     meta = {"mime_type": "image/png", "dimensions": [640, 480]}
     factories.make_page(
         agent, "map", modality="image", content={"caption": "Seats"}, meta=meta
@@ -170,11 +170,11 @@ def test_what_was_said_beside_a_content_goes_on_with_it(agent: Agent) -> None:
     assert (seen.mime_type, seen.dimensions) == ("image/png", (640, 480))
 
 
-def test_a_messages_page_keeps_its_content(agent: Agent) -> None:
+def test_page_of_a_message_keeps_its_content(agent: Agent) -> None:
     factories.append(agent, "t-1", "hello")
     update(agent, "slot-0", importance=0.9, hint="a greeting")
     row = factories.get_thread(agent)
-    entry = pages.find_entry(states.state_of(row), "slot-0")
+    entry = pages.find_entry(states.load_state(row), "slot-0")
     assert entry.importance == 0.9
     assert envelopes.get_hint(row, entry) == "a greeting"
     with pytest.raises(DerivedPageError):
@@ -183,16 +183,16 @@ def test_a_messages_page_keeps_its_content(agent: Agent) -> None:
         do(agent, DeletePage(page_id="slot-0"))
 
 
-def test_a_pin_holds_until_it_is_taken_out(agent: Agent) -> None:
+def test_pinned_page_is_not_evicted_until_unpinned(agent: Agent) -> None:
     factories.make_page(agent, "a")
     do(agent, PinPage(page_id="a"))
     with pytest.raises(PinnedError):
         do(agent, EvictPage(page_id="a"))
     do(agent, UnpinPage(page_id="a"))
-    assert writing.evictions(do(agent, EvictPage(page_id="a"))) == ["a"]
+    assert writing.list_evicted(do(agent, EvictPage(page_id="a"))) == ["a"]
 
 
-def test_the_system_prompt_is_written_anew_in_its_place(agent: Agent) -> None:
+def test_new_system_prompt_replaces_the_old_one(agent: Agent) -> None:
     for text in ("Be brief.", "Be exact."):
         run(
             writing.write_system_prompt(
@@ -204,12 +204,12 @@ def test_the_system_prompt_is_written_anew_in_its_place(agent: Agent) -> None:
             )
         )
     row = factories.get_thread(agent)
-    state = states.state_of(row)
-    line = pages.line_of(state, pages.find_entry(state, "system-prompt"))
+    state = states.load_state(row)
+    line = pages.build_line(state, pages.find_entry(state, "system-prompt"))
     assert (line.entry.version, line.pinned, line.entry.role) == (2, "system", "system")
 
 
-def test_a_foreign_tokenizer_needs_the_agents_count(
+def test_foreign_tokenizer_needs_the_agents_count(
     agent: Agent, not_run_here: str
 ) -> None:
     factories.make_thread(agent, "t-2", tokenizer=not_run_here)
@@ -220,19 +220,19 @@ def test_a_foreign_tokenizer_needs_the_agents_count(
     assert receipt.state.paging.frames["a"].entry.full.tokens == 77
 
 
-def test_what_is_derived_counts_as_its_full_does(
+def test_derived_level_is_weighed_by_the_ratio_of_its_full_text(
     agent: Agent, not_run_here: str
 ) -> None:
-    """By est/1 × (sent ÷ est/1 of FULL), rounded up."""
+    """Expect est/1 × (sent ÷ est/1 of FULL), rounded up."""
     factories.make_thread(agent, "t-2", tokenizer=not_run_here, **LOOSE)
     text = prose(900)
     factories.make_page(agent, "a", thread="t-2", text=text, tokens=1_800)
     command = MapPage(page_id="a", level=2)
     run(writing.map_page(agent=agent, thread="t-2", command=command))
     row = factories.get_thread(agent, "t-2")
-    entry = pages.current_entry(row, "a")
+    entry = pages.find_current_entry(row, "a")
     assert entry is not None
     for level in (1, 2, 3):
         opened = envelopes.open_level(row, entry, level)
-        expected = ceil(estimate(opened.content) * 1_800 / estimate(text))
-        assert entry.at(level).tokens == expected
+        expected = ceil(estimate_tokens(opened.content) * 1_800 / estimate_tokens(text))
+        assert entry.require_level(level).tokens == expected

@@ -1,4 +1,4 @@
-"""Holds: opened for a reason, by somebody who answers for it, and never for ever."""
+"""Holds: opened for a reason, with a reviewer, and for a year at most."""
 
 from __future__ import annotations
 
@@ -53,10 +53,10 @@ def _open(subject: Subject, reviewer: Operator, *, days: float = 30) -> Hold:
 
 
 def _in_force(subject: Subject, *, ahead: timedelta = timedelta()) -> int:
-    return listed.in_force(subject.id, now=clock.now() + ahead).count()
+    return listed.select_in_force(subject.id, now=clock.now() + ahead).count()
 
 
-def test_a_hold_is_in_force_until_it_is_lifted_or_expires(
+def test_hold_is_in_force_until_it_is_lifted_or_expires(
     ann: Subject, vera: Operator, acme: Project
 ) -> None:
     bob = subjects.find_or_create(acme.id, "bob")
@@ -64,9 +64,9 @@ def test_a_hold_is_in_force_until_it_is_lifted_or_expires(
     assert (_in_force(ann), _in_force(bob)) == (1, 0)
     assert _in_force(ann, ahead=29 * DAY) == 1
     assert _in_force(ann, ahead=31 * DAY) == 0
-    holds.renew(hold.id, expires_at=clock.now() + 60 * DAY, actor=ACTOR)
+    holds.renew_hold(hold.id, expires_at=clock.now() + 60 * DAY, actor=ACTOR)
     assert _in_force(ann, ahead=31 * DAY) == 1
-    holds.lift(hold.id, actor=ACTOR)
+    holds.lift_hold(hold.id, actor=ACTOR)
     assert _in_force(ann) == 0
     rows = AuditEntry.objects.filter(target_id=str(hold.id)).order_by("seq")
     actions = ["hold.opened", "hold.renewed", "hold.lifted"]
@@ -75,9 +75,9 @@ def test_a_hold_is_in_force_until_it_is_lifted_or_expires(
 
 def test_two_holds_are_lifted_one_by_one(ann: Subject, vera: Operator) -> None:
     first, second = _open(ann, vera), _open(ann, vera)
-    holds.lift(first.id, actor=ACTOR)
+    holds.lift_hold(first.id, actor=ACTOR)
     assert _in_force(ann) == 1
-    holds.lift(second.id, actor=ACTOR)
+    holds.lift_hold(second.id, actor=ACTOR)
     assert _in_force(ann) == 0
 
 
@@ -85,7 +85,7 @@ def test_two_holds_are_lifted_one_by_one(ann: Subject, vera: Operator) -> None:
     ("days", "code"),
     [(0, "expiry_in_past"), (-1, "expiry_in_past"), (365.01, "value")],
 )
-def test_a_hold_ends_within_a_year(
+def test_hold_ends_within_a_year(
     ann: Subject, vera: Operator, days: float, code: str
 ) -> None:
     with pytest.raises(InvalidError) as caught:
@@ -93,10 +93,14 @@ def test_a_hold_ends_within_a_year(
     assert (caught.value.invalid_code, caught.value.loc) == (code, "expires_at")
     hold = _open(ann, vera, days=365)
     with pytest.raises(InvalidError):
-        holds.renew(hold.id, expires_at=clock.now() + timedelta(days=days), actor=ACTOR)
+        holds.renew_hold(
+            hold.id, expires_at=clock.now() + timedelta(days=days), actor=ACTOR
+        )
 
 
-def test_a_time_without_a_zone_is_no_expiry(ann: Subject, vera: Operator) -> None:
+def test_hold_expiry_without_a_time_zone_is_refused(
+    ann: Subject, vera: Operator
+) -> None:
     naive = datetime.now(UTC).replace(tzinfo=None) + DAY
     with pytest.raises(InvalidError):
         holds.open_hold(
@@ -104,7 +108,7 @@ def test_a_time_without_a_zone_is_no_expiry(ann: Subject, vera: Operator) -> Non
         )
 
 
-def test_a_basis_is_one_of_five_words(ann: Subject, vera: Operator) -> None:
+def test_hold_basis_is_one_of_five_words(ann: Subject, vera: Operator) -> None:
     for basis in ("", "claims", "because"):
         with pytest.raises(InvalidError):
             holds.open_hold(
@@ -118,7 +122,7 @@ def test_a_basis_is_one_of_five_words(ann: Subject, vera: Operator) -> None:
 
 
 @pytest.mark.parametrize("role", ["viewer", "editor", "elsewhere", "disabled"])
-def test_a_reviewer_is_somebody_who_may_look(
+def test_hold_reviewer_must_be_an_officer_or_owner(
     acme: Project, zeta: Project, ann: Subject, role: str
 ) -> None:
     there = role in ("viewer", "editor")
@@ -133,19 +137,23 @@ def test_a_reviewer_is_somebody_who_may_look(
     _open(ann, _operator(acme, "owner", "olga"))
 
 
-def test_what_is_in_force_no_more_is_opened_anew(ann: Subject, vera: Operator) -> None:
+def test_ended_hold_can_be_neither_lifted_nor_renewed(
+    ann: Subject, vera: Operator
+) -> None:
     lifted, expired = _open(ann, vera), _open(ann, vera)
-    holds.lift(lifted.id, actor=ACTOR)
+    holds.lift_hold(lifted.id, actor=ACTOR)
     Hold.objects.filter(id=expired.id).update(expires_at=clock.now() - DAY)
     for hold in (lifted.id, expired.id, uuid4()):
         with pytest.raises(NotFoundError):
-            holds.lift(hold, actor=ACTOR)
+            holds.lift_hold(hold, actor=ACTOR)
         with pytest.raises(NotFoundError):
-            holds.renew(hold, expires_at=clock.now() + DAY, actor=ACTOR)
+            holds.renew_hold(hold, expires_at=clock.now() + DAY, actor=ACTOR)
 
 
 @pytest.mark.parametrize("state", ["erasing", "erased"])
-def test_what_is_gone_can_not_be_held(ann: Subject, vera: Operator, state: str) -> None:
+def test_erased_subject_can_not_be_held(
+    ann: Subject, vera: Operator, state: str
+) -> None:
     graves.make_erasure(ann)
     Subject.objects.filter(id=ann.id).update(state=state)
     with pytest.raises(SubjectErasedError):
@@ -153,13 +161,13 @@ def test_what_is_gone_can_not_be_held(ann: Subject, vera: Operator, state: str) 
     assert not Hold.objects.exists()
 
 
-def test_lines_say_who_looks_again(
+def test_hold_lines_name_their_reviewer(
     acme: Project, zeta: Project, ann: Subject, vera: Operator
 ) -> None:
     made = [_open(ann, vera, days=n + 1) for n in range(3)]
-    holds.lift(made[0].id, actor=ACTOR)
+    holds.lift_hold(made[0].id, actor=ACTOR)
     now = clock.now()
-    lines = listed.list_of(ann.id, now=now)
+    lines = listed.list_subject_holds(ann.id, now=now)
     assert {line.id for line in lines} == {hold.id for hold in made}
     assert {line.reviewer for line in lines} == {"vera"}
     assert sum(line.in_force for line in lines) == 2
@@ -174,20 +182,20 @@ def test_lines_say_who_looks_again(
         listed.get_hold(zeta.id, made[0].id, now=now)
 
 
-def test_a_held_thread_is_not_retired(
+def test_held_thread_is_not_retired(
     agent: Agent, acme: Project, ann: Subject, vera: Operator
 ) -> None:
-    """Its day comes when the hold is over; her twin's has come."""
+    """Retire the held thread after the hold, and the twin's thread at once."""
     for whose in ("ann", "bob"):
         factories.make_thread(agent, f"{whose}-1", user_id=whose)
-    projects.keep(acme, idle_days=1)
+    projects.set_retention(acme, idle_days=1)
     later = clock.now() + 5 * DAY
     hold = _open(ann, vera, days=10)
     row = factories.get_thread(agent, "ann-1")
     acme.refresh_from_db()
-    due = {thread.name for thread in retention.due(acme, at=later)}
+    due = {thread.name for thread in retention.filter_due(acme, at=later)}
     assert due == {"bob-1"}
     assert retention.get_due_at(row) == hold.expires_at
     assert retiring.retire(later) == 1
-    holds.lift(hold.id, actor=ACTOR)
+    holds.lift_hold(hold.id, actor=ACTOR)
     assert retiring.retire(later) == 1

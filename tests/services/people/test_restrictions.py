@@ -1,4 +1,4 @@
-"""Restrictions: who is kept out, why, and what an open erasure adds to it."""
+"""Restrictions: agents kept out, the basis, and the part of an open erasure."""
 
 from __future__ import annotations
 
@@ -37,52 +37,52 @@ def _actions(subject: Subject) -> list[tuple[str, str]]:
 
 
 @pytest.mark.parametrize("basis", restrictions.BASES)
-def test_agents_are_kept_out_until_it_is_lifted(
+def test_restriction_keeps_agents_out_until_it_is_lifted(
     agent: Agent, ann: Subject, basis: str
 ) -> None:
     for whose in ("ann", "bob"):
         factories.make_thread(agent, f"{whose}-1", user_id=whose)
-    done = restrictions.restrict(ann.id, basis=basis, actor=ACTOR)
+    done = restrictions.restrict_subject(ann.id, basis=basis, actor=ACTOR)
     assert (done.state, done.basis) == ("restricted", basis)
     with pytest.raises(SubjectRestrictedError):
         factories.append(agent, "ann-1", "hello")
     factories.append(agent, "bob-1", "hello")
-    lifted = restrictions.unrestrict(ann.id, actor=ACTOR)
+    lifted = restrictions.unrestrict_subject(ann.id, actor=ACTOR)
     assert (lifted.state, lifted.basis) == ("active", "")
     factories.append(agent, "ann-1", "hello")
     expected = [("subject.restricted", "command"), ("subject.unrestricted", "command")]
     assert _actions(ann) == expected
 
 
-def test_a_repeat_changes_nothing_but_the_basis(ann: Subject) -> None:
-    restrictions.unrestrict(ann.id, actor=ACTOR)
+def test_repeated_restriction_changes_the_basis_alone(ann: Subject) -> None:
+    restrictions.unrestrict_subject(ann.id, actor=ACTOR)
     assert _actions(ann) == []
     for basis in ("claims", "claims", "accuracy_contested"):
-        changed = restrictions.restrict(ann.id, basis=basis, actor=ACTOR)
+        changed = restrictions.restrict_subject(ann.id, basis=basis, actor=ACTOR)
         assert changed.basis == basis
     assert len(_actions(ann)) == 2
     for _ in range(2):
-        assert restrictions.unrestrict(ann.id, actor=ACTOR).state == "active"
+        assert restrictions.unrestrict_subject(ann.id, actor=ACTOR).state == "active"
     assert len(_actions(ann)) == 3
 
 
-def test_a_basis_is_one_of_four_words(ann: Subject) -> None:
+def test_restriction_basis_is_one_of_four_words(ann: Subject) -> None:
     for basis in ("", "because she asked", "legal_claims", restrictions.PLANNED):
         with pytest.raises(InvalidError) as caught:
-            restrictions.restrict(ann.id, basis=basis, actor=ACTOR)
+            restrictions.restrict_subject(ann.id, basis=basis, actor=ACTOR)
         assert caught.value.loc == "basis"
     ann.refresh_from_db()
     assert ann.state == "active"
 
 
 @pytest.mark.parametrize("state", ["erasing", "erased"])
-def test_what_is_gone_is_not_restricted(ann: Subject, state: str) -> None:
+def test_erased_subject_is_not_restricted(ann: Subject, state: str) -> None:
     erasure = graves.make_erasure(ann)
     receipt = graves.make_receipt(erasure)
     Subject.objects.filter(id=ann.id).update(state=state)
     acts: tuple[Callable[[], object], ...] = (
-        lambda: restrictions.restrict(ann.id, basis="claims", actor=ACTOR),
-        lambda: restrictions.unrestrict(ann.id, actor=ACTOR),
+        lambda: restrictions.restrict_subject(ann.id, basis="claims", actor=ACTOR),
+        lambda: restrictions.unrestrict_subject(ann.id, actor=ACTOR),
     )
     for act in acts:
         with pytest.raises(SubjectErasedError) as caught:
@@ -98,19 +98,19 @@ def test_what_is_gone_is_not_restricted(ann: Subject, state: str) -> None:
         ({"state": "held"}, restrictions.HELD),
     ],
 )
-def test_what_an_erasure_restricts_nobody_else_lifts(
+def test_restriction_of_an_erasure_is_lifted_by_nobody_else(
     ann: Subject, plan: dict[str, Any], word: str
 ) -> None:
     open_one = graves.make_erasure(ann, confirmed_at=None, **plan)
     Subject.objects.filter(id=ann.id).update(state="restricted", basis=word)
     with pytest.raises(ErasureInProgressError):
-        restrictions.unrestrict(ann.id, actor=ACTOR)
-    restrictions.restrict(ann.id, basis="claims", actor=ACTOR)
-    kept = restrictions.unrestrict(ann.id, actor=ACTOR)
+        restrictions.unrestrict_subject(ann.id, actor=ACTOR)
+    restrictions.restrict_subject(ann.id, basis="claims", actor=ACTOR)
+    kept = restrictions.unrestrict_subject(ann.id, actor=ACTOR)
     assert (kept.state, kept.basis) == ("restricted", word)
     open_one.state = "cancelled"
     open_one.save(update_fields=["state"])
-    assert restrictions.unrestrict(ann.id, actor=ACTOR).state == "active"
+    assert restrictions.unrestrict_subject(ann.id, actor=ACTOR).state == "active"
 
 
 @pytest.mark.parametrize(
@@ -121,11 +121,11 @@ def test_what_an_erasure_restricts_nobody_else_lifts(
         {"state": "expired", "restrict": True},
     ],
 )
-def test_a_plan_that_keeps_nobody_out_is_in_nobodys_way(
+def test_plan_without_restriction_does_not_block_unrestricting(
     ann: Subject, plan: dict[str, Any]
 ) -> None:
     age = plan.pop("age", timedelta())
     expires_at = clock.now() + timedelta(minutes=15) - age
     graves.make_erasure(ann, confirmed_at=None, expires_at=expires_at, **plan)
-    restrictions.restrict(ann.id, basis="claims", actor=ACTOR)
-    assert restrictions.unrestrict(ann.id, actor=ACTOR).state == "active"
+    restrictions.restrict_subject(ann.id, basis="claims", actor=ACTOR)
+    assert restrictions.unrestrict_subject(ann.id, actor=ACTOR).state == "active"

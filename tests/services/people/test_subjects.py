@@ -21,11 +21,11 @@ pytestmark = pytest.mark.django_db
 ANN = "ann.smith1987@example.com"
 
 
-def stored(subject: Subject) -> Subject:
+def reload(subject: Subject) -> Subject:
     return Subject.objects.get(id=subject.id)
 
 
-def test_a_subject_is_made_once_and_found_by_its_exact_id(acme: Project) -> None:
+def test_subject_is_made_once_and_found_by_its_exact_id(acme: Project) -> None:
     made = subjects.find_or_create(acme.id, ANN)
     assert subjects.find_or_create(acme.id, ANN).id == made.id
     found = subjects.find(acme.id, ANN)
@@ -35,47 +35,47 @@ def test_a_subject_is_made_once_and_found_by_its_exact_id(acme: Project) -> None
         assert subjects.find(acme.id, other) is None
 
 
-def test_the_id_from_outside_is_sealed_and_opens_again(acme: Project) -> None:
-    made = stored(subjects.find_or_create(acme.id, ANN))
+def test_user_id_is_sealed_and_opens_again(acme: Project) -> None:
+    made = reload(subjects.find_or_create(acme.id, ANN))
     assert made.external_id is not None
     assert made.subject_ref is not None
     assert ANN.encode() not in bytes(made.external_id)
     assert ANN.encode() not in bytes(made.subject_ref)
-    assert subjects.external_id(made) == ANN
+    assert subjects.open_user_id(made) == ANN
 
 
 @pytest.mark.parametrize("user_id", ["ü@exämple.com", "用户", "a b c", "\U0001f600"])
-def test_any_line_can_be_an_id(acme: Project, user_id: str) -> None:
+def test_any_line_can_be_a_user_id(acme: Project, user_id: str) -> None:
     made = subjects.find_or_create(acme.id, user_id)
-    assert subjects.external_id(stored(made)) == user_id
+    assert subjects.open_user_id(reload(made)) == user_id
 
 
-def test_two_projects_tell_nothing_of_a_common_user(
+def test_common_user_has_unlinkable_subjects_in_two_projects(
     acme: Project, zeta: Project
 ) -> None:
-    here = stored(subjects.find_or_create(acme.id, ANN))
-    there = stored(subjects.find_or_create(zeta.id, ANN))
+    here = reload(subjects.find_or_create(acme.id, ANN))
+    there = reload(subjects.find_or_create(zeta.id, ANN))
     assert here.id != there.id
     assert here.subject_ref != there.subject_ref
     assert here.external_id != there.external_id
 
 
-def test_payload_moved_fails(acme: Project) -> None:
-    ann = stored(subjects.find_or_create(acme.id, ANN))
-    bob = stored(subjects.find_or_create(acme.id, "bob"))
+def test_sealed_user_id_of_another_row_does_not_open(acme: Project) -> None:
+    ann = reload(subjects.find_or_create(acme.id, ANN))
+    bob = reload(subjects.find_or_create(acme.id, "bob"))
     Subject.objects.filter(id=bob.id).update(external_id=ann.external_id)
     with pytest.raises(SealBrokenError):
-        subjects.external_id(stored(bob))
+        subjects.open_user_id(reload(bob))
 
 
-def test_nobody_in_particular_is_one_subject_and_has_no_id(acme: Project) -> None:
-    nobody = subjects.anonymous(acme.id)
-    assert subjects.anonymous(acme.id).id == nobody.id
-    assert subjects.external_id(nobody) is None
+def test_anonymous_subject_is_one_and_has_no_user_id(acme: Project) -> None:
+    nobody = subjects.get_anonymous(acme.id)
+    assert subjects.get_anonymous(acme.id).id == nobody.id
+    assert subjects.open_user_id(nobody) is None
 
 
 @pytest.mark.parametrize("state", ["erasing", "erased"])
-def test_an_erased_subject_is_not_made_again(acme: Project, state: str) -> None:
+def test_erased_subject_is_not_made_again(acme: Project, state: str) -> None:
     ann = subjects.find_or_create(acme.id, ANN)
     Subject.objects.filter(id=ann.id).update(state=state)
     with pytest.raises(SubjectErasedError):
@@ -84,7 +84,7 @@ def test_an_erased_subject_is_not_made_again(acme: Project, state: str) -> None:
 
 
 @pytest.mark.parametrize("state", ["erasing", "erased"])
-def test_an_erased_subject_makes_no_new_thread(agent: Agent, state: str) -> None:
+def test_erased_subject_makes_no_new_thread(agent: Agent, state: str) -> None:
     ann = subjects.find_or_create(agent.project, ANN)
     bound = make_agent(Project.objects.get(id=agent.project), subject=ann)
     Subject.objects.filter(id=ann.id).update(state=state)
@@ -92,7 +92,7 @@ def test_an_erased_subject_makes_no_new_thread(agent: Agent, state: str) -> None
         append(bound, "t-1", "late")
 
 
-def test_a_destroyed_key_is_an_erasure_and_a_lost_one_is_not(acme: Project) -> None:
+def test_destroyed_key_means_an_erased_subject(acme: Project) -> None:
     ann = subjects.find_or_create(acme.id, ANN)
     DestroyedKey.objects.using("keys").create(
         subject=ann.id, erasure=ann.id, at=ann.created_at
@@ -100,33 +100,33 @@ def test_a_destroyed_key_is_an_erasure_and_a_lost_one_is_not(acme: Project) -> N
     SubjectKey.objects.using("keys").filter(subject=ann.id).delete()
     keys.reset()
     with pytest.raises(SubjectErasedError):
-        subjects.external_id(stored(ann))
+        subjects.open_user_id(reload(ann))
 
 
 def test_threads_of_two_subjects_never_open_with_one_key(agent: Agent) -> None:
     ann = make_thread(agent, "a", user_id=ANN).subject
     bob = make_thread(agent, "b", user_id="bob").subject
-    ours = keys.subject_keys(ann.id, epoch=ann.epoch)
-    theirs = keys.subject_keys(bob.id, epoch=bob.epoch)
+    ours = keys.get_subject_keys(ann.id, epoch=ann.epoch)
+    theirs = keys.get_subject_keys(bob.id, epoch=bob.epoch)
     assert {ours.dedupe, ours.lookup, ours.terms, ours.values}.isdisjoint(
         {theirs.dedupe, theirs.lookup, theirs.terms, theirs.values}
     )
 
 
-def test_who_comes_second_takes_the_subject_that_is_there(acme: Project) -> None:
-    first, second = (subjects.prepare(acme.id, ANN) for _ in range(2))
-    made = run(subjects.create(first))
+def test_second_creator_takes_the_existing_subject(acme: Project) -> None:
+    first, second = (subjects.prepare_subject(acme.id, ANN) for _ in range(2))
+    made = run(subjects.insert_subject_async(first))
     assert made.id == first.id
-    assert run(subjects.create(second)).id == first.id
-    assert subjects.external_id(stored(made)) == ANN
+    assert run(subjects.insert_subject_async(second)).id == first.id
+    assert subjects.open_user_id(reload(made)) == ANN
     Subject.objects.filter(id=made.id).update(state="erased")
     with pytest.raises(SubjectErasedError):
-        run(subjects.create(second))
+        run(subjects.insert_subject_async(second))
 
 
 @pytest.mark.django_db(transaction=True)
-def test_many_at_once_make_one_subject(acme: Project) -> None:
-    # As many as the pool of connections holds beside the writer's and the test's own.
+def test_concurrent_creators_make_one_subject(acme: Project) -> None:
+    # The pool holds five connections beside the writer's and the test's own.
     start = Barrier(5)
 
     def make(number: int) -> object:
@@ -143,4 +143,4 @@ def test_many_at_once_make_one_subject(acme: Project) -> None:
     (only,) = made
     ann = Subject.objects.get(project=acme, anonymous=False)
     assert ann.id == only
-    assert subjects.external_id(ann) == ANN
+    assert subjects.open_user_id(ann) == ANN

@@ -14,7 +14,7 @@ from memoryhub.services.people import subjects
 from memoryhub.services.scan import collecting
 from memoryhub.services.scan.collecting import Remembered
 from memoryhub.services.threads import slots
-from memoryhub.vault.scan.sources import Search
+from memoryhub.vault.scan.sources import TargetSearch
 from memoryhub.vault.scan.targets import ScanTarget, TargetKind
 from tests.cast.factories import (
     append,
@@ -49,7 +49,7 @@ def nothing_remembered(monkeypatch: pytest.MonkeyPatch) -> None:
 
 def collected(subject: Subject, scope: str, **given: object) -> tuple[Erasure, bytes]:
     row = plan(subject, scope, **given)
-    row.needles = collecting.collect(row)
+    row.needles = collecting.collect_targets(row)
     return row, bytes(row.needles)
 
 
@@ -62,7 +62,7 @@ def nonces(name: str) -> set[bytes]:
     return {bytes(row.payload)[3:15] for row in rows if row.payload is not None}
 
 
-def test_of_a_subject_everything_is_looked_for_and_nothing_of_others(
+def test_subject_erasure_searches_everything_of_its_subject_alone(
     ann: Subject,
 ) -> None:
     row, _ = collected(ann, "subject")
@@ -80,11 +80,11 @@ def test_of_a_subject_everything_is_looked_for_and_nothing_of_others(
     )
 
 
-def test_only_what_is_random_is_kept(ann: Subject) -> None:
+def test_only_random_needles_are_stored(ann: Subject) -> None:
     row, kept = collected(ann, "subject")
     for clear in (USER.encode(), b"of-ann", b"window", b"vegetarian"):
         assert clear not in kept
-    # As after a crash: what was in the clear is gone, and the rest is not.
+    # After a crash the clear needles are gone, and the random ones are left.
     collecting.remembered.pop(row.id)
     assert {each.kind for each in collecting.list_targets(row)} == {
         TargetKind.NONCE,
@@ -92,7 +92,9 @@ def test_only_what_is_random_is_kept(ann: Subject) -> None:
     }
 
 
-def test_narrower_scopes_look_for_what_goes_alone(agent: Agent, ann: Subject) -> None:
+def test_narrower_scopes_search_erased_records_alone(
+    agent: Agent, ann: Subject
+) -> None:
     thread = get_thread(agent, "of-ann-smith")
     sealed = Event.objects.filter(thread=thread, payload__isnull=False).order_by("seq")
     first = sealed[0]
@@ -109,7 +111,7 @@ def test_narrower_scopes_look_for_what_goes_alone(agent: Agent, ann: Subject) ->
     assert of_kind(row, TargetKind.USER_ID) == set()
 
 
-def test_a_lost_key_leaves_the_random_ones(ann: Subject) -> None:
+def test_lost_key_leaves_random_needles(ann: Subject) -> None:
     SubjectKey.objects.using("keys").filter(subject=ann.id).delete()
     Subject.objects.filter(id=ann.id).update(epoch=7)
     row, _ = collected(Subject.objects.get(id=ann.id), "subject")
@@ -119,24 +121,26 @@ def test_a_lost_key_leaves_the_random_ones(ann: Subject) -> None:
     )
 
 
-def test_no_more_is_remembered_than_fits() -> None:
+def test_remembered_needles_are_limited() -> None:
     kept = Remembered()
     first, *others = (uuid4() for _ in range(101))
     needle = ScanTarget(kind=TargetKind.NAME, data=b"of-ann-smith")
     kept.put(first, [needle])
     for each in others:
-        assert kept.items()[0] == (first, [needle])
+        assert kept.list_items()[0] == (first, [needle])
         kept.put(each, [])
     assert kept.get(first) is None
 
 
 def looked_for(row: Erasure, text: str) -> bool:
-    """Whether a scan would find the text, wherever it stood in the clear."""
-    found = Search(collecting.list_targets(row)).stream([f"<{text}>".encode()])
+    """Return whether a scan would find the text, wherever it stood in the clear."""
+    found = TargetSearch(collecting.list_targets(row)).search_stream(
+        [f"<{text}>".encode()]
+    )
     return bool(found)
 
 
-#: What is written, as little as it is.
+#: Short values that a client writes.
 SAID = {
     "email": "ann.smith@example.com",
     "birth": {"dob": "1987-05-01"},
@@ -156,12 +160,12 @@ SAID = {
         ("keyed", "Tante Emma, Graz"),
     ],
 )
-def test_little_things_are_looked_for_too(agent: Agent, key: str, told: str) -> None:
+def test_short_values_are_searched_too(agent: Agent, key: str, told: str) -> None:
     make_thread(agent, "t-1", user_id="mia")
     set_keys(agent, new_key(key, SAID[key]), thread="t-1")
     row, _ = collected(subjects.find_or_create(agent.project, "mia"), "subject")
     assert looked_for(row, told)
-    # It looks for no more than that.
+    # The text backwards is not searched.
     assert not looked_for(row, told[::-1])
 
 
@@ -179,7 +183,7 @@ def mia(agent: Agent) -> Subject:
 
 
 @pytest.mark.parametrize("scope", ["subject", "thread"])
-def test_all_that_clients_called_something_is_looked_for(
+def test_every_name_given_by_clients_is_searched(
     agent: Agent, mia: Subject, scope: str
 ) -> None:
     given = {"thread": get_thread(agent, "of-mia-long")} if scope == "thread" else {}
@@ -187,8 +191,8 @@ def test_all_that_clients_called_something_is_looked_for(
     assert {name.encode() for name in NAMES} <= of_kind(row, TargetKind.NAME)
 
 
-def test_names_that_stay_are_not_looked_for(agent: Agent, mia: Subject) -> None:
-    """A record's stay with its thread, a thread's with a fork that reads through it."""
+def test_names_that_stay_are_not_searched(agent: Agent, mia: Subject) -> None:
+    """Skip names of a record, kept by its thread, and of a thread, kept by its fork."""
     thread = get_thread(agent, "of-mia-long")
     row, _ = collected(mia, "record", thread=thread, seq=2)
     assert of_kind(row, TargetKind.NAME) == set()
@@ -198,14 +202,16 @@ def test_names_that_stay_are_not_looked_for(agent: Agent, mia: Subject) -> None:
     assert of_kind(row, TargetKind.NAME) == set()
 
 
-def test_an_id_of_ours_is_no_name_of_hers(agent: Agent, mia: Subject) -> None:
+def test_internal_id_in_a_label_is_not_searched_as_a_name(
+    agent: Agent, mia: Subject
+) -> None:
     make_thread(agent, "of-mia-2", user_id="mia", labels={"whose": str(mia.id)})
     row, _ = collected(mia, "subject")
     assert str(mia.id).encode() not in of_kind(row, TargetKind.NAME)
     assert b"of-mia-2" in of_kind(row, TargetKind.NAME)
 
 
-def test_numbers_of_labels_are_looked_for_by_their_digits(agent: Agent) -> None:
+def test_label_numbers_are_searched_by_their_digits(agent: Agent) -> None:
     labels: dict[str, LabelValue] = {"phone": 491577123456, "share": 0.25, "vip": True}
     make_thread(agent, "of-ann-smith", user_id=USER, labels=labels)
     row, _ = collected(subjects.find_or_create(agent.project, USER), "subject")

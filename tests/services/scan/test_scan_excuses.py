@@ -1,7 +1,7 @@
-"""What is written of her that others, or we ourselves, have lawfully in the clear.
+"""Scan excuses: a subject's words that others, or we ourselves, lawfully hold.
 
-No erasure may wait for ever for words that never were hers alone; and none is complete
-while a word that was stands anywhere.
+No erasure waits for words that were never the subject's alone. No erasure is complete
+while a word of the subject alone stands anywhere.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ import pytest
 from pytest_django import Settings
 
 from memoryhub.kernel.state.events import LabelValue
-from memoryhub.kernel.state.state import Scope
+from memoryhub.kernel.state.state import ScopeLabels
 from memoryhub.models.erasures import Erasure
 from memoryhub.models.projects import Project
 from memoryhub.models.subjects import Subject
@@ -41,12 +41,12 @@ SHARED = "travel-agency.vienna@example.org"
 
 @pytest.fixture
 def ann(acme: Project, agent: Agent) -> Subject:
-    """Her words are Bob's names, staff's names, and words of our own."""
+    """Make ann, whose words are also names of Bob and staff, and words of our own."""
     Project.objects.filter(id=acme.id).update(slug="acme-airlines-of-vienna")
     operators.add("olga.officer@example.org")
     labels: dict[str, LabelValue] = {"agency": SHARED, "plan": "gold card 2026"}
     make_thread(agent, "bob-1", user_id="bob", labels=labels)
-    scope = Scope(agent_type="current_step", session="receipt_sha256")
+    scope = ScopeLabels(agent_type="current_step", session="receipt_sha256")
     thread = make_thread(agent, "ann-1", user_id="ann", labels=labels, scope=scope)
     sent = make_slot(SHARED, from_name=SHARED, to_name="operator")
     run(slots.append(agent=agent, thread="ann-1", slots=[sent]))
@@ -64,7 +64,7 @@ def ann(acme: Project, agent: Agent) -> Subject:
 
 
 @pytest.mark.parametrize("scope", ["subject", "thread", "record"])
-def test_what_is_not_hers_alone_is_waited_for_by_nobody(
+def test_words_shared_with_others_do_not_delay_an_erasure(
     agent: Agent, ann: Subject, scope: str
 ) -> None:
     thread = get_thread(agent, "ann-1")
@@ -79,24 +79,24 @@ def test_what_is_not_hers_alone_is_waited_for_by_nobody(
     assert told["needles"]["plaintext"] > 0
 
 
-def test_names_that_a_fork_keeps_are_waited_for_by_nobody(
+def test_names_kept_by_a_fork_do_not_delay_an_erasure(
     agent: Agent, ann: Subject
 ) -> None:
-    """What she wrote is a sender's name as well, in a thread that keeps its names."""
+    """Erase a text that is also a sender's name, in a thread that keeps names."""
     fork(agent, "ann-1", "ann-fork")
     row = finish(confirm(plan(ann, "thread", thread=get_thread(agent, "ann-1"))))
     assert (row.state, row.waiting_on) == (State.COMPLETE, "")
 
 
 @pytest.mark.parametrize("text", ["gold-card-of-ann", "Tante Emma, Graz"])
-def test_what_is_hers_alone_stops_it(
+def test_word_of_the_subject_alone_stops_the_erasure(
     agent: Agent, ann: Subject, settings: Settings, tmp_path: Path, text: str
 ) -> None:
     settings.LOGS = tmp_path
     set_keys(agent, new_key("gold-card-of-ann", "Tante Emma, Graz"), thread="ann-1")
     (tmp_path / "server.log").write_text(f"oh {text}!")
     row = forget(ann, until=State.SCRUBBED)
-    row = erasures.advance(row)
+    row = erasures.advance_erasure(row)
     assert (row.state, row.waiting_on) == (State.SCRUBBED, "store")
     (tmp_path / "server.log").write_text("oh!")
-    assert erasures.advance(row).state == State.VERIFIED
+    assert erasures.advance_erasure(row).state == State.VERIFIED

@@ -17,12 +17,12 @@ RANDOM = [ScanTarget(kind=TargetKind.NONCE, data=bytes([n]) * 12) for n in range
 
 def erasure(acme: Project, user_id: str, kept: ScanTarget, **fields: object) -> Erasure:
     subject = subjects.find_or_create(acme.id, user_id)
-    given = {"needles": targets.packed([kept]), **fields}
+    given = {"needles": targets.pack_targets([kept]), **fields}
     return make_erasure(subject, **given)
 
 
 @pytest.mark.django_db
-def test_whose_rows_are_gone_is_looked_for_and_nobody_else(
+def test_unfinished_targets_are_erasures_whose_rows_are_gone(
     acme: Project, agent: Agent
 ) -> None:
     thread = make_thread(agent, user_id="bob")
@@ -32,39 +32,39 @@ def test_whose_rows_are_gone_is_looked_for_and_nobody_else(
     )
     erasure(acme, "cleo", RANDOM[2], state="fenced")
     erasure(acme, "dan", RANDOM[2], state="cancelled")
-    found = scan_targets.unfinished()
+    found = scan_targets.gather_unfinished()
     assert found.by_erasure == {whole.id: [RANDOM[0]], part.id: [RANDOM[1]]}
     assert found.subjects == {whole.subject_id}
     assert found.threads == {part.thread_id}
 
 
 @pytest.mark.django_db
-def test_a_night_is_for_what_is_scrubbed_and_for_new_receipts(acme: Project) -> None:
+def test_nightly_targets_are_scrubbed_erasures_and_new_receipts(acme: Project) -> None:
     waits = erasure(acme, "ann", RANDOM[0], state="scrubbed")
     proved = erasure(acme, "bob", RANDOM[1], state="complete")
-    # Not yet to be judged, and seen to already.
+    # The first is not to be judged yet, and the second was judged already.
     erasure(acme, "cleo", RANDOM[2], state="rows_erased")
     erasure(acme, "dan", RANDOM[2], state="complete", needles=b"")
-    assert scan_targets.nightly() == [waits, proved]
-    assert proved.subject_id in scan_targets.unfinished().subjects
+    assert scan_targets.list_nightly() == [waits, proved]
+    assert proved.subject_id in scan_targets.gather_unfinished().subjects
 
 
 @pytest.mark.django_db
-def test_what_was_in_the_clear_is_looked_for_while_it_is_remembered(
+def test_clear_needles_are_searched_while_remembered(
     acme: Project,
 ) -> None:
     row = erasure(acme, "ann", RANDOM[0], state="scrubbed")
-    clear = targets.name("a name of hers")
+    clear = targets.build_name_target("a name of hers")
     collecting.remembered.put(row.id, [clear])
-    assert scan_targets.gather([row], collecting.list_targets).by_erasure == {
+    assert scan_targets.gather_targets([row], collecting.list_targets).by_erasure == {
         row.id: [RANDOM[0], clear]
     }
     collecting.remembered.pop(row.id)
-    assert scan_targets.gather([row], collecting.list_targets).by_erasure == {
+    assert scan_targets.gather_targets([row], collecting.list_targets).by_erasure == {
         row.id: [RANDOM[0]]
     }
 
 
 @pytest.mark.django_db
-def test_without_any_there_is_nothing_to_look_for() -> None:
-    assert scan_targets.unfinished() == scan_targets.Targets()
+def test_scan_targets_are_empty_without_erasures() -> None:
+    assert scan_targets.gather_unfinished() == scan_targets.ScanTargets()

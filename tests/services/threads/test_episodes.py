@@ -1,4 +1,4 @@
-"""Remembering an exchange: its messages, in one batch, in a thread of its subject."""
+"""Remembered exchanges: messages in one batch, in a thread of the subject."""
 
 from __future__ import annotations
 
@@ -8,10 +8,10 @@ from uuid import UUID
 import pytest
 
 from memoryhub.errors import NotFoundError, ThreadFullError
-from memoryhub.journal import Receipt
+from memoryhub.journal import OrderReceipt
 from memoryhub.kernel.state.events import SlotAppended, ThreadCreated
 from memoryhub.kernel.text.strict_json import JsonRefusedError
-from memoryhub.kernel.threads.exchanges import ToolUse
+from memoryhub.kernel.threads.exchanges import RememberedCall
 from memoryhub.models.server.clock import clock
 from memoryhub.models.slots import Slot
 from memoryhub.models.subjects import Subject
@@ -26,8 +26,8 @@ pytestmark = pytest.mark.django_db
 
 THEN = datetime(2024, 5, 1, 9, tzinfo=UTC)
 USES = (
-    ToolUse(name="seat_map", arguments='{"flight":"LX318"}', result="12A: free"),
-    ToolUse(name="hold", arguments="{}", result=None),
+    RememberedCall(name="seat_map", arguments='{"flight":"LX318"}', result="12A: free"),
+    RememberedCall(name="hold", arguments="{}", result=None),
 )
 
 
@@ -38,7 +38,7 @@ def ann(agent: Agent) -> Subject:
 
 def remember(
     agent: Agent, subject: UUID, thread: str = "talk", **changes: object
-) -> Receipt:
+) -> OrderReceipt:
     new = NewEpisode(
         **{  # type: ignore[arg-type]  # as the test gives them
             "question": "Is 12A free?",
@@ -48,15 +48,17 @@ def remember(
             **changes,
         }
     )
-    work = episodes.remember(agent=agent, subject=subject, thread=thread, episode=new)
+    work = episodes.append_episode(
+        agent=agent, subject=subject, thread=thread, episode=new
+    )
     return run(work)
 
 
-def test_remember_is_one_exchange(agent: Agent, ann: Subject) -> None:
-    """Question, calls, results, answer: one commit, and one episode that says so."""
+def test_remembered_exchange_is_one_episode(agent: Agent, ann: Subject) -> None:
+    """Write question, calls, results and answer in one commit, as one episode."""
     receipt = remember(agent, ann.id)
     assert [type(each.event) for each in receipt.events[:1]] == [ThreadCreated]
-    made = receipt.all(SlotAppended)
+    made = receipt.list_events(SlotAppended)
     assert [each.role for each in made] == ["user", "assistant", "tool", "assistant"]
     assert [each.to_name for each in made] == [
         "assistant",
@@ -74,7 +76,7 @@ def test_remember_is_one_exchange(agent: Agent, ann: Subject) -> None:
     ]
 
 
-def test_a_refused_exchange_leaves_nothing(agent: Agent, ann: Subject) -> None:
+def test_refused_exchange_leaves_nothing(agent: Agent, ann: Subject) -> None:
     make_thread(agent, "talk", user_id="ann", max_slots=3)
     with pytest.raises(ThreadFullError):
         remember(agent, ann.id)
@@ -83,10 +85,10 @@ def test_a_refused_exchange_leaves_nothing(agent: Agent, ann: Subject) -> None:
     assert not Slot.objects.exists()
 
 
-def test_a_thread_of_somebody_else_is_not_found(agent: Agent, ann: Subject) -> None:
+def test_thread_of_somebody_else_is_not_found(agent: Agent, ann: Subject) -> None:
     make_thread(agent, "theirs", user_id="bob")
     with pytest.raises(NotFoundError):
         remember(agent, ann.id, "theirs")
     with pytest.raises(NotFoundError):
-        remember(agent, subjects.anonymous(agent.project).id, "theirs")
+        remember(agent, subjects.get_anonymous(agent.project).id, "theirs")
     assert not Slot.objects.exists()

@@ -1,4 +1,4 @@
-"""Forks of threads that anything may have happened to."""
+"""Forks of threads with random histories."""
 
 from __future__ import annotations
 
@@ -16,22 +16,27 @@ from memoryhub.errors import (
     ThreadFullError,
 )
 from memoryhub.journal.log.log import Origins
-from memoryhub.kernel.commands import ForkThread, Imported, ImportMessages
-from memoryhub.kernel.state.events import LabelValue, Limits
-from memoryhub.kernel.state.state import MAX_FORK_DEPTH, Scope, Segment, ThreadState
+from memoryhub.kernel.commands import ForkThread, ImportMessages, RunMessage
+from memoryhub.kernel.state.events import LabelValue, ThreadConfig
+from memoryhub.kernel.state.state import (
+    MAX_FORK_DEPTH,
+    LineageSegment,
+    ScopeLabels,
+    ThreadState,
+)
 from memoryhub.kernel.state_json import to_json
 from memoryhub.models.events import Event
 from memoryhub.models.threads import Thread
 from memoryhub.services.access.api_keys import Agent
 from memoryhub.services.threads import slots, threads
 from tests.cast.factories import get_thread, make_slot, run
-from tests.services.acts import amend, contents, state_of
+from tests.services.acts import amend, list_contents, state_of
 
 pytestmark = pytest.mark.django_db
 
 
 class Scribbler:
-    """Does anything that can be done to threads, from a seed."""
+    """A writer of random commands to threads, from a seed."""
 
     def __init__(self, agent: Agent, seed: int) -> None:
         self.agent = agent
@@ -42,15 +47,15 @@ class Scribbler:
     def write(self, thread: str) -> None:
         rare = [self._label, self._limit, self._close, self._reopen, self._fill]
         attempt = self.chance.choice([*[self._append] * 4, self.record, *rare])
-        # Closed, full, of another scope, or no recorded run any more.
+        # The thread is closed, full, of another scope, or no recorded run any more.
         refusals = ThreadClosedError, ThreadFullError, ScopeConflictError, StaleError
         with suppress(*refusals):
             attempt(thread)
 
     def record(self, thread: str) -> None:
-        """The next messages of a recorded run, with their turns."""
+        """Import the next messages of a recorded run, with their turns."""
         messages = [
-            Imported(slot=make_slot(n), turn=self.chance.random() < 0.5)
+            RunMessage(slot=make_slot(n), turn=self.chance.random() < 0.5)
             for n in range(self.chance.randrange(1, 4))
         ]
         command = ImportMessages(
@@ -58,18 +63,18 @@ class Scribbler:
             messages=tuple(messages),
             digest=self.chance.randbytes(16).hex(),
         )
-        address = self.agent.address(thread, birth=self.agent.birth())
+        address = self.agent.address(thread, birth=self.agent.build_birth())
         journal.perform(journal.Order(address=address, command=command, actor="import"))
 
     def fork(self, parent: Thread, name: str, *, seq: int) -> ForkThread:
-        """With a scope, labels and limits of its own, or without."""
+        """Fork with a scope, labels and limits of the child's own, or without."""
         labels: dict[str, LabelValue] = {"n": self.chance.random(), "x": True}
-        command = threads.fork_command(
+        command = threads.build_fork(
             parent,
             seq,
-            scope=Scope(agent_type=self.chance.choice([None, "a"])),
+            scope=ScopeLabels(agent_type=self.chance.choice([None, "a"])),
             labels=self.chance.choice([None, labels]),
-            config=Limits(max_slots=self.chance.choice([None, 20_000])),
+            config=ThreadConfig(max_slots=self.chance.choice([None, 20_000])),
         )
         run(threads.fork(agent=self.agent, name=name, command=command))
         self.recorded[name] = command.parent.imported
@@ -96,15 +101,15 @@ class Scribbler:
         run(threads.reopen(agent=self.agent, thread=thread))
 
     def _fill(self, thread: str) -> None:
-        amend(self.agent, thread, scope=Scope(session=self.chance.choice("ab")))
+        amend(self.agent, thread, scope=ScopeLabels(session=self.chance.choice("ab")))
 
 
 def first_state(command: ForkThread, child: Thread) -> ThreadState:
-    """What the specification says a fork begins as: its parent, but for these."""
+    """Return the state in which a fork begins by the specification."""
     parent = command.parent
     sent, kept = command.config, parent.config
     blocks = kept.blocks if sent.blocks is None else sent.blocks
-    own = Segment(
+    own = LineageSegment(
         thread=parent.id,
         first=parent.inherited,
         end=parent.slot_count,
@@ -114,12 +119,12 @@ def first_state(command: ForkThread, child: Thread) -> ThreadState:
         id=child.id,
         scope=command.scope,
         labels=tuple(sorted((command.labels or {}).items())),
-        # What it inherits is counted and weighed as its parent's.
+        # Inherited messages are counted and weighed as the parent's.
         config=sent.model_copy(update={"blocks": blocks}),
         lineage=(*parent.lineage, own),
         depth=parent.depth + 1,
         inherited=parent.slot_count,
-        # And what its own first event makes of any thread.
+        # The first event sets these fields in any thread.
         status="open",
         seq=1,
         at=child.created_at,
@@ -130,24 +135,24 @@ def first_state(command: ForkThread, child: Thread) -> ThreadState:
 
 
 def grow_chain(scribbler: Scribbler, *, depth: int, commands: int) -> list[str]:
-    """Forks of forks at any event, each held against its parent as of there."""
+    """Fork forks at random events, and compare each with its parent at the event."""
     names, origins = [f"f-{number}" for number in range(depth + 1)], Origins()
     scribbler.record(names[0])
     for parent, name in pairwise(names):
         for _ in range(commands):
             scribbler.write(parent)
         row = get_thread(scribbler.agent, parent)
-        # Rather late, so that there is something to inherit.
+        # A late event, so that there is something to inherit.
         seq = scribbler.chance.randrange(row.head_seq // 2, row.head_seq) + 1
         command = scribbler.fork(row, name, seq=seq)
         child = get_thread(scribbler.agent, name)
-        state = journal.state_at(child, 1, origins=origins).state
+        state = journal.fold_thread(child, 1, origins=origins).state
         assert to_json(state) == to_json(first_state(command, child))
     return names
 
 
 def stored(thread: str) -> tuple[object, int]:
-    """The thread's row, with the hash of its head, and how many events it has."""
+    """Return the thread's row, with the hash of its head, and its number of events."""
     row = Thread.objects.values().get(name=thread)
     return row, Event.objects.filter(thread_id=row["id"]).count()
 
@@ -160,11 +165,13 @@ def stored(thread: str) -> tuple[object, int]:
     ],
 )
 @pytest.mark.timeout(600)
-def test_fork_equals_state_at(agent: Agent, seed: int, each: int, every: int) -> None:
-    """A chain of 32, then 200 commands, or 400, on both sides of its last fork.
+def test_fork_equals_its_parents_state_at_the_event(
+    agent: Agent, seed: int, each: int, every: int
+) -> None:
+    """Grow a chain of 32 forks, then write 200 or 400 commands to its last two threads.
 
-    A command leaves the other side's row and the number of its events as they were;
-    what it folds to, from its oldest ancestor on, is looked at after each `every`-th.
+    A command leaves the other thread's row and number of events as they were. The test
+    folds the other thread from its oldest ancestor on after each `every`-th command.
     """
     scribbler = Scribbler(agent, seed)
     names = grow_chain(scribbler, depth=MAX_FORK_DEPTH, commands=6)
@@ -183,5 +190,5 @@ def test_fork_equals_state_at(agent: Agent, seed: int, each: int, every: int) ->
             sides[other] = state_of(row)
     parent, child = (get_thread(agent, name) for name in names[-2:])
     inherited = state_of(child).inherited
-    assert contents(child)[:inherited] == contents(parent)[:inherited]
+    assert list_contents(child)[:inherited] == list_contents(parent)[:inherited]
     assert [len(state_of(row).lineage) for row in (parent, child)] == [31, 32]

@@ -10,8 +10,8 @@ from memoryhub.errors import (
     SeqUnknownError,
     ThreadFullError,
 )
-from memoryhub.kernel.state.events import Limits
-from memoryhub.kernel.state.state import Scope
+from memoryhub.kernel.state.events import ThreadConfig
+from memoryhub.kernel.state.state import ScopeLabels
 from memoryhub.models.events import Event, Snapshot
 from memoryhub.models.threads import Thread
 from memoryhub.services.access.api_keys import Agent
@@ -23,19 +23,19 @@ from tests.cast.factories import (
     make_thread,
     run,
 )
-from tests.services.acts import contents, fork
+from tests.services.acts import fork, list_contents
 
 pytestmark = pytest.mark.django_db
 
 
-def test_a_fork_goes_on_where_its_parent_stood(agent: Agent) -> None:
+def test_fork_goes_on_where_its_parent_stood(agent: Agent) -> None:
     append(agent, "t-1", "a", "b", "c")
     child = fork(agent, "t-1", "child", seq=3)
     assert (child.slot_count, child.head_seq, child.fork_seq) == (2, 1, 3)
     append(agent, "child", "C")
     append(agent, "t-1", "d")
-    assert contents(get_thread(agent, "child")) == ["a", "b", "C"]
-    assert contents(get_thread(agent)) == ["a", "b", "c", "d"]
+    assert list_contents(get_thread(agent, "child")) == ["a", "b", "C"]
+    assert list_contents(get_thread(agent)) == ["a", "b", "c", "d"]
     assert [slot.index for slot in get_thread(agent, "child").slots.all()] == [2]
 
 
@@ -47,7 +47,7 @@ def test_inherited_slots_count_against_a_forks_limit(agent: Agent) -> None:
         append(agent, "child", "d")
 
 
-def test_a_fork_needs_a_name_of_its_own_and_a_seq_that_is(agent: Agent) -> None:
+def test_fork_needs_a_free_name_and_a_known_seq(agent: Agent) -> None:
     append(agent, "t-1", "a")
     append(agent, "taken", "x")
     with pytest.raises(NameTakenError):
@@ -59,7 +59,7 @@ def test_a_fork_needs_a_name_of_its_own_and_a_seq_that_is(agent: Agent) -> None:
     assert Thread.objects.count() == 2
 
 
-def test_a_fork_copies_no_content(agent: Agent) -> None:
+def test_fork_copies_no_content(agent: Agent) -> None:
     append(agent, "t-1", *("x" * 1000 for _ in range(20)))
     child = fork(agent, "t-1", "child")
     assert Event.objects.filter(thread=child).count() == 1
@@ -76,8 +76,8 @@ def seconds_to_fork(agent: Agent, parent: str, name: str) -> float:
 
 def fork_of(agent: Agent, parent: Thread, name: str) -> None:
     seq = parent.head_seq
-    command = threads.fork_command(
-        parent, seq, scope=Scope(), labels=None, config=Limits()
+    command = threads.build_fork(
+        parent, seq, scope=ScopeLabels(), labels=None, config=ThreadConfig()
     )
     run(threads.fork(agent=agent, name=name, command=command))
 
@@ -89,20 +89,21 @@ def grow(agent: Agent, thread: str, size: int) -> None:
 
 
 @pytest.mark.parametrize("size", [1_100, 2_300])
-def test_a_fork_costs_the_same_statements_at_any_size(
-    agent: Agent, size: int, django_assert_num_queries
+def test_fork_costs_the_same_statements_at_any_size(
+    agent: Agent, size: int, django_assert_max_num_queries
 ) -> None:
     grow(agent, "t-1", size)
     parent = get_thread(agent)
     fork_of(agent, parent, "warm")
-    # Its state: snapshot, chain there, events. Its birth: savepoint, heads, fence, dead
-    # names, what was ever erased, thread count, thread, event, totals, release.
-    with django_assert_num_queries(13):
+    # Parent's state: snapshot, chain, up to two reads of events. Birth: savepoint,
+    # heads, fence, dead names, erased values, thread count, thread, event, totals,
+    # release.
+    with django_assert_max_num_queries(14):
         fork_of(agent, parent, "child")
 
 
 def events_behind(agent: Agent, thread: str) -> int:
-    """How many events a fork at the head has to fold after the newest snapshot."""
+    """Count the events that a fork at the head folds after the newest snapshot."""
     row = get_thread(agent, thread)
     kept = Snapshot.objects.filter(thread=row).order_by("-seq")
     return row.head_seq - (kept.values_list("seq", flat=True).first() or 0)
@@ -110,15 +111,15 @@ def events_behind(agent: Agent, thread: str) -> int:
 
 @pytest.mark.nightly
 @pytest.mark.timeout(900)
-def test_fork_cost_flat(agent: Agent) -> None:
-    """A fork of 100,000 slots costs at most twice one of 100.
+def test_fork_time_does_not_grow_with_the_parent(agent: Agent) -> None:
+    """Require that a fork of 100,000 slots costs at most twice one of 100.
 
-    Both stand equally far, 100 events, behind a place to start folding from.
+    Both threads are 100 events past their newest snapshot.
     """
     make_thread(agent, "large", max_slots=200_000)
     grow(agent, "small", 100)
     grow(agent, "large", 100_000)
-    # How far snapshots are apart depends on how many pages the state holds.
+    # The distance of snapshots depends on the number of pages in the state.
     while (behind := events_behind(agent, "large")) != 100:
         grow(agent, "large", 1 if 60 <= behind < 100 else 100)
     small, large = [], []

@@ -22,7 +22,7 @@ def talk(agent: Agent) -> Thread:
     return factories.get_thread(agent)
 
 
-def test_an_operator_closes_and_reopens_under_their_own_name(talk: Thread) -> None:
+def test_operator_closes_and_reopens_under_their_own_name(talk: Thread) -> None:
     operator_threads.close(talk, actor=ACTOR, reason="failed")
     operator_threads.reopen(talk, actor=ACTOR)
     newest = talk.events.order_by("-seq")[:2]
@@ -38,7 +38,7 @@ def test_closing_twice_writes_once(talk: Thread) -> None:
     assert (len(first.events), len(second.events)) == (1, 0)
 
 
-def test_a_fork_takes_scope_labels_and_limits(agent: Agent, talk: Thread) -> None:
+def test_fork_takes_scope_labels_and_limits(agent: Agent, talk: Thread) -> None:
     operator_threads.fork(talk, actor=ACTOR, name="t-2", seq=2)
     fork = factories.get_thread(agent, "t-2")
     assert (fork.slot_count, fork.parent_id, fork.fork_seq) == (1, talk.id, 2)
@@ -56,7 +56,7 @@ def test_a_fork_takes_scope_labels_and_limits(agent: Agent, talk: Thread) -> Non
         ("", 1, InvalidError),
     ],
 )
-def test_a_refused_fork_changes_nothing(
+def test_refused_fork_changes_nothing(
     talk: Thread, name: str, seq: int, refusal: type[Exception]
 ) -> None:
     with pytest.raises(refusal):
@@ -64,25 +64,25 @@ def test_a_refused_fork_changes_nothing(
     assert Thread.objects.count() == 1
 
 
-def test_a_thread_gets_days_of_its_own(agent: Agent, talk: Thread) -> None:
+def test_thread_gets_retention_days_of_its_own(agent: Agent, talk: Thread) -> None:
     made = orjson.loads(talk.config)
-    first = operator_threads.keep(talk, actor=ACTOR, idle_days=9, owner=True)
+    first = operator_threads.set_retention(talk, actor=ACTOR, idle_days=9, owner=True)
     assert [event.event.event_type for event in first.events] == ["thread.configured"]
     row = factories.get_thread(agent)
     assert orjson.loads(row.config) == {**made, "retention_idle_days": 9}
-    again = operator_threads.keep(talk, actor=ACTOR, idle_days=9, owner=True)
+    again = operator_threads.set_retention(talk, actor=ACTOR, idle_days=9, owner=True)
     assert again.events == ()
-    operator_threads.keep(talk, actor=ACTOR, idle_days=None)
+    operator_threads.set_retention(talk, actor=ACTOR, idle_days=None)
     assert orjson.loads(factories.get_thread(agent).config) == made
 
 
-def test_only_owners_bring_nearer_when_a_thread_goes(
+def test_only_owners_shorten_the_retention_of_a_thread(
     acme: Project, agent: Agent, talk: Thread
 ) -> None:
-    """What idles is erased: an editor gives it the project's days, or more."""
+    """Let an editor set no fewer than the project's days until an idle thread goes."""
 
     def keep(days: int | None, *, owner: bool = False) -> object:
-        operator_threads.keep(talk, actor=ACTOR, idle_days=days, owner=owner)
+        operator_threads.set_retention(talk, actor=ACTOR, idle_days=days, owner=owner)
         config = orjson.loads(factories.get_thread(agent).config)
         return config.get("retention_idle_days")
 
@@ -91,21 +91,21 @@ def test_only_owners_bring_nearer_when_a_thread_goes(
             keep(days)
         assert refusal.value.loc == "config.retention_idle_days"
 
-    # Kept for ever: there is no more than that.
+    # The project keeps threads for ever, which no number of days exceeds.
     refused(1)
     refused(36_500)
-    projects.keep(acme, idle_days=30)
+    projects.set_retention(acme, idle_days=30)
     refused(29)
     assert [keep(days) for days in (30, 31)] == [30, 31]
     assert keep(5, owner=True) == 5
-    # It may be said again, and taken back.
+    # The editor may repeat the owner's days, and take them back.
     assert keep(5) == 5
     refused(6)
     assert keep(None) is None
 
 
-def test_days_out_of_bounds_change_nothing(talk: Thread) -> None:
+def test_retention_days_out_of_bounds_change_nothing(talk: Thread) -> None:
     for days in (0, 36_501):
         with pytest.raises(InvalidError):
-            operator_threads.keep(talk, actor=ACTOR, idle_days=days)
+            operator_threads.set_retention(talk, actor=ACTOR, idle_days=days)
     assert Thread.objects.get().head_seq == talk.head_seq

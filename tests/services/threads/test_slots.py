@@ -20,10 +20,10 @@ from memoryhub.errors import (
     TokensRequiredError,
     UnavailableError,
 )
-from memoryhub.journal import Request, writer
+from memoryhub.journal import KeyedRequest, writer
 from memoryhub.journal.log import log
-from memoryhub.journal.writing.writer import Journal
-from memoryhub.kernel.commands import Handler, NewSlot
+from memoryhub.journal.writing.writer import BatchCommitter
+from memoryhub.kernel.commands import HandlerContext, NewSlot
 from memoryhub.kernel.state.events import SlotAppended
 from memoryhub.models.events import Event, RequestKey
 from memoryhub.models.projects import Project
@@ -55,13 +55,13 @@ VALUES = st.recursive(
 def payload(agent: Agent, thread: str = "t-1", *, index: int = 0) -> dict[str, Any]:
     row = get_thread(agent, thread)
     seq = row.slots.get(index=index).seq
-    opened = journal.contents(row.subject, row.project_id, row.id, [seq])
+    opened = journal.open_contents(row.subject, row.project_id, row.id, [seq])
     return opened[seq]
 
 
 @dataclass(slots=True)
 class Times:
-    """A clock that stands where it is put."""
+    """A clock that shows the time it was set to."""
 
     now: datetime
 
@@ -69,25 +69,27 @@ class Times:
         return self.now
 
 
-def append_one(agent: Agent, slot: NewSlot, *, request: Request | None = None) -> Any:
+def append_one(
+    agent: Agent, slot: NewSlot, *, request: KeyedRequest | None = None
+) -> Any:
     order = slots.append(agent=agent, thread="t-1", slots=[slot], request=request)
     return run(order)
 
 
-def alike(one: object, other: object) -> bool:
-    """Equal, and of one kind: True is not 1, and -0.0 is not 0.0; keys in order."""
+def is_same_json(one: object, other: object) -> bool:
+    """Return whether values are equal in kind, sign of zero and order of keys."""
     return json.dumps(one) == json.dumps(other)
 
 
 @settings(max_examples=200)
 @given(value=VALUES)
-def test_content_is_a_value(agent: Agent, value: object) -> None:
+def test_content_may_be_any_json_value(agent: Agent, value: object) -> None:
     receipt = append(agent, "t-1", value)
-    index = receipt.one(SlotAppended).index
-    assert alike(payload(agent, index=index)["content"], value)
+    index = receipt.get_event(SlotAppended).index
+    assert is_same_json(payload(agent, index=index)["content"], value)
 
 
-def test_a_number_keeps_its_kind(agent: Agent) -> None:
+def test_number_in_content_keeps_its_kind(agent: Agent) -> None:
     append(agent, "t-1", [1, 1.0, -0.0, True, 2**63 - 1, -(2**63), 1e300, 5e-324])
     assert json.dumps(payload(agent)["content"]) == (
         "[1, 1.0, -0.0, true, 9223372036854775807, -9223372036854775808, 1e+300, "
@@ -103,14 +105,14 @@ def test_content_is_kept_as_it_was_sent(agent: Agent) -> None:
     assert content["a"] == "ä\x00"
 
 
-def test_nothing_of_the_content_stands_in_a_row(agent: Agent) -> None:
+def test_content_stands_in_no_clear_column(agent: Agent) -> None:
     append(agent, "t-1", "the secret of content " * 20)
     for row in Event.objects.values():
         assert b"secret" not in repr(row).encode()
     assert b"secret" not in bytes(Event.objects.get(seq=2).payload or b"")
 
 
-def test_a_slot_row_says_all_but_the_content(agent: Agent) -> None:
+def test_slot_row_says_all_but_the_content(agent: Agent) -> None:
     slot = make_slot(
         {"n": 1},
         from_name="router",
@@ -140,7 +142,7 @@ def test_a_slot_row_says_all_but_the_content(agent: Agent) -> None:
         ("my.chat.user", None),
     ],
 )
-def test_a_role_follows_from_a_chat_type(
+def test_role_follows_from_a_chat_type(
     agent: Agent, kind: str, role: str | None
 ) -> None:
     append_one(agent, make_slot(type=kind))
@@ -149,15 +151,15 @@ def test_a_role_follows_from_a_chat_type(
     assert [row.role for row in rows] == [role, "system"]
 
 
-def test_same_class_name_different_package(agent: Agent) -> None:
+def test_types_of_equal_class_name_differ_by_package(agent: Agent) -> None:
     append_one(agent, make_slot(type="airline.Message"))
     append_one(agent, make_slot(type="hotel.Message"))
     for package in ("airline", "hotel"):
         assert Slot.objects.filter(type=f"{package}.Message").count() == 1
 
 
-def test_a_handlers_texts_are_sealed_with_the_content(agent: Agent) -> None:
-    handler = Handler(
+def test_handlers_texts_are_sealed_with_the_content(agent: Agent) -> None:
+    handler = HandlerContext(
         own_name="user", usage_instructions="call me", todo_nudge="a todo"
     )
     append_one(agent, make_slot("hello", handler=handler))
@@ -174,10 +176,12 @@ def test_a_handlers_texts_are_sealed_with_the_content(agent: Agent) -> None:
 
 
 def test_routed_message_is_one_slot(agent: Agent) -> None:
-    """Recorded at sending and at delivery; only the latter knows the handler."""
-    request = Request(key="m-1", fingerprint=b"POST slots: the body without handler")
+    """Record a message at sending and at delivery, which alone knows the handler."""
+    request = KeyedRequest(
+        key="m-1", fingerprint=b"POST slots: the body without handler"
+    )
     sent = append_one(agent, make_slot("hello"), request=request)
-    handler = Handler(own_name="bob", usage_instructions="as bob")
+    handler = HandlerContext(own_name="bob", usage_instructions="as bob")
     delivered = append_one(agent, make_slot("hello", handler=handler), request=request)
     assert delivered.replayed
     assert (delivered.seq, delivered.events) == (sent.seq, sent.events)
@@ -185,10 +189,10 @@ def test_routed_message_is_one_slot(agent: Agent) -> None:
     assert Slot.objects.count() == 1
 
 
-def test_a_key_belongs_to_a_project_and_to_one_request(
+def test_idempotency_key_belongs_to_a_project_and_one_request(
     agent: Agent, stranger: Agent
 ) -> None:
-    request = Request(key="m-1", fingerprint=b"one")
+    request = KeyedRequest(key="m-1", fingerprint=b"one")
     append(agent, "t-1", "a", request=request)
     append(stranger, "t-1", "a", request=request)
     assert get_thread(stranger).slot_count == 1
@@ -201,44 +205,46 @@ def test_a_key_belongs_to_a_project_and_to_one_request(
 @pytest.mark.promise("P6", load="a key that is a day old")
 @pytest.mark.parametrize("swept", [False, True])
 @pytest.mark.parametrize("body", [b"one", b"two"], ids=["alike", "another"])
-def test_a_key_means_nothing_any_more_after_a_day(
+def test_idempotency_key_expires_after_a_day(
     agent: Agent, *, body: bytes, swept: bool
 ) -> None:
-    """To its last instant it does; afterwards it is as if it had never been sent."""
+    """Honour the key to its last instant; afterwards the key counts as never sent."""
     began = datetime(2026, 1, 1, 12, tzinfo=UTC)
     times = Times(began)
-    writer.journal = Journal(clock=times)
-    request = Request(key="m-1", fingerprint=b"one")
+    writer.journal = BatchCommitter(clock=times)
+    request = KeyedRequest(key="m-1", fingerprint=b"one")
     first = append(agent, "t-1", "a", request=request)
     times.now = began + timedelta(hours=24) - timedelta(microseconds=1)
     assert append(agent, "t-1", "a", request=request).seq == first.seq
     times.now = began + timedelta(hours=24)
     if swept:
-        assert sweeping.request_keys(times.now + timedelta(microseconds=1)) == 1
+        assert sweeping.delete_request_keys(times.now + timedelta(microseconds=1)) == 1
     fresh = replace(request, fingerprint=body)
     again = append(agent, "t-1", "b", request=fresh)
     assert (again.replayed, again.seq) == (False, first.seq + 1)
-    # From here on it is the second request's key, for a day of its own.
+    # From here on the key is the second request's, for another day.
     times.now = began + timedelta(hours=47)
     assert append(agent, "t-1", "b", request=fresh).replayed
     assert get_thread(agent).slot_count == 2
     assert RequestKey.objects.count() == 1
 
 
-def test_a_refused_request_can_be_sent_again(agent: Agent) -> None:
+def test_refused_request_can_be_sent_again(agent: Agent) -> None:
     make_thread(agent, max_slots=1)
     append(agent, "t-1", "a")
-    request = Request(key="m-1", fingerprint=b"one")
+    request = KeyedRequest(key="m-1", fingerprint=b"one")
     with pytest.raises(ThreadFullError):
         append(agent, "t-1", "b", request=request)
     assert not RequestKey.objects.exists()
     append(agent, "t-2", "b", request=request)
 
 
-def test_a_batch_is_all_or_nothing(agent: Agent) -> None:
+def test_slot_batch_is_all_or_nothing(agent: Agent) -> None:
     make_thread(agent, max_slots=200)
     receipt = append(agent, "t-1", *range(200))
-    assert [event.index for event in receipt.all(SlotAppended)] == list(range(200))
+    assert [event.index for event in receipt.list_events(SlotAppended)] == list(
+        range(200)
+    )
     with pytest.raises(ThreadFullError):
         append(agent, "t-1", "one more")
     make_thread(agent, "t-2", max_slots=3)
@@ -248,9 +254,7 @@ def test_a_batch_is_all_or_nothing(agent: Agent) -> None:
     assert get_thread(agent, "t-2").slot_count == 1
 
 
-def test_a_reader_of_another_project_finds_nothing(
-    agent: Agent, stranger: Agent
-) -> None:
+def test_reader_of_another_project_finds_nothing(agent: Agent, stranger: Agent) -> None:
     strict = replace(stranger, create_on_write=False)
     append(agent, "t-1", "a")
     with pytest.raises(NotFoundError):
@@ -258,7 +262,7 @@ def test_a_reader_of_another_project_finds_nothing(
     assert get_thread(agent).slot_count == 1
 
 
-def test_payload_moved_fails(agent: Agent) -> None:
+def test_payload_of_another_event_does_not_open(agent: Agent) -> None:
     append(agent, "t-1", "a", "b")
     append(agent, "t-2", "a")
     row = get_thread(agent)
@@ -278,11 +282,11 @@ def test_payload_moved_fails(agent: Agent) -> None:
         log.open_payload(row.subject, there.thread_id, here)
 
 
-# Many at once
+# Concurrent appends
 
 
 async def storm(agent: Agent, *, thread: str, writers: int, each: int) -> list[object]:
-    """What `each` appends of each of the writers led to: an index, or a refusal."""
+    """Append `each` times by each writer, and list the index or refusal of each."""
 
     async def one(number: int) -> list[object]:
         results: list[object] = []
@@ -290,7 +294,7 @@ async def storm(agent: Agent, *, thread: str, writers: int, each: int) -> list[o
             slot = make_slot(f"{number}/{count}")
             try:
                 receipt = await slots.append(agent=agent, thread=thread, slots=[slot])
-                results.append(receipt.one(SlotAppended).index)
+                results.append(receipt.get_event(SlotAppended).index)
             except ThreadFullError:
                 results.append("full")
         return results
@@ -320,19 +324,19 @@ def test_slot_limit_holds_under_race(acme: Project) -> None:
 
 
 @pytest.mark.django_db(transaction=True)
-def test_overflow_is_a_named_refusal(agent: Agent) -> None:
-    """After a refusal the process goes on as before."""
+def test_append_beyond_the_slot_limit_is_refused_by_name(agent: Agent) -> None:
+    """Go on as before after a refusal."""
     make_thread(agent, max_slots=1)
     writer.start()
     results = asyncio.run(storm(agent, thread="t-1", writers=4, each=2))
     assert sorted(map(str, results)) == ["0"] + ["full"] * 7
     assert asyncio.run(storm(agent, thread="t-2", writers=1, each=2)) == [0, 1]
-    assert writer.running
+    assert writer.is_running
     writer.stop()
 
 
 @pytest.mark.django_db(transaction=True)
-def test_what_was_taken_in_is_written_before_the_writer_ends(agent: Agent) -> None:
+def test_queued_appends_are_written_before_the_writer_stops(agent: Agent) -> None:
     writer.start()
 
     async def send() -> list[object]:
@@ -355,9 +359,9 @@ def test_what_was_taken_in_is_written_before_the_writer_ends(agent: Agent) -> No
 def test_all_text_of_a_message_weighs_on_the_queue(agent: Agent, settings: Any) -> None:
     settings.QUEUE_BYTES = 1_000
     handlers = [
-        Handler(usage_instructions="ü" * 500),
-        Handler(todo_nudge="x" * 1_000),
-        Handler(usage_instructions="x" * 500, todo_nudge="x" * 500),
+        HandlerContext(usage_instructions="ü" * 500),
+        HandlerContext(todo_nudge="x" * 1_000),
+        HandlerContext(usage_instructions="x" * 500, todo_nudge="x" * 500),
     ]
     writer.start()
     try:
@@ -369,7 +373,7 @@ def test_all_text_of_a_message_weighs_on_the_queue(agent: Agent, settings: Any) 
         writer.stop()
 
 
-def test_a_message_without_tokens_needs_our_tokenizer(
+def test_message_without_tokens_needs_our_tokenizer(
     agent: Agent, not_run_here: str
 ) -> None:
     make_thread(agent, tokenizer=not_run_here)

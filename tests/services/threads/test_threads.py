@@ -14,8 +14,8 @@ from memoryhub.errors import (
     ThreadErasedError,
 )
 from memoryhub.kernel.commands import RetireThread
-from memoryhub.kernel.state.events import Limits
-from memoryhub.kernel.state.state import Scope
+from memoryhub.kernel.state.events import ThreadConfig
+from memoryhub.kernel.state.state import ScopeLabels
 from memoryhub.models.projects import Project
 from memoryhub.models.threads import Thread, ThreadLabel
 from memoryhub.services.access.api_keys import Agent
@@ -29,16 +29,16 @@ from tests.cast.factories import (
     run,
 )
 from tests.cast.forgetting import forget
-from tests.services.acts import amend, contents, fork
+from tests.services.acts import amend, fork, list_contents
 
 pytestmark = pytest.mark.django_db
 
 
-# Made and found
+# Creation and lookup
 
 
-def test_a_thread_is_made_as_asked_and_begins_with_an_event(agent: Agent) -> None:
-    scope = Scope(agent_type="airline", agent_instance="a-1", session="s-1")
+def test_thread_is_made_as_asked_and_begins_with_an_event(agent: Agent) -> None:
+    scope = ScopeLabels(agent_type="airline", agent_instance="a-1", session="s-1")
     made = make_thread(agent, scope=scope, labels={"b": 2, "a": "x"}, max_slots=9)
     assert (made.agent_type, made.agent_instance, made.session) == (
         "airline",
@@ -51,7 +51,7 @@ def test_a_thread_is_made_as_asked_and_begins_with_an_event(agent: Agent) -> Non
     assert [event.type for event in made.events.all()] == ["thread.created"]
 
 
-def test_a_repeated_put_writes_nothing(agent: Agent) -> None:
+def test_repeated_thread_creation_writes_nothing(agent: Agent) -> None:
     first = make_thread(agent, labels={"a": "x"}, max_slots=9)
     again = make_thread(agent, max_slots=3, labels={"b": "y"})
     assert again.id == first.id
@@ -59,23 +59,21 @@ def test_a_repeated_put_writes_nothing(agent: Agent) -> None:
     assert (again.config, again.labels) == (first.config, first.labels)
 
 
-@pytest.mark.parametrize("level", [field.name for field in fields(Scope)])
-def test_a_scope_level_is_filled_once_and_never_changed(
-    agent: Agent, level: str
-) -> None:
+@pytest.mark.parametrize("level", [field.name for field in fields(ScopeLabels)])
+def test_scope_level_is_filled_once_and_never_changed(agent: Agent, level: str) -> None:
     make_thread(agent)
-    make_thread(agent, scope=Scope(**{level: "one"}))
-    make_thread(agent, scope=Scope(**{level: "one"}))
+    make_thread(agent, scope=ScopeLabels(**{level: "one"}))
+    make_thread(agent, scope=ScopeLabels(**{level: "one"}))
     assert get_thread(agent).head_seq == 2
     with pytest.raises(ScopeConflictError) as refusal:
-        make_thread(agent, scope=Scope(**{level: "two"}))
+        make_thread(agent, scope=ScopeLabels(**{level: "two"}))
     assert refusal.value.detail == {"level": level}
     with pytest.raises(ScopeConflictError):
-        amend(agent, scope=Scope(**{level: "two"}))
+        amend(agent, scope=ScopeLabels(**{level: "two"}))
     assert getattr(get_thread(agent), level) == "one"
 
 
-def test_a_thread_never_changes_its_subject(agent: Agent) -> None:
+def test_thread_never_changes_its_subject(agent: Agent) -> None:
     ann = make_thread(agent, user_id="ann")
     with pytest.raises(SubjectConflictError):
         make_thread(agent, user_id="bob")
@@ -85,7 +83,7 @@ def test_a_thread_never_changes_its_subject(agent: Agent) -> None:
     assert get_thread(agent).head_seq == 1
 
 
-def test_a_bound_key_makes_threads_of_its_subject_and_of_no_other(
+def test_bound_key_makes_threads_of_its_subject_and_of_no_other(
     acme: Project,
 ) -> None:
     ann = subjects.find_or_create(acme.id, "ann")
@@ -97,14 +95,14 @@ def test_a_bound_key_makes_threads_of_its_subject_and_of_no_other(
         make_thread(bound, "c", user_id="bob")
 
 
-def test_lookup_is_exact(agent: Agent) -> None:
+def test_thread_lookup_is_exact(agent: Agent) -> None:
     for name in ("t-1", "t-10", "T-1", "t-1.", "t_1"):
         append(agent, name, name)
     for name in ("t-1", "t-10", "T-1", "t-1.", "t_1"):
-        assert contents(get_thread(agent, name)) == [name]
+        assert list_contents(get_thread(agent, name)) == [name]
 
 
-# Amended, closed, ended
+# Changes, closing and retirement
 
 
 def test_labels_are_replaced_as_a_whole(agent: Agent) -> None:
@@ -117,7 +115,7 @@ def test_labels_are_replaced_as_a_whole(agent: Agent) -> None:
     assert get_thread(agent).labels == "{}"
 
 
-def test_what_changes_nothing_writes_nothing(agent: Agent) -> None:
+def test_unchanged_thread_settings_write_nothing(agent: Agent) -> None:
     make_thread(agent, labels={"a": "x"}, max_slots=5)
     amend(agent, labels={"a": "x"}, config={"max_slots": 5})
     amend(agent)
@@ -125,13 +123,13 @@ def test_what_changes_nothing_writes_nothing(agent: Agent) -> None:
     assert get_thread(agent).head_seq == 1
 
 
-def test_a_closed_thread_can_be_forked(agent: Agent) -> None:
+def test_closed_thread_can_be_forked(agent: Agent) -> None:
     append(agent, "t-1", "a")
     run(threads.close(agent=agent, thread="t-1", reason="completed"))
     child = fork(agent, "t-1", "child")
     assert child.status == "open"
     append(agent, "child", "b")
-    assert contents(get_thread(agent, "child")) == ["a", "b"]
+    assert list_contents(get_thread(agent, "child")) == ["a", "b"]
 
 
 def retire(agent: Agent, name: str = "t-1") -> None:
@@ -145,10 +143,10 @@ def retire(agent: Agent, name: str = "t-1") -> None:
 
 
 @pytest.mark.parametrize("how", ["retired", "erased"])
-def test_name_never_reborn(agent: Agent, how: str) -> None:
-    """A thread keeps its name from every command that could make one.
+def test_retired_or_erased_thread_name_is_never_reused(agent: Agent, how: str) -> None:
+    """Refuse the name to every command that could make a thread.
 
-    Once retired, by its row; once erased, by its tombstone.
+    The row keeps a retired thread's name, the tombstone an erased thread's.
     """
     append(agent, "t-1", "a")
     append(agent, "t-2", "a")
@@ -158,8 +156,8 @@ def test_name_never_reborn(agent: Agent, how: str) -> None:
     else:
         forget(row.subject, "thread", thread=row, until="rows_erased")
     parent = get_thread(agent, "t-2")
-    command = threads.fork_command(
-        parent, 1, scope=Scope(), labels=None, config=Limits()
+    command = threads.build_fork(
+        parent, 1, scope=ScopeLabels(), labels=None, config=ThreadConfig()
     )
     attempts: list[Callable[[], object]] = [
         lambda: append(agent, "t-1", "b"),
@@ -178,7 +176,7 @@ def test_name_never_reborn(agent: Agent, how: str) -> None:
     make_thread(agent, "t-3")
 
 
-def test_a_refused_write_leaves_a_thread_as_it_was(agent: Agent) -> None:
+def test_refused_write_leaves_a_thread_as_it_was(agent: Agent) -> None:
     append(agent, "t-1", "a")
     run(threads.close(agent=agent, thread="t-1", reason="failed"))
     before = Thread.objects.values().get(name="t-1")

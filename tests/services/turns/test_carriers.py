@@ -1,4 +1,4 @@
-"""Messages that carry a page's text: they go where the page goes."""
+"""Messages that carry a page's text: erased and hidden with the page."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from memoryhub.queries.verify.verification import verify
 from memoryhub.services.access.api_keys import Agent
 from memoryhub.services.paging import page_faults
 from memoryhub.services.paging import pages as writing
-from memoryhub.services.turns.turns import NewTurn, begin
+from memoryhub.services.turns.turns import NewTurn, begin_turn
 from tests.cast import factories
 from tests.cast.factories import make_slot, run
 from tests.cast.forgetting import forget, of
@@ -33,21 +33,21 @@ CALL = asks("call_1", "note")
 
 @pytest.fixture(autouse=True)
 def thread(agent: Agent) -> None:
-    """A page was fetched, and an agent's framework appended the call and its result."""
+    """Fetch a page, and append the call and its result as an agent's framework does."""
     factories.make_thread(agent, user_id="ann", recall="off")
     factories.make_page(agent, "note", text=TEXT, map=False)
     take(agent, name="before")
     question = NewTurn(slots=[make_slot("What is the secret?")])
-    run(begin(agent=agent, thread="t-1", new=question))
+    run(begin_turn(agent=agent, thread="t-1", new=question))
     (sent,) = CALL["tool_calls"]
-    message = run(page_faults.call(agent=agent, thread="t-1", sent=sent))
+    message = run(page_faults.answer_call(agent=agent, thread="t-1", sent=sent))
     assert TEXT in message["content"]
     slots = [make_slot(CALL, role="assistant"), make_slot(message, role="tool")]
-    run(begin(agent=agent, thread="t-1", new=NewTurn(slots=slots)))
+    run(begin_turn(agent=agent, thread="t-1", new=NewTurn(slots=slots)))
 
 
 def payloads() -> list[bool]:
-    """By slot, whether what it says is there."""
+    """List for each slot whether its payload is there."""
     seqs = Slot.objects.order_by("index").values_list("seq", flat=True)
     own = Event.objects.filter(thread__name="t-1", seq__in=[*seqs])
     rows = {row.seq: row.payload for row in own}
@@ -58,7 +58,7 @@ def seq_of_the_page() -> int:
     return Event.objects.get(type=PageCreated.event_type).seq
 
 
-def test_it_names_the_page_as_its_source(agent: Agent) -> None:
+def test_carrier_names_the_page_as_its_source(agent: Agent) -> None:
     (row,) = Derivation.objects.all()
     assert row.source_seq == seq_of_the_page()
     assert row.derived_seq == Slot.objects.get(index=2).seq
@@ -66,7 +66,7 @@ def test_it_names_the_page_as_its_source(agent: Agent) -> None:
 
 
 def delete(agent: Agent) -> None:
-    run(writing.apply(agent, "t-1", DeletePage(page_id="note")))
+    run(writing.submit_command(agent, "t-1", DeletePage(page_id="note")))
 
 
 def erase(agent: Agent) -> None:
@@ -75,7 +75,7 @@ def erase(agent: Agent) -> None:
 
 
 def go_back(agent: Agent) -> None:
-    """To where the page had not been fetched; its text stays what it is."""
+    """Restore the checkpoint before the fetch, which leaves the page's text."""
     restore(agent, "before", parts=("frames",))
 
 
@@ -85,7 +85,7 @@ def go_back(agent: Agent) -> None:
 def test_carrier_goes_with_its_page(
     agent: Agent, go: Callable[[Agent], None], *, kept: bool
 ) -> None:
-    """Deleted, erased or not restored; a fork's own goes with what it inherits."""
+    """Delete, erase or unmap the page; the fork's carrier goes with the page too."""
     acts.fork(agent, "t-1", "t-2")
     assert stands(agent, "t-1") == stands(agent, "t-2") == (True, True)
     go(agent)
@@ -97,25 +97,25 @@ def test_carrier_goes_with_its_page(
 
 
 def stands(agent: Agent, name: str) -> tuple[bool, bool]:
-    """Whether the next request shows the page, and a call that fetched it."""
-    begun = run(begin(agent=agent, thread=name, new=NewTurn()))
+    """Return whether the next request shows the page, and a call that fetched it."""
+    begun = run(begin_turn(agent=agent, thread=name, new=NewTurn()))
     messages = json.loads(begun.request)["messages"]
     calls = [call for each in messages for call in each.get("tool_calls") or ()]
     fetches = [each for each in calls if each["function"]["name"] == "page_fault"]
     return any(TEXT in (each["content"] or "") for each in messages), bool(fetches)
 
 
-def test_in_a_fork_it_goes_with_what_the_fork_inherits(agent: Agent) -> None:
+def test_carrier_in_a_fork_is_hidden_with_its_page(agent: Agent) -> None:
     acts.fork(agent, "t-1", "t-2")
-    run(writing.apply(agent, "t-2", DeletePage(page_id="note")))
-    # It only hides what is its parent's.
+    run(writing.submit_command(agent, "t-2", DeletePage(page_id="note")))
+    # The fork only hides messages of its parent.
     assert payloads() == [True, True, True]
     assert stands(agent, "t-2") == (False, False)
     assert stands(agent, "t-1") == (True, True)
     assert verify(factories.get_thread(agent, "t-2")) is None
 
 
-def test_a_result_of_another_call_is_a_page_like_any(agent: Agent) -> None:
+def test_result_of_another_call_is_an_ordinary_page(agent: Agent) -> None:
     other = make_slot(brings("call_2", "It rains."), role="tool")
-    run(begin(agent=agent, thread="t-1", new=NewTurn(slots=[other])))
+    run(begin_turn(agent=agent, thread="t-1", new=NewTurn(slots=[other])))
     assert "slot-3" in acts.paging(agent).frames

@@ -1,4 +1,4 @@
-"""What the manifest of a request tells the model, against what then happens."""
+"""Manifests of requests, compared with what the listed pages then serve."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from django.test.utils import CaptureQueriesContext
 
 from memoryhub.journal.writing import texts
 from memoryhub.kernel.packing import selection
-from memoryhub.kernel.packing.selection import Options
+from memoryhub.kernel.packing.selection import PackingOptions
 from memoryhub.kernel.paging.page_commands import (
     DeletePage,
     EvictPage,
@@ -21,9 +21,9 @@ from memoryhub.kernel.paging.page_commands import (
 from memoryhub.queries.turns import contexts
 from memoryhub.services.access.api_keys import Agent
 from memoryhub.services.paging import page_faults
-from memoryhub.services.paging.page_faults import Faulted
+from memoryhub.services.paging.page_faults import FetchedPage
 from memoryhub.services.turns import turns
-from memoryhub.services.turns.turns import Begun, NewTurn
+from memoryhub.services.turns.turns import BegunTurn, NewTurn
 from tests.cast.factories import get_thread, make_slot, make_thread, run
 from tests.oracles.page_acts import act, levels_of, make_pages, new_page
 from tests.services.acts import amend, state_of
@@ -34,13 +34,13 @@ TEXT = "The tool said a good deal about the fares of this and that class. " * 12
 SHORT = {2: "About fares.", 3: "fares"}
 
 
-def begin(agent: Agent, text: str, **given: Any) -> Begun:
+def begin(agent: Agent, text: str, **given: Any) -> BegunTurn:
     new = NewTurn(slots=[make_slot(text)], **given)
-    return run(turns.begin(agent=agent, thread="t-1", new=new))
+    return run(turns.begin_turn(agent=agent, thread="t-1", new=new))
 
 
-def manifest_of(begun: Begun) -> dict[str, Any]:
-    """As the model reads it: what `page_list` has brought."""
+def manifest_of(begun: BegunTurn) -> dict[str, Any]:
+    """Return the manifest that the model reads as the result of `page_list`."""
     messages = json.loads(begun.request)["messages"]
     (listing,) = (each for each in messages if _lists(each))
     result = messages[messages.index(listing) + 1]
@@ -53,8 +53,8 @@ def _lists(message: dict[str, Any]) -> bool:
     return any(call["function"]["name"] == "page_list" for call in calls)
 
 
-def policies_of(begun: Begun) -> dict[str, Any]:
-    """As the model of a thread from before reads them in the developer's message."""
+def policies_of(begun: BegunTurn) -> dict[str, Any]:
+    """Return the policies in the developer's message, as in older threads."""
     (first, *_) = json.loads(begun.request)["messages"]
     start = first["content"].index('{"thread"')
     found, _ = json.JSONDecoder().raw_decode(first["content"][start:])
@@ -62,14 +62,14 @@ def policies_of(begun: Begun) -> dict[str, Any]:
     return policies
 
 
-def fault(agent: Agent, page_id: str, level: int = 0) -> Faulted:
+def fault(agent: Agent, page_id: str, level: int = 0) -> FetchedPage:
     command = FaultPage(page_id=page_id, level=level, by="model")
-    return run(page_faults.fault(agent=agent, thread="t-1", command=command))
+    return run(page_faults.fault_page(agent=agent, thread="t-1", command=command))
 
 
 @pytest.fixture
 def paged(agent: Agent) -> Agent:
-    """Pages of which some were evicted, some have levels, and one is mapped."""
+    """Make pages, of which some were evicted, some have levels, and one is mapped."""
     make_thread(
         agent,
         budget_tokens=9_000,
@@ -81,7 +81,7 @@ def paged(agent: Agent) -> Agent:
     make_pages(agent, *(new_page(f"p-{n}", f"{n}: {TEXT}") for n in range(6)))
     for n in (1, 3):
         act(agent, WriteLevels(made=levels_of(f"p-{n}", SHORT)))
-    # What an exchange has made is pinned as long as that goes on.
+    # Pages made in an exchange are pinned as long as the exchange goes on.
     begin(agent, "thanks")
     for n in range(5):
         act(agent, EvictPage(page_id=f"p-{n}"))
@@ -89,17 +89,17 @@ def paged(agent: Agent) -> Agent:
 
 
 def test_manifest_shows_recent_pages_and_real_levels(paged: Agent) -> None:
-    """Each page that was there lately, with the levels that it can be had at."""
+    """List each recent page with the levels at which the page can be fetched."""
     amend(paged, config={"max_faults_per_turn": 100})
     policies = manifest_of(begin(paged, "and now?"))
     shown = {row["page_id"]: row["levels"] for row in policies["available_pages"]}
     assert {f"p-{n}" for n in range(5)} <= shown.keys()
-    # What is mapped whole is there to be read.
+    # A page that is mapped whole is not listed.
     assert "p-5" not in shown
     served = 0
     for name, levels in shown.items():
         for level in levels:
-            envelope = fault(paged, name, level).envelope.plain()
+            envelope = fault(paged, name, level).envelope.to_dict()
             assert (envelope["page_id"], envelope["level"]) == (name, level)
             act(paged, EvictPage(page_id=name))
             served += 1
@@ -108,7 +108,7 @@ def test_manifest_shows_recent_pages_and_real_levels(paged: Agent) -> None:
 
 @pytest.fixture
 def crowded(agent: Agent) -> Agent:
-    """Pages at home, but for the newest, which is hot, and one that is deleted."""
+    """Make pages at home, except the newest, which is hot, and a deleted one."""
     make_thread(agent, l1_pages=1)
     pages = [new_page(f"p-{n}", TEXT, map=False) for n in range(8)]
     make_pages(agent, *pages)
@@ -126,8 +126,8 @@ def test_pages_at_home_come_newest_first(crowded: Agent) -> None:
 
 
 @pytest.mark.usefixtures("sqlite")
-def test_no_turn_walks_all_pages_of_a_thread(crowded: Agent) -> None:
-    """Each row of a page is found by its id, or as one of so many newest."""
+def test_turn_does_not_scan_all_pages_of_a_thread(crowded: Agent) -> None:
+    """Find each page's row by its id, or among a limited number of newest rows."""
     thread = get_thread(crowded)
     state = state_of(thread)
     with CaptureQueriesContext(connection) as queries:
@@ -143,16 +143,18 @@ def test_no_turn_walks_all_pages_of_a_thread(crowded: Agent) -> None:
 
 
 @pytest.mark.parametrize("mode", ["strict", "relaxed", "passive"])
-def test_pack_cache_changes_no_byte(paged: Agent, mode: Any) -> None:
-    """Texts read anew, at hand, or half of them: the same request each time."""
+def test_text_cache_changes_no_byte_of_a_request(paged: Agent, mode: Any) -> None:
+    """Pack the same request with no texts, some texts and all texts cached."""
     begun = begin(paged, "and now?", mode=mode)
     row = get_thread(paged)
     state = state_of(row, begun.receipt.seq)
-    options = Options(name="t-1", turn=begun.turn, mode=mode)
-    places = selection.places(selection.wanted(state, options, home=[]))
+    options = PackingOptions(name="t-1", turn=begun.turn, mode=mode)
+    places = selection.list_places(
+        selection.build_packing_input(state, options, home=[])
+    )
     assert len(places) > 2
     for warmed in ((), places[:2], places):
         texts.texts.clear()
-        texts.opened(row, warmed)
-        again = contexts.pack(row, state, options, before=None)
+        texts.open_texts(row, warmed)
+        again = contexts.pack_request(row, state, options, before=None)
         assert again.request == begun.request

@@ -1,4 +1,4 @@
-"""What a turn brings along unasked, and what becomes of it."""
+"""Recall: pages that a turn brings along unasked, and whether they are used."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ FILLER = "Nothing of any use was said about the weather of the day. " * 6
 
 
 def talk(agent: Agent, name: str = "t-1", *, fact: str = FACT, **limits: Any) -> None:
-    """A thread from which a fact has left, and more than it since."""
+    """Make a thread from which later messages have evicted a fact."""
     user_id = limits.pop("user_id", None)
     sizes = {"budget_tokens": 4_000, "reserved_tokens": 800} | limits
     make_thread(agent, name, user_id=user_id, **sizes)
@@ -41,7 +41,7 @@ def talk(agent: Agent, name: str = "t-1", *, fact: str = FACT, **limits: Any) ->
 
 
 def brought(request: bytes) -> str:
-    """The text of what a request's turn brought along; empty for nothing."""
+    """Return the text that a request's turn brought along; empty for nothing."""
     said = json.loads(request)["messages"]
     calls = {
         call["id"]: call["function"]["name"]
@@ -58,7 +58,7 @@ def counts(agent: Agent, thread: str = "t-1") -> dict[str, int]:
     return {name: n for name, n in found.items() if name.startswith("recall.")}
 
 
-def test_what_was_said_long_ago_is_there_again_when_it_is_asked_for(
+def test_evicted_fact_is_recalled_when_asked_for(
     agent: Agent,
 ) -> None:
     talk(agent)
@@ -73,7 +73,7 @@ def test_what_was_said_long_ago_is_there_again_when_it_is_asked_for(
 
 
 @pytest.mark.parametrize("form", ["chat", "responses", "anthropic"])
-def test_recall_section_reassembles(agent: Agent, form: str) -> None:
+def test_recall_section_is_reassembled(agent: Agent, form: str) -> None:
     talk(agent, format=form)
     begun = begin(agent, ASKED)
     assert FACT.encode() in begun.request
@@ -84,15 +84,15 @@ def test_recall_section_reassembles(agent: Agent, form: str) -> None:
     assert (used.page_id, used.shared, used.used) == ("slot-1", ("kayak",), False)
 
 
-def _used(agent: Agent, turn: int) -> tuple[turns.Used, ...]:
+def _used(agent: Agent, turn: int) -> tuple[turns.UsedText, ...]:
     row = get_thread(agent, "t-1")
     shown = turns.get_context(row, turn, with_ranges=True)
     assert shown is not None
     return shown.used
 
 
-def test_recall_is_once_an_exchange(agent: Agent) -> None:
-    """An exchange keeps what it was given, whatever is said in it."""
+def test_recall_runs_once_an_exchange(agent: Agent) -> None:
+    """Keep the recalled pages for the whole exchange."""
     talk(agent)
     first = begin(agent, ASKED)
     second = begin(agent, continues=True)
@@ -114,21 +114,21 @@ def test_recall_never_repeats_the_request(agent: Agent) -> None:
     assert counts(agent)["recall.brought.search"] > 1
 
 
-def test_fetching_what_is_brought_along_is_free(agent: Agent) -> None:
+def test_page_fault_on_a_recalled_page_is_free(agent: Agent) -> None:
     talk(agent)
     begin(agent, ASKED)
     receipt = act(agent, FaultPage(page_id="slot-1", level=2))
-    assert not receipt.all(PageFaulted)
-    assert receipt.one(PageReferenced).page_id == "slot-1"
+    assert not receipt.list_events(PageFaulted)
+    assert receipt.get_event(PageReferenced).page_id == "slot-1"
     assert paging(agent).spent.faults == 0
     assert counts(agent)["recall.used.search"] == 1
-    # Also where a later turn of the exchange is looked at.
+    # A later turn of the exchange shows the page as used too.
     later = begin(agent, continues=True)
     (used,) = (each for each in _used(agent, later.turn) if each.source)
     assert used.used
 
 
-def test_what_nobody_uses_within_three_turns_was_wasted(agent: Agent) -> None:
+def test_recalled_page_unused_for_three_turns_counts_as_wasted(agent: Agent) -> None:
     talk(agent)
     asked = begin(agent, ASKED)
     begin(agent, "Thanks.")
@@ -155,10 +155,10 @@ def claim(page_id: str, text: str) -> Any:
     ("question", "found"),
     [("What next?", ["seats"]), ("As we said, go on.", ["seats", "meals"])],
 )
-def test_claims_that_are_used_come_along_unasked(
+def test_used_claims_are_recalled_unasked(
     agent: Agent, question: str, found: list[str]
 ) -> None:
-    """A quarter of the room is theirs; all of it if somebody speaks of before."""
+    """Give claims a quarter of the room, or all if the question speaks of before."""
     sizes: dict[str, Any] = {"budget_tokens": 8_000, "reserved_tokens": 800}
     make_thread(agent, **sizes, auto_pin_claims=False, auto_pin_turns=0)
     for name, fact in (("seats", "Seats "), ("meals", "Meals "), ("pets", "Pets ")):
@@ -175,15 +175,15 @@ def test_claims_that_are_used_come_along_unasked(
 
 
 @pytest.mark.parametrize("recall", ["thread", "off"])
-def test_a_manifest_offers_what_fits_the_question_first(
+def test_manifest_offers_pages_matching_the_question_first(
     agent: Agent, recall: str
 ) -> None:
-    """And not again what the turn has brought along."""
+    """Leave out pages that the turn has brought along."""
     talk(agent, recall=recall, budget_tokens=6_000, reserved_tokens=1_600)
     append(agent, "t-1", "The other kayak. " + 900 * "It is red. ")
     append(agent, "t-1", *(f"{n} {FILLER}" for n in range(60)))
     begun = begin(agent, ASKED)
-    record = contexts.recorded(get_thread(agent, "t-1"), begun.turn).record
+    record = contexts.get_recorded_turn(get_thread(agent, "t-1"), begun.turn).record
     assert record.manifest is not None
     offered = [row.page_id for row in record.manifest.rows]
     first = ["slot-42"] if recall == "thread" else ["slot-1", "slot-42"]
@@ -194,24 +194,24 @@ def test_a_manifest_offers_what_fits_the_question_first(
 @pytest.mark.parametrize(
     "limits", [{"recall": "off"}, {"recall_tokens": 0}, {"mode": "passive"}]
 )
-def test_nothing_is_brought_along_where_nobody_wants_it(
+def test_recall_that_is_switched_off_brings_nothing(
     agent: Agent, limits: dict[str, Any]
 ) -> None:
     talk(agent, **limits)
     assert FACT not in begin(agent, ASKED).request.decode()
 
 
-def test_what_is_brought_along_takes_no_more_than_it_may(agent: Agent) -> None:
+def test_recall_stays_within_its_tokens(agent: Agent) -> None:
     talk(agent, recall_tokens=600)
     begun = begin(agent, "kayak weather")
-    found = contexts.recorded(get_thread(agent, "t-1"), begun.turn).record
+    found = contexts.get_recorded_turn(get_thread(agent, "t-1"), begun.turn).record
     sizes = {section.name: section.tokens for section in found.sections}
     assert 0 < sizes["recall"] <= 600
     everything = {*paging(agent).frames}
     assert everything <= {*begun.included, *(cut.page_id for cut in begun.cut)}
 
 
-def test_other_threads_are_looked_through_where_they_are_the_same_persons(
+def test_recall_searches_other_threads_of_the_same_subject(
     agent: Agent,
 ) -> None:
     make_thread(agent, "before", user_id="ann")
@@ -224,13 +224,13 @@ def test_other_threads_are_looked_through_where_they_are_the_same_persons(
     assert FACT in brought(begun.request)
     assert "Bob" not in brought(begun.request)
     assert recorded(agent, begun.turn) == begun.request
-    # Of nobody in particular, other threads may be anybody's.
+    # Other threads of the anonymous subject may be anybody's.
     append(agent, "anyone", FACT)
     make_thread(agent, "nobody", recall="subject")
     assert brought(begin(agent, ASKED, thread="nobody").request) == ""
 
 
-def test_a_fork_is_brought_what_it_inherits(agent: Agent) -> None:
+def test_fork_recalls_inherited_messages(agent: Agent) -> None:
     talk(agent)
     sizes: dict[str, Any] = {"budget_tokens": 4_000, "reserved_tokens": 800}
     fork(agent, "t-1", "child", **sizes)
@@ -239,7 +239,7 @@ def test_a_fork_is_brought_what_it_inherits(agent: Agent) -> None:
     assert recorded(agent, begun.turn, "child") == begun.request
 
 
-def test_what_is_deleted_is_not_brought_along(agent: Agent) -> None:
+def test_deleted_page_is_not_recalled(agent: Agent) -> None:
     make_thread(agent, budget_tokens=4_000, reserved_tokens=800)
     make_pages(agent, new_page("note", FACT))
     append(agent, "t-1", *(f"{n} {FILLER}" for n in range(40)))
@@ -252,7 +252,7 @@ def test_what_is_deleted_is_not_brought_along(agent: Agent) -> None:
     assert FACT not in begin(agent, ASKED).request.decode()
 
 
-def test_what_is_erased_is_not_brought_along(agent: Agent) -> None:
+def test_erased_message_is_not_recalled(agent: Agent) -> None:
     talk(agent)
     first = begin(agent, ASKED)
     thread = get_thread(agent, "t-1")
@@ -266,7 +266,7 @@ def test_what_is_erased_is_not_brought_along(agent: Agent) -> None:
     assert (used.page_id, used.gone, used.shared) == ("slot-1", True, ())
 
 
-def test_a_forgotten_thread_brings_nothing_along(agent: Agent) -> None:
+def test_erased_thread_is_not_recalled(agent: Agent) -> None:
     make_thread(agent, "before", user_id="ann")
     append(agent, "before", FACT)
     make_thread(agent, "t-1", user_id="ann", recall="subject")
@@ -287,8 +287,8 @@ def call_tool(agent: Agent, name: str, number: int) -> None:
         run(slots.append(agent=agent, thread="t-1", slots=[slot]))
 
 
-def test_prerequisites_are_learnt(agent: Agent) -> None:
-    """What was read twice before a tool was called comes along behind its next call."""
+def test_prerequisites_of_a_tool_are_learnt(agent: Agent) -> None:
+    """Recall a page that was read before two calls of a tool, behind the next call."""
     make_thread(agent, budget_tokens=8_000, reserved_tokens=1_000, auto_pin_turns=0)
     begin(agent, "Good morning.")
     make_pages(agent, new_page("fares", "How fares are refunded."))
@@ -308,8 +308,8 @@ def test_prerequisites_are_learnt(agent: Agent) -> None:
     assert counted["coming"] == [{"page_id": "fares", "why": "prerequisite"}]
 
 
-def test_prefetch_forgets_deleted(agent: Agent) -> None:
-    test_prerequisites_are_learnt(agent)
+def test_prefetch_forgets_a_deleted_page(agent: Agent) -> None:
+    test_prerequisites_of_a_tool_are_learnt(agent)
     act(agent, ReferencePages(page_ids=("fares",)))
     act(agent, DeletePage(page_id="fares"))
     state = paging(agent)
@@ -319,34 +319,34 @@ def test_prefetch_forgets_deleted(agent: Agent) -> None:
     assert not [each for each in _used(agent, begun.turn) if each.source]
 
 
-def test_turn_brings_as_much_as_was_asked_for(agent: Agent) -> None:
-    """A promise is kept from turn to turn, up to half of what pages could have."""
+def test_turn_recalls_as_many_tokens_as_asked(agent: Agent) -> None:
+    """Keep the promised tokens free, up to half of what pages could have."""
     talk(agent, recall_tokens=1_200)
     talk(agent, name="t-2", recall_tokens=3_000)
     begun = begin(agent, f"Which row of it was it? {FILLER}")
     assert begun.recall_asked == 1_200
     assert 1_000 < begun.recall_given <= 1_200
-    assert begun.receipt.one(TurnBegan).promised == 1_200
-    record = contexts.recorded(get_thread(agent), begun.turn).record
+    assert begun.receipt.get_event(TurnBegan).promised == 1_200
+    record = contexts.get_recorded_turn(get_thread(agent), begun.turn).record
     assert (record.recall_asked, record.recall_given) == (1_200, begun.recall_given)
-    assert begin(agent, "And then?").receipt.one(TurnBegan).promised is None
+    assert begin(agent, "And then?").receipt.get_event(TurnBegan).promised is None
     settings = paging(agent).settings
     assert settings.usable == 3_200 - 1_200
-    more = begin(agent, ASKED, thread="t-2").receipt.one(TurnBegan)
+    more = begin(agent, ASKED, thread="t-2").receipt.get_event(TurnBegan)
     assert more.promised == 1_600
 
 
-def test_figure_takes_what_no_manifest_can(agent: Agent) -> None:
+def test_recall_uses_reserved_room_that_no_manifest_takes(agent: Agent) -> None:
     talk(agent, budget_tokens=8_000, reserved_tokens=4_000, recall_tokens=3_500)
     append(agent, "t-1", *(f"{n} {FILLER}" for n in range(40)))
     begun = begin(agent, f"Which row of it was it? {FILLER}")
-    assert begun.receipt.one(TurnBegan).promised == 2_000
+    assert begun.receipt.get_event(TurnBegan).promised == 2_000
     assert 3_000 < begun.recall_given <= 3_500
     assert not begun.cut
     assert begun.omitted == ()
 
 
-def test_promise_ends_with_its_figure(agent: Agent) -> None:
+def test_promised_recall_tokens_follow_the_setting(agent: Agent) -> None:
     talk(agent, recall_tokens=1_200)
     begin(agent, ASKED)
     amend(agent, config={"recall_tokens": 400})
@@ -357,9 +357,9 @@ def test_promise_ends_with_its_figure(agent: Agent) -> None:
     assert (begun.recall_asked, begun.recall_given) == (None, 0)
 
 
-def test_turn_without_a_figure_promises_nothing(agent: Agent) -> None:
+def test_turn_without_recall_tokens_promises_nothing(agent: Agent) -> None:
     talk(agent)
     begun = begin(agent, ASKED)
     assert begun.recall_asked is None
     assert begun.recall_given > 0
-    assert begun.receipt.one(TurnBegan).promised is None
+    assert begun.receipt.get_event(TurnBegan).promised is None

@@ -1,4 +1,4 @@
-"""Paging driven by an import: what it plays, and that it plays it once."""
+"""Simulated paging of imports: turns and faults, each played once."""
 
 from __future__ import annotations
 
@@ -38,14 +38,14 @@ BUDGET = 2_000
 
 
 def bodies(thread: Thread, kind: str) -> list[dict[str, Any]]:
-    """Of events of a kind in order, but for names of tools, which are its subject's."""
+    """List bodies of one kind of event in order, without the subject's tool names."""
     rows = thread.events.order_by("seq")
     each = (split_evictions(row.type, json.loads(row.body)) for row in rows)
     found = [body for event in each for name, body in event if name == kind]
     return [{name: each[name] for name in each if name != "tools"} for each in found]
 
 
-def test_a_turn_is_begun_and_recorded_before_each_answer(
+def test_simulated_turn_is_recorded_before_each_answer(
     acme: Project, tmp_path: Path
 ) -> None:
     made = run(messages=4)
@@ -72,15 +72,17 @@ def test_a_turn_is_begun_and_recorded_before_each_answer(
     assert set(thread.events.values_list("actor", flat=True)) == {"import"}
 
 
-def test_a_request_holds_what_the_model_was_to_answer(
+def test_simulated_request_ends_with_the_message_to_answer(
     acme: Project, tmp_path: Path
 ) -> None:
     take(acme, array(tmp_path, run(messages=bookings(3))), budget=BUDGET)
     thread = find(acme, "desk:0:0")
     for turn in range(1, thread.turn_count + 1):
-        whole = contexts.reassemble(thread, contexts.recorded(thread, turn))
+        whole = contexts.reassemble_request(
+            thread, contexts.get_recorded_turn(thread, turn)
+        )
         assert whole.verified
-        sent = json.loads(contexts.require(whole))
+        sent = json.loads(contexts.require_request(whole))
         roles = [each["role"] for each in sent["messages"]]
         assert roles[-1] == ("user" if turn % 2 else "tool")
 
@@ -88,7 +90,7 @@ def test_a_request_holds_what_the_model_was_to_answer(
 @pytest.mark.parametrize(
     ("budget", "reserved"), [(2_000, 1_000), (6_000, 3_000), (8_000, 4_000)]
 )
-def test_the_thread_is_made_for_the_budget(
+def test_imported_thread_gets_the_simulated_budget(
     acme: Project, tmp_path: Path, budget: int, reserved: int
 ) -> None:
     take(acme, array(tmp_path, run()), budget=budget)
@@ -97,9 +99,7 @@ def test_the_thread_is_made_for_the_budget(
     assert created["config"]["reserved_tokens"] == reserved
 
 
-def test_a_page_that_is_named_and_not_mapped_is_fetched_back(
-    acme: Project, tmp_path: Path
-) -> None:
+def test_evicted_page_named_again_is_faulted_in(acme: Project, tmp_path: Path) -> None:
     talk = bookings(12)
     job, _ = take(acme, array(tmp_path, run(messages=talk)), budget=BUDGET)
     thread = find(acme, "desk:0:0")
@@ -114,7 +114,7 @@ def test_a_page_that_is_named_and_not_mapped_is_fetched_back(
 
 
 def named_again(thread: Thread, talk: list[Any], fault: dict[str, Any]) -> bool:
-    """Whether a later message since the turn before has an id of that page."""
+    """Return whether a message since the turn before has an id of the page."""
     slot = int(fault["page_id"].removeprefix("slot-"))
     text = json.dumps(talk[slot])
     ids = {word for word in text.replace(":", " ").split() if "BK" in word}
@@ -123,8 +123,8 @@ def named_again(thread: Thread, talk: list[Any], fault: dict[str, Any]) -> bool:
     return any(each in json.dumps(talk[n]) for n in held if n > slot for each in ids)
 
 
-def test_refusals_of_faults_stop_nothing(acme: Project, tmp_path: Path) -> None:
-    """Many ids of pages that are away, and three faults a turn."""
+def test_refused_fault_does_not_stop_the_import(acme: Project, tmp_path: Path) -> None:
+    """Name many evicted pages in one turn, which has three faults."""
     notes = [
         message(f"REF{n:03}A " + "far away, long ago, once more. " * 30)
         for n in range(20)
@@ -134,11 +134,13 @@ def test_refusals_of_faults_stop_nothing(acme: Project, tmp_path: Path) -> None:
     job, bad = take(acme, array(tmp_path, run(messages=traj)), budget=BUDGET)
     assert bad == []
     paging = job.counts.paging
-    assert (paging["faults"], paging["refusals"]) == (3, simulations.FAULTS - 3)
+    assert (paging["faults"], paging["refusals"]) == (3, simulations.MAX_FAULTS - 3)
     assert types(find(acme, "desk:0:0")).count("fault.refused") == paging["refusals"]
 
 
-def test_without_a_budget_nothing_is_simulated(acme: Project, tmp_path: Path) -> None:
+def test_import_without_a_budget_simulates_nothing(
+    acme: Project, tmp_path: Path
+) -> None:
     job, _ = take(acme, array(tmp_path, run(messages=bookings(12))))
     thread = find(acme, "desk:0:0")
     assert job.counts.paging == {}
@@ -147,7 +149,7 @@ def test_without_a_budget_nothing_is_simulated(acme: Project, tmp_path: Path) ->
     assert {each["simulated"] for each in bodies(thread, "turn.began")} == {False}
 
 
-def test_a_second_import_writes_nothing(acme: Project, tmp_path: Path) -> None:
+def test_second_simulated_import_writes_nothing(acme: Project, tmp_path: Path) -> None:
     path = array(tmp_path, run(0, messages=bookings(5)), run(1))
     take(acme, path, budget=BUDGET)
     before = Event.objects.count()
@@ -159,14 +161,16 @@ def test_a_second_import_writes_nothing(acme: Project, tmp_path: Path) -> None:
     assert Event.objects.count() == before
 
 
-def test_a_dry_run_plays_nothing(acme: Project, tmp_path: Path) -> None:
+def test_dry_run_simulates_no_paging(acme: Project, tmp_path: Path) -> None:
     path = array(tmp_path, run(messages=bookings(3)))
     job, _ = take(acme, path, dry_run=True, budget=BUDGET)
     assert (took(job), job.counts.turns) == ((1, 0, 0, 0, 13), 6)
     assert (Thread.objects.count(), job.counts.paging) == (0, {})
 
 
-def test_a_run_that_begins_with_an_answer(acme: Project, tmp_path: Path) -> None:
+def test_run_that_begins_with_an_answer_is_imported(
+    acme: Project, tmp_path: Path
+) -> None:
     talk = [message("Hello!", "assistant"), message("hi"), message("so?", "assistant")]
     job, bad = take(acme, array(tmp_path, run(messages=talk)), budget=BUDGET)
     assert (bad, took(job)) == ([], (1, 0, 0, 0, 3))
@@ -180,7 +184,7 @@ def test_a_run_that_begins_with_an_answer(acme: Project, tmp_path: Path) -> None
     assert (contents(thread), thread.turn_count) == (talk, 2)
 
 
-def test_lines_are_played_as_a_run_is(
+def test_chat_lines_are_simulated_like_a_run(
     acme: Project, zeta: Project, tmp_path: Path
 ) -> None:
     talk = bookings(8)
@@ -191,21 +195,21 @@ def test_lines_are_played_as_a_run_is(
         assert bodies(of_lines, kind) == bodies(of_run, kind)
 
 
-# what an import that ended early leaves to the next
+# imports that ended early
 
 
 class Stopped(Exception):
-    """The import ends here, as if its process had been killed between two commits."""
+    """The end of an import, as if its process had been killed between two commits."""
 
 
 def stop_after(
     monkeypatch: pytest.MonkeyPatch, project: Project, path: Path, commits: int
 ) -> bool:
-    """Whether it was still at work after so many commits."""
+    """Stop an import after so many commits, and return whether it had more to do."""
     left = commits
     perform = journal.perform
 
-    def counted(order: journal.Order) -> journal.Receipt:
+    def counted(order: journal.Order) -> journal.OrderReceipt:
         nonlocal left
         if not left:
             raise Stopped
@@ -215,13 +219,13 @@ def stop_after(
     with monkeypatch.context() as patched:
         patched.setattr(journal, "perform", counted)
         try:
-            list(Import(project, budget=BUDGET).take(items(path)))
+            list(Import(project, budget=BUDGET).import_items(items(path)))
         except Stopped:
             return True
     return False
 
 
-def test_an_import_that_ends_between_any_two_commits_goes_on(
+def test_import_killed_between_any_two_commits_goes_on(
     acme: Project, zeta: Project, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     path = array(tmp_path, run(messages=bookings(7)))
@@ -234,7 +238,7 @@ def test_an_import_that_ends_between_any_two_commits_goes_on(
 
 
 @pytest.mark.parametrize("commits", range(1, 12))
-def test_an_import_that_goes_on_without_a_budget_begins_no_turn_twice(
+def test_import_resumed_without_a_budget_begins_no_turn_twice(
     acme: Project, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, commits: int
 ) -> None:
     path = array(tmp_path, run(messages=bookings(3)))
@@ -247,7 +251,7 @@ def test_an_import_that_goes_on_without_a_budget_begins_no_turn_twice(
     assert turns == [*range(1, 7)]
 
 
-def test_a_thread_that_was_made_before_keeps_its_own_settings(
+def test_thread_made_before_the_import_keeps_its_settings(
     acme: Project, tmp_path: Path
 ) -> None:
     make_thread(make_agent(acme), "desk:0:0")

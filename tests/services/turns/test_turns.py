@@ -15,11 +15,11 @@ from memoryhub.errors import (
     NotRecordedError,
     PageErasedError,
 )
-from memoryhub.journal import Order, Request
+from memoryhub.journal import KeyedRequest, Order
 from memoryhub.journal.writing.texts import newest, texts
-from memoryhub.journal.writing.writer import Journal, writer
-from memoryhub.kernel.levels.tokens import estimate
-from memoryhub.kernel.packing.selection import Options
+from memoryhub.journal.writing.writer import BatchCommitter, writer
+from memoryhub.kernel.levels.tokens import estimate_tokens
+from memoryhub.kernel.packing.selection import PackingOptions
 from memoryhub.kernel.paging.page_commands import (
     BeginTurn,
     DeletePage,
@@ -33,7 +33,7 @@ from memoryhub.queries.turns import contexts
 from memoryhub.services.access.api_keys import Agent
 from memoryhub.services.rebuild import rebuild
 from memoryhub.services.turns import turns
-from memoryhub.services.turns.turns import Begun, NewTurn
+from memoryhub.services.turns.turns import BegunTurn, NewTurn
 from tests.cast.erasings import erase
 from tests.cast.factories import append, get_thread, make_slot, make_thread, run
 from tests.oracles.page_acts import act, levels_of, make_pages, new_page, new_text
@@ -41,27 +41,27 @@ from tests.services.acts import fork, state_of
 
 pytestmark = pytest.mark.django_db
 
-REQUEST = Request(key="k", fingerprint=b"turn")
+REQUEST = KeyedRequest(key="k", fingerprint=b"turn")
 
 
-def begin(agent: Agent, *contents: Any, thread: str = "t-1", **given: Any) -> Begun:
+def begin(agent: Agent, *contents: Any, thread: str = "t-1", **given: Any) -> BegunTurn:
     request = given.pop("request", None)
     new = NewTurn(slots=[make_slot(content) for content in contents], **given)
-    return run(turns.begin(agent=agent, thread=thread, new=new, request=request))
+    return run(turns.begin_turn(agent=agent, thread=thread, new=new, request=request))
 
 
 def recorded(agent: Agent, turn: int, thread: str = "t-1") -> bytes:
-    """A turn's request put together again, with nothing opened beforehand."""
+    """Reassemble a turn's request, with no text opened beforehand."""
     texts.clear()
     row = get_thread(agent, thread)
-    whole = contexts.reassemble(row, contexts.recorded(row, turn))
-    request = contexts.require(whole)
+    whole = contexts.reassemble_request(row, contexts.get_recorded_turn(row, turn))
+    request = contexts.require_request(whole)
     assert whole.verified
     return request
 
 
 def conversation(agent: Agent, *, turns: int, **limits: Any) -> dict[int, bytes]:
-    """Requests of as many turns, with pages that come, change, and are summarised."""
+    """Run turns with pages that change and are summarised; return the requests."""
     make_thread(agent, budget_tokens=2_400, reserved_tokens=800, **limits)
     sent = {}
     for n in range(turns):
@@ -75,14 +75,14 @@ def conversation(agent: Agent, *, turns: int, **limits: Any) -> dict[int, bytes]
     return sent
 
 
-def test_a_turn_hands_out_what_it_records(agent: Agent) -> None:
+def test_turn_returns_the_request_that_it_records(agent: Agent) -> None:
     begun = begin(agent, "hello")
     plain = json.loads(begun.request)
     assert plain["messages"][-1] == {"role": "user", "content": "hello"}
     named = [tool["function"]["name"] for tool in plain["tools"]]
     assert named == ["page_fault", "page_search"]
     assert hashlib.sha256(begun.request).hexdigest() == begun.sha256
-    assert begun.receipt.one(TurnBegan).n == begun.turn == 1
+    assert begun.receipt.get_event(TurnBegan).n == begun.turn == 1
     assert recorded(agent, 1) == begun.request
     packed = Event.objects.get(type="turn.packed")
     # No body holds a plain hash of content.
@@ -100,23 +100,23 @@ def test_slots_and_turn_are_one_transaction(agent: Agent) -> None:
 
 
 @pytest.mark.parametrize("mode", ["strict", "relaxed", "passive"])
-def test_request_within_budget_with_framing(agent: Agent, mode: Any) -> None:
-    """Counted on the bytes that are handed out, in every turn."""
+def test_request_with_framing_stays_within_its_budget(agent: Agent, mode: Any) -> None:
+    """Count the bytes that are handed out in every turn."""
     for request in conversation(agent, turns=40, auto_pin_turns=1).values():
-        assert estimate(request.decode()) <= 2_400
+        assert estimate_tokens(request.decode()) <= 2_400
     for budget in (1_100, 1_500, 2_399, 9_999):
         begun = begin(agent, "and now?", mode=mode, token_budget=budget)
-        assert estimate(begun.request.decode()) <= min(budget, 2_400)
+        assert estimate_tokens(begun.request.decode()) <= min(budget, 2_400)
         assert begun.tokens <= min(budget, 2_400)
 
 
-def test_a_budget_without_room_for_the_newest_message_is_refused(agent: Agent) -> None:
+def test_budget_without_room_for_the_newest_message_is_refused(agent: Agent) -> None:
     append(agent, "t-1", "hello " * 300)
     with pytest.raises(NoRoomError):
         begin(agent, token_budget=10)
 
 
-def test_a_repeat_is_answered_with_the_same_turn(agent: Agent) -> None:
+def test_repeated_turn_request_is_answered_with_the_same_turn(agent: Agent) -> None:
     first = begin(agent, "hello", request=REQUEST)
     append(agent, "t-1", "meanwhile")
     again = begin(agent, "hello", request=REQUEST)
@@ -135,24 +135,26 @@ def test_a_repeat_is_answered_with_the_same_turn(agent: Agent) -> None:
     assert get_thread(agent).turn_count == 1
     assert Event.objects.filter(type="turn.packed").count() == 1
     with pytest.raises(IdempotencyMismatchError):
-        begin(agent, "hello", request=Request(key="k", fingerprint=b"other"))
+        begin(agent, "hello", request=KeyedRequest(key="k", fingerprint=b"other"))
 
 
 @pytest.mark.parametrize("later", [(), ("meanwhile",)])
-def test_killed_between_began_and_packed(agent: Agent, later: tuple[str, ...]) -> None:
-    """The repeat packs the turn as of its own commit, whatever came since."""
+def test_turn_killed_between_began_and_packed_is_packed_by_its_repeat(
+    agent: Agent, later: tuple[str, ...]
+) -> None:
+    """Pack the turn by its repeat, as of the turn's own commit."""
     twin = begin(agent, "hello", thread="twin")
     order = Order(
-        address=agent.address("t-1", birth=agent.birth()),
+        address=agent.address("t-1", birth=agent.build_birth()),
         command=BeginTurn(slots=(make_slot("hello"),)),
         actor=agent.actor,
         request=REQUEST,
     )
     began = journal.perform(order)
-    # Another process goes on from here.
-    writer.journal = Journal()
+    # Pretend that another process goes on from here.
+    writer.journal = BatchCommitter()
     with pytest.raises(NotRecordedError):
-        contexts.recorded(get_thread(agent), 1)
+        contexts.get_recorded_turn(get_thread(agent), 1)
     for content in later:
         append(agent, "t-1", content)
     again = begin(agent, "hello", request=REQUEST)
@@ -166,26 +168,26 @@ def test_killed_between_began_and_packed(agent: Agent, later: tuple[str, ...]) -
 
 
 def test_two_repeats_at_once_record_one_request(agent: Agent) -> None:
-    """The slower of two that pack the same turn hands out what the faster recorded."""
+    """Hand out the faster repeat's recorded request from the slower repeat."""
     begun = begin(agent, "hello", request=REQUEST)
-    options = Options(name="t-1", turn=1, mode="strict", token_budget=None)
-    late = run(turns._pack(agent, "t-1", begun.receipt, options))
+    options = PackingOptions(name="t-1", turn=1, mode="strict", token_budget=None)
+    late = run(turns._pack_and_record(agent, "t-1", begun.receipt, options))
     assert (late.seq, late.request) == (begun.seq, begun.request)
     assert Event.objects.filter(type="turn.packed").count() == 1
 
 
-def test_reassembles_byte_equal_after_restart_and_rebuild(agent: Agent) -> None:
+def test_request_reassembles_byte_equal_after_restart_and_rebuild(agent: Agent) -> None:
     sent = conversation(agent, turns=25)
     assert {turn: recorded(agent, turn) for turn in sent} == sent
     rebuild(get_thread(agent))
-    writer.journal = Journal()
+    writer.journal = BatchCommitter()
     assert {turn: recorded(agent, turn) for turn in sent} == sent
     begin(agent, "on we go")
     assert recorded(agent, 25) == sent[25]
 
 
-def test_reassembles_byte_equal_in_forks(agent: Agent) -> None:
-    """Of what a fork inherits, and of what it packs over its ancestors' texts."""
+def test_request_reassembles_byte_equal_in_forks(agent: Agent) -> None:
+    """Reassemble inherited requests, and requests packed over ancestors' texts."""
     sent = conversation(agent, turns=12)
     fork(agent, "t-1", "child")
     assert {turn: recorded(agent, turn, "child") for turn in sent} == sent
@@ -200,29 +202,29 @@ def test_reassembles_byte_equal_in_forks(agent: Agent) -> None:
     assert recorded(agent, 14, "grandchild") == deeper.request
     for thread in ("t-1", "child"):
         with pytest.raises(NotFoundError):
-            contexts.recorded(get_thread(agent, thread), 14)
+            contexts.get_recorded_turn(get_thread(agent, thread), 14)
 
 
-def test_a_fork_knows_no_request_that_was_packed_after_it(agent: Agent) -> None:
+def test_fork_knows_no_request_that_was_packed_after_it(agent: Agent) -> None:
     begun = begin(agent, "hello")
     child = fork(agent, "t-1", "child", seq=begun.receipt.seq)
     assert child.turn_count == 1
     with pytest.raises(NotRecordedError):
-        contexts.recorded(child, 1)
+        contexts.get_recorded_turn(child, 1)
 
 
-def test_erased_part_is_410(agent: Agent) -> None:
-    """With the ids of what is missing; other turns are as they were."""
+def test_request_with_an_erased_part_is_410(agent: Agent) -> None:
+    """Name the ids of missing pages, and leave other turns as they were."""
     before = begin(agent, "hello")
     make_pages(agent, new_page("a", "a secret"), new_page("b", "stays"))
     with_a = begin(agent, "what is a?")
     assert "a secret" in with_a.request.decode()
     act(agent, DeletePage(page_id="a"))
     row = get_thread(agent)
-    whole = contexts.reassemble(row, contexts.recorded(row, 2))
+    whole = contexts.reassemble_request(row, contexts.get_recorded_turn(row, 2))
     assert (whole.missing, whole.request, whole.verified) == (("a",), None, False)
     with pytest.raises(PageErasedError) as refusal:
-        contexts.require(whole)
+        contexts.require_request(whole)
     assert refusal.value.detail == {"pages": 1}
     assert recorded(agent, 1) == before.request
     after = begin(agent, "and now?")
@@ -231,20 +233,23 @@ def test_erased_part_is_410(agent: Agent) -> None:
     assert recorded(agent, 3) == after.request
 
 
-def test_without_its_record_a_cut_request_is_410(agent: Agent) -> None:
-    """How much it showed is sealed; what showed all is put together as before."""
+def test_cut_request_without_its_record_is_410(agent: Agent) -> None:
+    """Reassemble only a request without cuts, since the sizes of cuts are sealed."""
     make_pages(agent, new_page("a", "word " * 3_000))
     whole, short = begin(agent, "hello"), begin(agent, "and?", token_budget=1_500)
     assert short.cut
     row = get_thread(agent)
     records = Event.objects.filter(thread=row, type="turn.packed")
     erase(row, *((each.seq, each.seq) for each in records))
-    found = [contexts.reassemble(row, contexts.recorded(row, n)) for n in (1, 2)]
+    found = [
+        contexts.reassemble_request(row, contexts.get_recorded_turn(row, n))
+        for n in (1, 2)
+    ]
     assert [each.request for each in found] == [whole.request, None]
     assert found[1].missing == tuple(cut.page_id for cut in short.cut)
 
 
-def test_a_repeat_of_a_turn_with_an_erased_part_is_410(agent: Agent) -> None:
+def test_repeat_of_a_turn_with_an_erased_part_is_410(agent: Agent) -> None:
     make_pages(agent, new_page("a", "a secret"))
     begin(agent, "what is a?", request=REQUEST)
     act(agent, DeletePage(page_id="a"))
@@ -252,8 +257,8 @@ def test_a_repeat_of_a_turn_with_an_erased_part_is_410(agent: Agent) -> None:
         begin(agent, "what is a?", request=REQUEST)
 
 
-def test_a_fork_goes_on_without_a_text_that_its_parent_deleted(agent: Agent) -> None:
-    """The page is in its working set still; nothing of it can be shown."""
+def test_fork_goes_on_without_a_text_that_its_parent_deleted(agent: Agent) -> None:
+    """Keep the page in the fork's working set, and show nothing of the page."""
     make_pages(agent, new_page("a", "a secret"), new_page("b", "stays"))
     fork(agent, "t-1", "child")
     act(agent, DeletePage(page_id="a"))
@@ -265,7 +270,7 @@ def test_a_fork_goes_on_without_a_text_that_its_parent_deleted(agent: Agent) -> 
 
 
 @pytest.mark.parametrize("size", [5, 60])
-def test_a_turn_costs_the_same_statements_at_any_size(
+def test_turn_costs_the_same_statements_at_any_size(
     agent: Agent, size: int, django_assert_max_num_queries: Any
 ) -> None:
     make_thread(agent, auto_pin_turns=0)
@@ -278,7 +283,7 @@ def test_a_turn_costs_the_same_statements_at_any_size(
         begin(agent, "again")
 
 
-def test_prefix_is_told_against_the_turn_before(agent: Agent) -> None:
+def test_prefix_tokens_are_counted_against_the_previous_turn(agent: Agent) -> None:
     first = begin(agent, "hello")
     second = begin(agent, "again")
     prefixes = [event.prefix_tokens for event in packed(get_thread(agent))]
@@ -289,29 +294,31 @@ def test_prefix_is_told_against_the_turn_before(agent: Agent) -> None:
             break
         common += 1
     assert prefixes[1] is not None
-    assert 0 < prefixes[1] <= estimate(first.request[:common].decode()) + 1
+    assert 0 < prefixes[1] <= estimate_tokens(first.request[:common].decode()) + 1
 
 
 @pytest.mark.parametrize("held", [True, False])
-def test_a_request_at_hand_is_as_one_made_again(agent: Agent, held: bool) -> None:
-    """What has lost a text is compared with nothing, by who has its bytes, too."""
+def test_cached_request_has_the_prefix_of_a_reassembled_one(
+    agent: Agent, held: bool
+) -> None:
+    """Compare no request that has lost a text, even with its bytes in a cache."""
     newest.clear()
     make_pages(agent, new_page("a", "a secret"))
     requests = [begin(agent, "hello").request]
     if not held:
         newest.clear()
     requests.append(begin(agent, "again").request)
-    kept = newest.items() if held else []
+    kept = newest.list_items() if held else []
     act(agent, DeletePage(page_id="a"))
-    assert not newest.items()
-    # As in another process, which has not heard of it.
+    assert not newest.list_items()
+    # Another process would not have heard of the deletion.
     for key, value in kept:
         newest.put(key, value)
     begin(agent, "and now?")
     pairs = takewhile(lambda pair: pair[0] == pair[1], zip(*requests, strict=False))
     common = bytes(one for one, _ in pairs).decode()
     prefixes = [event.prefix_tokens for event in packed(get_thread(agent))]
-    assert prefixes == [0, estimate(common), None]
+    assert prefixes == [0, estimate_tokens(common), None]
 
 
 def packed(thread: Thread) -> list[TurnPacked]:

@@ -22,23 +22,23 @@ texts = st.text(st.characters(exclude_categories=["Cs"]), max_size=40)
 
 def all_of(opened: SubjectKeys, text: str) -> list[bytes]:
     return [
-        blind_index.term(opened, text),
-        blind_index.lookup(opened, text),
-        blind_index.dedupe(opened, text.encode()),
-        blind_index.roll(opened, b"", text.encode()),
+        blind_index.digest_term(opened, text),
+        blind_index.digest_lookup(opened, text),
+        blind_index.digest_content(opened, text.encode()),
+        blind_index.digest_sequence(opened, b"", text.encode()),
         stone(opened, text),
-        blind_index.audit_pseudonym(opened),
+        blind_index.digest_audit_subject(opened),
     ]
 
 
 def stone(opened: SubjectKeys, text: str) -> bytes:
-    return blind_index.value_tombstone(opened, blind_index.fold(text))
+    return blind_index.digest_value(opened, blind_index.fold(text))
 
 
 @pytest.fixture
 def acme(ring: Ring, project: UUID) -> ProjectKeys:
     keys.create_project_key(project)
-    return keys.project_key(project)
+    return keys.get_project_key(project)
 
 
 @per_test
@@ -51,14 +51,16 @@ def test_digests_are_never_equal_across_subjects(
 
 @per_test
 @given(text=texts)
-def test_the_same_is_the_same_within_a_subject(ann: SubjectKeys, text: str) -> None:
+def test_blind_index_is_deterministic_within_a_subject(
+    ann: SubjectKeys, text: str
+) -> None:
     assert all_of(ann, text) == all_of(ann, text)
 
 
-def test_sizes_are_those_of_the_table(ann: SubjectKeys, acme: ProjectKeys) -> None:
+def test_digest_sizes_match_the_table(ann: SubjectKeys, acme: ProjectKeys) -> None:
     assert [len(digest) for digest in all_of(ann, "text")] == [8, 16, 16, 16, 16, 8]
-    assert len(blind_index.subject_ref(acme, "ann")) == 32
-    assert len(blind_index.thread_name(acme, "thread-1")) == 32
+    assert len(blind_index.digest_user_id(acme, "ann")) == 32
+    assert len(blind_index.digest_thread_name(acme, "thread-1")) == 32
 
 
 @per_test
@@ -76,24 +78,26 @@ def test_lookups_keep_their_fields_apart(
     ann: SubjectKeys, left: list[str], right: list[str]
 ) -> None:
     assume(left != right)
-    assert blind_index.lookup(ann, *left) != blind_index.lookup(ann, *right)
+    assert blind_index.digest_lookup(ann, *left) != blind_index.digest_lookup(
+        ann, *right
+    )
 
 
-def test_a_field_may_be_text_or_its_bytes(ann: SubjectKeys) -> None:
-    as_text = blind_index.lookup(ann, "café", "x")
-    assert as_text == blind_index.lookup(ann, "café".encode(), b"x")
+def test_field_may_be_text_or_its_bytes(ann: SubjectKeys) -> None:
+    as_text = blind_index.digest_lookup(ann, "café", "x")
+    assert as_text == blind_index.digest_lookup(ann, "café".encode(), b"x")
 
 
-def test_a_rolling_digest_knows_the_order_and_every_item(ann: SubjectKeys) -> None:
+def test_rolling_digest_knows_the_order_and_every_item(ann: SubjectKeys) -> None:
     def rolled(*items: bytes) -> bytes:
-        digest = blind_index.roll(ann, b"", b"info")
+        digest = blind_index.digest_sequence(ann, b"", b"info")
         for item in items:
-            digest = blind_index.roll(ann, digest, item)
+            digest = blind_index.digest_sequence(ann, digest, item)
         return digest
 
     sequences = [(b"a", b"b"), (b"b", b"a"), (b"ab",), (b"a", b"b", b"c"), (b"a",), ()]
     assert len({rolled(*items) for items in sequences}) == len(sequences)
-    first = blind_index.roll(ann, b"", b"info")
+    first = blind_index.digest_sequence(ann, b"", b"info")
     expected = hashlib.blake2b(first + b"a", digest_size=16, key=ann.dedupe).digest()
     assert rolled(b"a") == expected
 
@@ -118,11 +122,11 @@ SAME = {
 
 
 @pytest.mark.parametrize("how", SAME)
-def test_a_tombstone_stops_every_spelling(ann: SubjectKeys, how: str) -> None:
+def test_tombstone_stops_every_spelling(ann: SubjectKeys, how: str) -> None:
     assert stone(ann, SAME[how]) == stone(ann, "Mia Li")
 
 
-def test_an_accent_counts_whatever_alphabet_its_letter_is_of(ann: SubjectKeys) -> None:
+def test_accent_counts_whatever_alphabet_its_letter_is_of(ann: SubjectKeys) -> None:
     latin, cyrillic, apart = "zo\u00eb", "zo\u0451", "zo\u0435\u200b\u0308"
     assert len({stone(ann, each) for each in (latin, cyrillic, apart)}) == 1
     assert stone(ann, "zoe") != stone(ann, latin)
@@ -146,16 +150,18 @@ def test_words_of_other_alphabets_keep_apart(ann: SubjectKeys) -> None:
     "content",
     ["mia l i", "mio li", "m1a li"],
 )
-def test_a_tombstone_stops_nothing_else(ann: SubjectKeys, content: str) -> None:
+def test_tombstone_stops_no_other_value(ann: SubjectKeys, content: str) -> None:
     assert stone(ann, content) != stone(ann, "mia li")
 
 
-def test_a_pseudonym_can_not_be_computed_without_the_key(
+def test_pseudonym_can_not_be_computed_without_the_key(
     ann: SubjectKeys, bob: SubjectKeys
 ) -> None:
-    pseudonym = blind_index.audit_pseudonym(ann)
-    assert blind_index.audit_pseudonym(replace(ann, audit=bob.audit)) != pseudonym
-    assert blind_index.audit_pseudonym(replace(ann, subject=bob.subject)) != pseudonym
+    pseudonym = blind_index.digest_audit_subject(ann)
+    assert blind_index.digest_audit_subject(replace(ann, audit=bob.audit)) != pseudonym
+    assert (
+        blind_index.digest_audit_subject(replace(ann, subject=bob.subject)) != pseudonym
+    )
 
 
 @per_test
@@ -172,18 +178,18 @@ def test_case_is_folded_not_lowered(ann: SubjectKeys, text: str) -> None:
 
 @per_test
 @given(left=texts, right=texts)
-def test_a_subject_ref_is_of_the_exact_bytes(
+def test_subject_ref_is_of_the_exact_bytes(
     acme: ProjectKeys, left: str, right: str
 ) -> None:
-    refs = [blind_index.subject_ref(acme, text) for text in (left, right)]
+    refs = [blind_index.digest_user_id(acme, text) for text in (left, right)]
     assert (refs[0] == refs[1]) is (left == right)
 
 
-def test_refs_differ_between_projects_and_from_thread_names(
+def test_subject_refs_differ_between_projects_and_from_thread_names(
     acme: ProjectKeys, ring: Ring
 ) -> None:
     zeta = uuid4()
     keys.create_project_key(zeta)
-    ref = blind_index.subject_ref(acme, "ann")
-    assert blind_index.subject_ref(keys.project_key(zeta), "ann") != ref
-    assert blind_index.thread_name(acme, "ann") != ref
+    ref = blind_index.digest_user_id(acme, "ann")
+    assert blind_index.digest_user_id(keys.get_project_key(zeta), "ann") != ref
+    assert blind_index.digest_thread_name(acme, "ann") != ref

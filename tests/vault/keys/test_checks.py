@@ -19,18 +19,20 @@ POSTGRES = "django.db.backends.postgresql"
         (POSTGRES, "keys", "/data/kek.json", []),
     ],
 )
-def test_a_ring_in_the_folder_of_a_database_is_beside_it(
+def test_ring_in_the_folder_of_a_database_is_beside_it(
     engine: str, database: str, ring: str, found: list[str]
 ) -> None:
     databases = {"keys": {"ENGINE": engine, "NAME": database}}
-    assert checks.databases_beside(Path(ring), databases=databases) == found
+    assert checks.list_databases_beside(Path(ring), databases=databases) == found
 
 
-def test_the_deployment_check_warns_of_it(settings: Settings) -> None:
+def test_deployment_check_warns_of_a_ring_beside_its_database(
+    settings: Settings,
+) -> None:
     lite = "sqlite3" in settings.DATABASES["keys"]["ENGINE"]
     folder = Path(settings.DATABASES["keys"]["NAME"]).parent
     settings.KEK_FILE = folder / "kek.json"
-    found = checks.ring_beside_database()
+    found = checks.check_ring_folder()
     assert [message.id for message in found] == ["memoryhub.W001"] * lite
     settings.KEK_FILE = folder / "elsewhere" / "kek.json"
-    assert checks.ring_beside_database() == []
+    assert checks.check_ring_folder() == []

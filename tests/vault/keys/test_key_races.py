@@ -53,7 +53,7 @@ def test_no_key_is_made_while_its_destruction_is_uncommitted(
     assert not SubjectKey.objects.exists()
 
 
-def test_a_key_made_by_two_at_once_is_one_key(ring: Ring, project: UUID) -> None:
+def test_key_made_by_two_at_once_is_one_key(ring: Ring, project: UUID) -> None:
     subject = uuid4()
     with ThreadPoolExecutor(4) as pool:
         made = [

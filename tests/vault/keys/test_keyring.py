@@ -24,7 +24,7 @@ def refusal(*, empty: bool = False) -> str:
     return refused.value.reason.split(":")[0]
 
 
-def test_a_first_start_makes_ring_sentinel_and_instance(first_start: Path) -> None:
+def test_first_start_makes_ring_sentinel_and_instance(first_start: Path) -> None:
     ring = keyring.prepare(empty=True)
     assert ring == ring_file.read(first_start)
     check = KekCheck.objects.get()
@@ -32,7 +32,7 @@ def test_a_first_start_makes_ring_sentinel_and_instance(first_start: Path) -> No
     assert KeyMeta.objects.get().instance == Instance.objects.get().id
 
 
-def test_a_second_start_changes_nothing(ring: Ring) -> None:
+def test_second_start_changes_nothing(ring: Ring) -> None:
     rows = list(KekCheck.objects.values()) + list(KeyMeta.objects.values())
     assert keyring.prepare(empty=False) == ring
     assert list(KekCheck.objects.values()) + list(KeyMeta.objects.values()) == rows
@@ -69,7 +69,7 @@ def test_no_ring_is_made_beside_keys_that_are_in_use(
     assert not kek_file.exists()
 
 
-def test_a_ring_somebody_brought_is_taken_up(
+def test_ring_somebody_brought_is_taken_up(
     first_start: Path, settings: Settings
 ) -> None:
     settings.KEK_FILE_IS_DEFAULT = False
@@ -77,16 +77,18 @@ def test_a_ring_somebody_brought_is_taken_up(
     assert keyring.prepare(empty=True) == brought
 
 
-def test_wrong_kek_refused(ring: Ring, kek_file: Path) -> None:
-    """The same id with another key: the sentinel does not open."""
-    other = ring_file.new_ring()
-    text = ring_file.encoded(other).decode().replace(other.current_id, ring.current_id)
+def test_wrong_kek_is_refused(ring: Ring, kek_file: Path) -> None:
+    """The ring has another key of the same id: the sentinel does not open."""
+    other = ring_file.make_ring()
+    text = (
+        ring_file.encode_ring(other).decode().replace(other.current_id, ring.current_id)
+    )
     kek_file.write_text(text)
     assert refusal() == "kek_wrong"
 
 
-def test_the_ring_of_another_instance_is_refused(ring: Ring, kek_file: Path) -> None:
-    ring_file.replace(kek_file, ring_file.new_ring())
+def test_ring_of_another_instance_is_refused(ring: Ring, kek_file: Path) -> None:
+    ring_file.replace(kek_file, ring_file.make_ring())
     assert refusal() == "kek_unknown"
     assert KekCheck.objects.count() == 1
 
@@ -103,7 +105,7 @@ def test_databases_of_two_instances_are_refused(ring: Ring) -> None:
 
 
 @pytest.mark.parametrize("lost", [KeyMeta, Instance])
-def test_one_database_alone_is_refused(
+def test_keyring_is_refused_when_one_database_lacks_its_instance(
     lost: type[KeyMeta | Instance], ring: Ring
 ) -> None:
     lost._default_manager.all().delete()
@@ -111,7 +113,7 @@ def test_one_database_alone_is_refused(
 
 
 @pytest.mark.parametrize("undone", [KeyMeta, Instance])
-def test_a_first_start_that_died_half_way_is_completed(
+def test_first_start_that_died_half_way_is_completed(
     undone: type[KeyMeta | Instance], ring: Ring
 ) -> None:
     kept = KeyMeta.objects.get().instance
@@ -121,21 +123,21 @@ def test_a_first_start_that_died_half_way_is_completed(
     assert KeyMeta.objects.get().instance == kept == Instance.objects.get().id
 
 
-def test_one_database_for_both_is_refused(ring: Ring) -> None:
+def test_keyring_is_refused_when_one_database_serves_both(ring: Ring) -> None:
     with connections["keys"].cursor() as cursor:
         name = connection.ops.quote_name(Instance._meta.db_table)
         cursor.execute(f"CREATE TABLE {name} (id INTEGER)")
     assert refusal() == "keys_same"
 
 
-def test_a_running_server_takes_up_a_new_ring(ring: Ring, kek_file: Path) -> None:
-    assert keyring.ring() is keyring.ring()
-    ring_file.replace(kek_file, ring.adding(ring_file.new_kek()))
-    assert keyring.ring() == ring_file.read(kek_file) != ring
+def test_running_server_takes_up_a_new_ring(ring: Ring, kek_file: Path) -> None:
+    assert keyring.get_ring() is keyring.get_ring()
+    ring_file.replace(kek_file, ring.add_kek(ring_file.make_kek()))
+    assert keyring.get_ring() == ring_file.read(kek_file) != ring
 
 
 @pytest.mark.parametrize("spoiled", ["gone", "broken", "open to all"])
-def test_a_ring_that_spoils_under_a_running_server_does_it_no_harm(
+def test_ring_that_spoils_under_a_running_server_does_it_no_harm(
     spoiled: str, ring: Ring, kek_file: Path
 ) -> None:
     if spoiled == "gone":
@@ -145,20 +147,20 @@ def test_a_ring_that_spoils_under_a_running_server_does_it_no_harm(
     if spoiled == "open to all":
         kek_file.chmod(0o644)
         kek_file.write_bytes(kek_file.read_bytes() + b"\n")
-    assert keyring.ring() == ring
+    assert keyring.get_ring() == ring
     assert refusal().startswith("kek_")
 
 
-def test_a_backup_counts_for_the_current_key_only(ring: Ring, kek_file: Path) -> None:
-    assert not keyring.kek_backed_up()
+def test_backup_counts_for_the_current_key_only(ring: Ring, kek_file: Path) -> None:
+    assert not keyring.is_kek_backed_up()
     backup.record(ring, at=timezone.now())
-    assert keyring.kek_backed_up()
-    ring_file.replace(kek_file, ring.adding(ring_file.new_kek()))
+    assert keyring.is_kek_backed_up()
+    ring_file.replace(kek_file, ring.add_kek(ring_file.make_kek()))
     keyring.prepare(empty=False)
-    assert not keyring.kek_backed_up()
+    assert not keyring.is_kek_backed_up()
 
 
-def test_an_old_ring_that_was_restored_has_its_current_key_current_again(
+def test_old_ring_that_was_restored_has_its_current_key_current_again(
     ring: Ring,
 ) -> None:
     KekCheck.objects.update(state=KekCheck.State.RETIRED, retired_at=timezone.now())

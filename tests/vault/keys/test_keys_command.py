@@ -33,7 +33,7 @@ def subjects(ring: Ring, project: UUID) -> list[UUID]:
 
 @pytest.fixture
 def typed(monkeypatch: pytest.MonkeyPatch) -> None:
-    """The passphrase comes through a pipe."""
+    """Send the passphrase through a pipe."""
     monkeypatch.setattr(sys, "stdin", io.StringIO(f"{PASSPHRASE}\n" * 2))
 
 
@@ -94,17 +94,17 @@ def test_backup_and_restore_bring_the_ring_back(
     saved = tmp_path / "ring.backup"
     run("backup", saved)
     assert stat.S_IMODE(saved.stat().st_mode) == 0o600
-    assert keyring.kek_backed_up()
+    assert keyring.is_kek_backed_up()
     kek_file.unlink()
     assert ring.current_id in run("restore", saved)
     assert stat.S_IMODE(kek_file.stat().st_mode) == 0o600
     keyring.reset()
     keys.reset()
     assert keyring.prepare(empty=False) == ring
-    keys.subject_keys(subjects[0], epoch=1)
+    keys.get_subject_keys(subjects[0], epoch=1)
 
 
-def test_a_backup_is_written_over_nothing(
+def test_backup_never_overwrites_a_file(
     ring: Ring, typed: None, tmp_path: Path
 ) -> None:
     saved = tmp_path / "ring.backup"
@@ -112,16 +112,16 @@ def test_a_backup_is_written_over_nothing(
     assert "exists" in refusal("backup", saved)
     assert saved.read_bytes() == b"precious"
     assert "can not be written" in refusal("backup", tmp_path / "absent" / "ring")
-    assert not keyring.kek_backed_up()
+    assert not keyring.is_kek_backed_up()
 
 
-def test_a_short_passphrase_makes_no_backup(
+def test_short_passphrase_makes_no_backup(
     ring: Ring, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(sys, "stdin", io.StringIO("short\n"))
     assert refusal("backup", tmp_path / "ring.backup").startswith("passphrase:")
     assert not (tmp_path / "ring.backup").exists()
-    assert not keyring.kek_backed_up()
+    assert not keyring.is_kek_backed_up()
 
 
 def test_restore_never_replaces_a_ring(
@@ -145,7 +145,7 @@ def test_restore_refuses_what_can_not_open_these_keys(
     assert not kek_file.exists()
 
 
-def test_a_backup_from_before_a_rotation_is_refused(
+def test_backup_from_before_a_rotation_is_refused(
     subjects: list[UUID], kek_file: Path, typed: None, tmp_path: Path
 ) -> None:
     saved = tmp_path / "ring.backup"
@@ -167,7 +167,7 @@ def test_restore_refuses_what_is_no_backup(
     assert not kek_file.exists()
 
 
-def test_rotate_retire_and_all_is_well(
+def test_keys_can_be_rotated_and_retired(
     subjects: list[UUID], ring: Ring, kek_file: Path, typed: None, tmp_path: Path
 ) -> None:
     shown = run("rotate")
@@ -191,14 +191,12 @@ def test_rotate_goes_on_where_it_was_stopped(subjects: list[UUID]) -> None:
 
 
 @pytest.mark.parametrize("action", ["status", "rotate"])
-def test_an_unusable_ring_is_exit_code_2(
-    action: str, ring: Ring, kek_file: Path
-) -> None:
+def test_unusable_ring_is_exit_code_2(action: str, ring: Ring, kek_file: Path) -> None:
     kek_file.chmod(0o644)
     assert refusal(action, returncode=2).startswith("kek_mode:")
 
 
-def test_an_instance_that_was_never_started_has_no_keys(
+def test_instance_that_was_never_started_has_no_keys(
     first_start: Path, settings: Settings
 ) -> None:
     keyring.make_ring(first_start)
@@ -206,7 +204,7 @@ def test_an_instance_that_was_never_started_has_no_keys(
     assert "never started" in refusal("rotate")
 
 
-def test_a_ring_can_be_restored_before_the_databases_are(
+def test_ring_can_be_restored_before_the_databases_are(
     ring: Ring, kek_file: Path, typed: None, tmp_path: Path
 ) -> None:
     saved = tmp_path / "ring.backup"

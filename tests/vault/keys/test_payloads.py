@@ -12,7 +12,7 @@ from hypothesis import HealthCheck, example, given, settings
 from hypothesis import strategies as st
 
 from memoryhub.errors import SealBrokenError
-from memoryhub.kernel.text.padding import padded
+from memoryhub.kernel.text.padding import pad_size
 from memoryhub.models.keys import SubjectKey
 from memoryhub.vault.keys import keys, payloads, seal_count
 from memoryhub.vault.keys.keys import SubjectKeys
@@ -45,13 +45,13 @@ def place_of(opened: SubjectKeys, **changed: Any) -> PayloadAddress:
     purpose=st.sampled_from(Purpose),
 )
 @example(plain=b"", seq=0, purpose=Purpose.EXTERNAL_ID)
-def test_what_is_sealed_opens_in_its_place(
+def test_sealed_payload_opens_in_its_place(
     ann: SubjectKeys, plain: bytes, seq: int, purpose: Purpose
 ) -> None:
     place = place_of(ann, seq=seq, purpose=purpose)
     sealed = seal(ann, place, plain)
     assert open_sealed(ann, place, sealed) == plain
-    assert len(sealed) <= padded(len(plain) + 1) + payloads.OVERHEAD_BYTES
+    assert len(sealed) <= pad_size(len(plain) + 1) + payloads.OVERHEAD_BYTES
     assert (len(sealed) - payloads.OVERHEAD_BYTES) % 64 == 0
     assert (sealed[0], sealed[2]) == (2, ann.version)
 
@@ -67,17 +67,17 @@ def test_what_is_sealed_opens_in_its_place(
     ],
     ids=["127 alike", "128 alike", "128 random", "10 kB random", "100 kB alike"],
 )
-def test_only_what_is_long_enough_and_shrinks_is_compressed(
+def test_payload_is_compressed_when_long_enough_and_shrinking(
     ann: SubjectKeys, plain: bytes, compressed: bool
 ) -> None:
     sealed = seal(ann, place_of(ann), plain)
     assert sealed[1] == int(compressed)
     held = len(sealed) - payloads.OVERHEAD_BYTES
-    assert (held < padded(len(plain) + 1)) is compressed
+    assert (held < pad_size(len(plain) + 1)) is compressed
     assert open_sealed(ann, place_of(ann), sealed) == plain
 
 
-def test_a_tenth_shorter_is_the_least_that_counts(ann: SubjectKeys) -> None:
+def test_compression_must_save_a_tenth(ann: SubjectKeys) -> None:
     # Random bytes stay, a tail of zeros goes: somewhere the gain passes a tenth.
     chance = os.urandom(1_000)
     flags = []
@@ -87,15 +87,15 @@ def test_a_tenth_shorter_is_the_least_that_counts(ann: SubjectKeys) -> None:
         flags.append(sealed[1])
         held, whole = len(sealed) - payloads.OVERHEAD_BYTES, len(plain)
         if sealed[1]:
-            assert held <= padded(whole * 9 // 10 + 1)
+            assert held <= pad_size(whole * 9 // 10 + 1)
         else:
-            assert held == padded(whole + 1)
+            assert held == pad_size(whole + 1)
     assert flags == sorted(flags)
     assert set(flags) == {0, 1}
 
 
-def test_payload_moved_fails(ann: SubjectKeys, bob: SubjectKeys) -> None:
-    """Between rows, threads, columns, subjects and projects, in every direction."""
+def test_moved_payload_does_not_open(ann: SubjectKeys, bob: SubjectKeys) -> None:
+    """A payload may move between rows, threads, columns, subjects and projects."""
     places = [
         place_of(ann),
         place_of(ann, seq=4),
@@ -143,7 +143,7 @@ def test_any_damaged_byte_is_noticed(ann: SubjectKeys, plain: bytes) -> None:
 
 @per_test
 @given(junk=st.binary(max_size=80), cut=st.integers(0, 40))
-def test_what_is_no_sealed_payload_is_refused(
+def test_malformed_sealed_payload_is_refused(
     ann: SubjectKeys, junk: bytes, cut: int
 ) -> None:
     place = place_of(ann)
@@ -154,16 +154,18 @@ def test_what_is_no_sealed_payload_is_refused(
 
 
 def sealed_by_hand(opened: SubjectKeys, packed: bytes, *, flags: int = 1) -> bytes:
-    """Anything at all, flagged as compressed and rightly sealed."""
+    """Seal any bytes flagged as compressed."""
     header, nonce = bytes((2, flags, opened.version)), os.urandom(12)
     place = place_of(opened)
     bound = b"mh1" + place.project.bytes + place.subject.bytes + place.thread.bytes
     bound += place.seq.to_bytes(8) + bytes((place.purpose,)) + header
     filled = packed + b"\x80" + bytes(9)
-    return header + nonce + opened.cipher(opened.version).encrypt(nonce, filled, bound)
+    return (
+        header + nonce + opened.get_cipher(opened.version).encrypt(nonce, filled, bound)
+    )
 
 
-def test_the_bytes_are_as_the_format_says(ann: SubjectKeys) -> None:
+def test_sealed_bytes_match_the_format(ann: SubjectKeys) -> None:
     sealed = sealed_by_hand(ann, zlib.compress(b"hello"))
     assert open_sealed(ann, place_of(ann), sealed) == b"hello"
 
@@ -185,13 +187,13 @@ def test_inflating_is_bounded_and_whole(ann: SubjectKeys, packed: bytes) -> None
 
 
 @pytest.mark.parametrize("flags", [2, 3, 0x80])
-def test_a_flag_of_a_later_format_is_refused(ann: SubjectKeys, flags: int) -> None:
+def test_flag_of_a_later_format_is_refused(ann: SubjectKeys, flags: int) -> None:
     sealed = sealed_by_hand(ann, zlib.compress(b"hello"), flags=flags)
     with pytest.raises(SealBrokenError):
         open_sealed(ann, place_of(ann), sealed)
 
 
-def test_length_tells_no_answer(ann: SubjectKeys) -> None:
+def test_sealed_length_does_not_reveal_a_short_answer(ann: SubjectKeys) -> None:
     """`true` is as long as `false`, and 1,000,000 bytes as 1,100,000 are not longer."""
     short = (b"null", b"true", b"false", b'"yes"', b"[1,2,3]", b"", b"0" * 62)
     place = place_of(ann)
@@ -204,7 +206,9 @@ def test_length_tells_no_answer(ann: SubjectKeys) -> None:
 
 
 @pytest.mark.parametrize("beyond", [0, 1])
-def test_whatever_can_be_sealed_can_be_opened(ann: SubjectKeys, beyond: int) -> None:
+def test_payload_at_and_beyond_the_inflation_limit_opens(
+    ann: SubjectKeys, beyond: int
+) -> None:
     plain = bytes(payloads.MAX_INFLATED_BYTES + beyond)
     sealed = seal(ann, place_of(ann), plain)
     assert (len(sealed) < len(plain)) is not bool(beyond)
@@ -216,7 +220,7 @@ def test_old_versions_open_and_new_payloads_take_the_newest(ann: SubjectKeys) ->
     first = seal(ann, place, b"first")
     SubjectKey.objects.update(seals=seal_count.SEAL_LIMIT)
     keys.reset()
-    newer = keys.subject_keys(ann.subject, epoch=1)
+    newer = keys.get_subject_keys(ann.subject, epoch=1)
     second = seal(newer, place, b"second")
     assert (first[2], second[2]) == (1, 2)
     for opened in (ann, newer):
@@ -231,7 +235,7 @@ def test_sealing_twice_never_gives_the_same_bytes(ann: SubjectKeys) -> None:
     )
 
 
-def test_an_external_id_is_bound_to_its_subject_alone(
+def test_external_id_is_bound_to_its_subject_alone(
     ann: SubjectKeys, bob: SubjectKeys
 ) -> None:
     of_ann, of_bob = (
@@ -251,7 +255,7 @@ def test_no_plaintext_shows_in_sealed_bytes(ann: SubjectKeys) -> None:
         assert zlib.compress(plain, 1)[2:10] not in sealed
 
 
-def test_a_seal_with_a_marked_nonce_is_counted(
+def test_seal_with_a_marked_nonce_is_counted(
     ann: SubjectKeys, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     for chance in (bytes(12), b"\1" * 12):

@@ -116,13 +116,13 @@ REFUSED: dict[Callable[[Path], None], str] = {
 
 @pytest.fixture
 def made(kek_file: Path) -> ring_file.Ring:
-    ring = ring_file.new_ring()
+    ring = ring_file.make_ring()
     ring_file.create(kek_file, ring)
     return ring
 
 
 @pytest.mark.parametrize("spoil", REFUSED, ids=[spoil.__name__ for spoil in REFUSED])
-def test_an_unusable_ring_is_refused_in_one_line_without_its_keys(
+def test_unusable_ring_is_refused_in_one_line_without_its_keys(
     spoil: Callable[[Path], None], kek_file: Path, made: ring_file.Ring
 ) -> None:
     spoil(kek_file)
@@ -134,7 +134,7 @@ def test_an_unusable_ring_is_refused_in_one_line_without_its_keys(
     assert made.current.key.hex()[:8] not in reason
 
 
-def test_a_made_ring_is_read_back_and_is_its_owners_alone(
+def test_made_ring_is_read_back_and_is_its_owners_alone(
     kek_file: Path, made: ring_file.Ring
 ) -> None:
     assert ring_file.read(kek_file) == made
@@ -143,20 +143,18 @@ def test_a_made_ring_is_read_back_and_is_its_owners_alone(
     assert [entry.name for entry in kek_file.parent.iterdir()] == [kek_file.name]
 
 
-def test_the_mode_does_not_depend_on_the_umask(kek_file: Path) -> None:
+def test_mode_does_not_depend_on_the_umask(kek_file: Path) -> None:
     before = os.umask(0)
     try:
-        ring_file.create(kek_file, ring_file.new_ring())
+        ring_file.create(kek_file, ring_file.make_ring())
     finally:
         os.umask(before)
     assert stat.S_IMODE(kek_file.stat().st_mode) == 0o600
 
 
-def test_a_ring_is_never_made_over_another(
-    kek_file: Path, made: ring_file.Ring
-) -> None:
+def test_ring_is_never_made_over_another(kek_file: Path, made: ring_file.Ring) -> None:
     with pytest.raises(FileExistsError):
-        ring_file.create(kek_file, ring_file.new_ring())
+        ring_file.create(kek_file, ring_file.make_ring())
     assert ring_file.read(kek_file) == made
     assert [entry.name for entry in kek_file.parent.iterdir()] == [kek_file.name]
 
@@ -164,8 +162,8 @@ def test_a_ring_is_never_made_over_another(
 def test_replacing_keeps_the_old_keys_and_leaves_no_draft(
     kek_file: Path, made: ring_file.Ring
 ) -> None:
-    added = ring_file.new_kek()
-    ring_file.replace(kek_file, made.adding(added))
+    added = ring_file.make_kek()
+    ring_file.replace(kek_file, made.add_kek(added))
     ring = ring_file.read(kek_file)
     assert ring.current == added
     assert ring.get(made.current_id) == made.current
@@ -173,12 +171,12 @@ def test_replacing_keeps_the_old_keys_and_leaves_no_draft(
     assert [entry.name for entry in kek_file.parent.iterdir()] == [kek_file.name]
 
 
-def test_a_ring_without_an_id_says_that_the_key_is_missing(
+def test_ring_without_an_id_says_that_the_key_is_missing(
     made: ring_file.Ring,
 ) -> None:
-    two = made.adding(ring_file.new_kek())
+    two = made.add_kek(ring_file.make_kek())
     with pytest.raises(KeyMissingError):
-        two.without(made.current_id).get(made.current_id)
+        two.remove_kek(made.current_id).get(made.current_id)
 
 
 def test_no_representation_shows_a_key(made: ring_file.Ring) -> None:
@@ -188,7 +186,7 @@ def test_no_representation_shows_a_key(made: ring_file.Ring) -> None:
 
 
 def test_decoding_what_was_encoded_gives_the_ring_back(made: ring_file.Ring) -> None:
-    two = made.adding(ring_file.new_kek())
-    assert ring_file.decoded(ring_file.encoded(two)) == two
+    two = made.add_kek(ring_file.make_kek())
+    assert ring_file.decode_ring(ring_file.encode_ring(two)) == two
     with pytest.raises(RingRefusedError):
-        ring_file.decoded(ring_file.encoded(two)[:-4])
+        ring_file.decode_ring(ring_file.encode_ring(two)[:-4])

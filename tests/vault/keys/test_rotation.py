@@ -68,8 +68,8 @@ def test_everything_opens_under_the_new_key_and_payloads_do_not_change(
         seq=1,
         purpose=Purpose.PAYLOAD,
     )
-    sealed = seal(keys.subject_keys(subjects[0], epoch=1), place, b"hello")
-    ids = keys.project_key(project).ids
+    sealed = seal(keys.get_subject_keys(subjects[0], epoch=1), place, b"hello")
+    ids = keys.get_project_key(project).ids
     before = unwrap(
         ring.current,
         bytes(signing_key.wrapped),
@@ -81,18 +81,19 @@ def test_everything_opens_under_the_new_key_and_payloads_do_not_change(
 
     keys.reset()
     assert (
-        open_sealed(keys.subject_keys(subjects[0], epoch=1), place, sealed) == b"hello"
+        open_sealed(keys.get_subject_keys(subjects[0], epoch=1), place, sealed)
+        == b"hello"
     )
-    assert keys.project_key(project).ids == ids
+    assert keys.get_project_key(project).ids == ids
     signing_key.refresh_from_db(using="keys")
     again = bytes(signing_key.wrapped)
     assert before == unwrap(
-        keyring.kek(new), again, purpose=KeyPurpose.SIGNING, owner=signing_key.id
+        keyring.get_kek(new), again, purpose=KeyPurpose.SIGNING, owner=signing_key.id
     )
-    assert keyring.rows_per_kek() == {new: 14}
+    assert keyring.count_rows_per_kek() == {new: 14}
 
 
-def test_the_old_key_is_retired_and_still_in_the_ring(
+def test_old_key_is_retired_and_still_in_the_ring(
     subjects: list[UUID], ring: Ring, kek_file: Path
 ) -> None:
     new = rotate()
@@ -105,10 +106,10 @@ def test_the_old_key_is_retired_and_still_in_the_ring(
 
 
 @pytest.mark.parametrize("steps", [0, 1, 2, 5])
-def test_kek_rotation_resumes(
+def test_kek_rotation_resumes_after_a_stop(
     steps: int, subjects: list[UUID], ring: Ring, kek_file: Path
 ) -> None:
-    """Stopped after any batch it goes on where it was, with the same key."""
+    """The rotation was stopped after any batch and goes on with the same key."""
     new, fresh = rotation.begin(at=NOW)
     assert fresh
     for _ in range(steps):
@@ -117,7 +118,7 @@ def test_kek_rotation_resumes(
     keys.reset()
     assert keyring.prepare(empty=False).current_id == new
     for subject in subjects:
-        keys.subject_keys(subject, epoch=1)
+        keys.get_subject_keys(subject, epoch=1)
 
     assert rotation.begin(at=NOW) == (new, False)
     done = 0
@@ -129,28 +130,28 @@ def test_kek_rotation_resumes(
     assert len(ring_file.read(kek_file).ids) == 2
 
 
-def test_a_rotation_that_died_before_its_sentinel_resumes(
+def test_rotation_that_died_before_its_sentinel_resumes(
     subjects: list[UUID], ring: Ring, kek_file: Path
 ) -> None:
-    half = ring.adding(ring_file.new_kek())
+    half = ring.add_kek(ring_file.make_kek())
     ring_file.replace(kek_file, half)
     assert rotation.begin(at=NOW) == (half.current_id, False)
     assert KekCheck.objects.filter(kek_id=half.current_id).exists()
 
 
-def test_a_finished_rotation_is_followed_by_a_new_one(
+def test_finished_rotation_is_followed_by_a_new_one(
     subjects: list[UUID], ring: Ring
 ) -> None:
     first = rotate()
     second = rotate()
     assert len({ring.current_id, first, second}) == 3
-    assert keyring.rows_per_kek() == {second: 13}
+    assert keyring.count_rows_per_kek() == {second: 13}
 
 
-def test_a_rotation_without_any_key_to_wrap_ends(ring: Ring) -> None:
+def test_rotation_without_any_key_to_wrap_ends(ring: Ring) -> None:
     new = rotate()
     assert KekCheck.objects.get(kek_id=ring.current_id).retired_at == NOW
-    assert keyring.ring().current_id == new
+    assert keyring.get_ring().current_id == new
 
 
 def test_keys_made_during_a_rotation_are_under_the_new_key(
@@ -158,13 +159,13 @@ def test_keys_made_during_a_rotation_are_under_the_new_key(
 ) -> None:
     new, _ = rotation.begin(at=NOW)
     keys.create_subject_key(uuid4(), project_id=project)
-    assert keyring.rows_per_kek()[new] == 1
+    assert keyring.count_rows_per_kek()[new] == 1
 
 
-def test_a_key_wrapped_meanwhile_under_the_old_one_keeps_it_from_retiring(
+def test_key_wrapped_meanwhile_under_the_old_one_keeps_it_from_retiring(
     subjects: list[UUID], ring: Ring
 ) -> None:
-    """A server that has not seen the new ring yet may still use the old key."""
+    """A server that has not read the new ring may still use the old key."""
     rotation.begin(at=NOW)
     while rotation.step():
         pass
@@ -175,12 +176,12 @@ def test_a_key_wrapped_meanwhile_under_the_old_one_keeps_it_from_retiring(
         wrapped=wrap(ring.current, bytes(32), purpose=KeyPurpose.PROJECT, owner=late),
     )
     assert rotation.finish(at=NOW) == []
-    assert rotation.remaining() == rotation.step() == 1
+    assert rotation.count_remaining() == rotation.step() == 1
     assert rotation.finish(at=NOW) == [ring.current_id]
-    keys.project_key(late)
+    keys.get_project_key(late)
 
 
-def test_a_key_destroyed_during_a_rotation_stays_destroyed(
+def test_key_destroyed_during_a_rotation_stays_destroyed(
     subjects: list[UUID],
 ) -> None:
     rotation.begin(at=NOW)
@@ -200,7 +201,7 @@ def test_retiring_takes_the_key_out_for_good(
     assert [row.kek_id for row in KekCheck.objects.all()] == [new]
     assert keyring.prepare(empty=False).ids == (new,)
     keys.reset()
-    keys.subject_keys(subjects[0], epoch=1)
+    keys.get_subject_keys(subjects[0], epoch=1)
 
 
 def test_retiring_is_refused_while_it_could_cost_a_key(
@@ -219,7 +220,7 @@ def test_retiring_is_refused_while_it_could_cost_a_key(
     assert ring.current_id in ring_file.read(kek_file).ids
 
 
-def test_a_retired_key_that_a_row_uses_after_all_stays(
+def test_retired_key_that_a_row_uses_after_all_stays(
     subjects: list[UUID], ring: Ring, kek_file: Path
 ) -> None:
     rotate()
@@ -228,11 +229,11 @@ def test_a_retired_key_that_a_row_uses_after_all_stays(
     assert ring.current_id in ring_file.read(kek_file).ids
 
 
-def test_a_retirement_that_died_half_way_is_completed(
+def test_retirement_that_died_half_way_is_completed(
     subjects: list[UUID], ring: Ring, kek_file: Path
 ) -> None:
     new = rotate()
-    ring_file.replace(kek_file, ring_file.read(kek_file).without(ring.current_id))
+    ring_file.replace(kek_file, ring_file.read(kek_file).remove_kek(ring.current_id))
     assert keyring.prepare(empty=False).ids == (new,)
     rotation.retire(ring.current_id, at=NOW + timedelta(days=7))
     assert [row.kek_id for row in KekCheck.objects.all()] == [new]

@@ -1,4 +1,4 @@
-"""Where a signed file ends: the keys database knows, so nothing is cut off unseen."""
+"""Ends of signed files: the keys database knows each, so that a cut is noticed."""
 
 from __future__ import annotations
 
@@ -30,11 +30,11 @@ def add(count: int = 1) -> Link:
 
 
 def lines() -> list[bytes]:
-    return CHAIN.path().read_bytes().splitlines(keepends=True)
+    return CHAIN.get_path().read_bytes().splitlines(keepends=True)
 
 
 def leave(*left: bytes) -> None:
-    CHAIN.path().write_bytes(b"".join(left))
+    CHAIN.get_path().write_bytes(b"".join(left))
 
 
 def copies(model: type[Model]) -> list[Model]:
@@ -46,10 +46,10 @@ def put_back(rows: list[Model]) -> None:
         row.save()
 
 
-def wrong() -> tuple[object, object]:
-    """What both looks say of the file, and that nobody goes on from there."""
+def get_defect() -> tuple[object, object]:
+    """Return the line and the defect that both checks name; no append may go on."""
     found = []
-    for look in (CHAIN.check, CHAIN.newest, add):
+    for look in (CHAIN.check, CHAIN.get_newest, add):
         with pytest.raises(LedgerBrokenError) as broken:
             look()
         assert broken.value.detail["file"] == "erasures.jsonl"
@@ -59,120 +59,120 @@ def wrong() -> tuple[object, object]:
 
 
 @pytest.mark.parametrize("left", range(4))
-def test_a_file_that_was_cut_is_behind(left: int) -> None:
+def test_cut_file_is_reported_as_behind(left: int) -> None:
     add(4)
     leave(*lines()[:left])
-    assert wrong() == (left + 1, BEHIND)
+    assert get_defect() == (left + 1, BEHIND)
 
 
-def test_a_file_that_is_gone_is_behind() -> None:
+def test_missing_file_is_reported_as_behind() -> None:
     add(2)
-    CHAIN.path().unlink()
-    assert wrong() == (1, BEHIND)
+    CHAIN.get_path().unlink()
+    assert get_defect() == (1, BEHIND)
 
 
-def test_another_file_of_that_length_is_none_of_ours() -> None:
-    """Signed by us, in one chain, and not what was noted."""
+def test_ledger_file_of_equal_length_is_refused_when_not_the_noted_one() -> None:
+    """The file is signed by us, in one chain, and is not the one that was noted."""
     rows = copies(NewestLine)
     add(2)
     other = lines()
     NewestLine.objects.using("keys").all().delete()
     put_back(rows)
-    CHAIN.path().unlink()
+    CHAIN.get_path().unlink()
     CHAIN.write({"at": clock.now().isoformat()})
     add()
     leave(*other)
-    assert wrong() == (2, None)
+    assert get_defect() == (2, None)
 
 
-def test_a_line_that_nobody_came_to_note_counts_and_is_noted_by_the_next() -> None:
+def test_unnoted_line_counts_and_is_noted_with_the_next() -> None:
     add()
     before = copies(NewestLine)
     left = add()
     put_back(before)
-    assert CHAIN.check() == CHAIN.newest() == left
-    assert CHAIN.noted().n == 1
+    assert CHAIN.check() == CHAIN.get_newest() == left
+    assert CHAIN.get_noted().n == 1
     assert add().n == 3
-    assert CHAIN.noted().n == 3
+    assert CHAIN.get_noted().n == 3
     assert CHAIN.check() is not None
 
 
-def test_a_line_ahead_that_we_did_not_sign_is_none_of_ours() -> None:
+def test_foreign_line_ahead_is_refused() -> None:
     add()
     before = copies(NewestLine)
     add()
     put_back(before)
     one, two = lines()
-    sig = CHAIN.newest().sig.hex()  # type: ignore[union-attr]  # there are two
+    sig = CHAIN.get_newest().sig.hex()  # type: ignore[union-attr]  # there are two
     leave(one, two.replace(sig.encode(), b"00" * 64))
-    assert wrong() == (2, None)
+    assert get_defect() == (2, None)
 
 
-def test_a_keys_database_that_was_restored_is_named() -> None:
+def test_restored_keys_database_is_reported() -> None:
     add()
     before = copies(NewestLine)
     newest = add(3)
     put_back(before)
-    assert wrong() == (4, AHEAD)
+    assert get_defect() == (4, AHEAD)
     assert CHAIN.check(restored=True) == newest
     CHAIN.note(newest)
     assert CHAIN.check() == newest
 
 
-def test_what_is_noted_never_gets_less_but_anew() -> None:
+def test_chain_note_never_decreases_unless_begun_anew() -> None:
     add(3)
-    first = next(CHAIN.links())
+    first = next(CHAIN.iter_links())
     CHAIN.note(first)
-    assert CHAIN.noted().n == 3
+    assert CHAIN.get_noted().n == 3
     CHAIN.note(first, anew=True)
-    assert CHAIN.noted().n == 1
+    assert CHAIN.get_noted().n == 1
 
 
-def test_a_draft_counts_once_it_is_noted() -> None:
+def test_draft_line_counts_once_it_is_noted() -> None:
     add()
     CHAIN.draft({"at": "a"})
     again = CHAIN.draft({"at": "b"})
     assert again.n == 2
     assert len(lines()) == 2
-    assert CHAIN.noted().n == 1
+    assert CHAIN.get_noted().n == 1
     CHAIN.note(again)
     assert CHAIN.draft({"at": "c"}).n == 3
     assert CHAIN.check() is not None
 
 
 @pytest.mark.parametrize("forged", ["n", "wrapped", "kek"])
-def test_who_has_no_ring_notes_nothing(forged: str) -> None:
-    """The keys database can be written by who can't open what stands in it."""
+def test_chain_note_without_the_ring_is_refused(forged: str) -> None:
+    """A forger without the ring can write the keys database."""
     add(3)
     leave(*lines()[:2])
-    second = list(CHAIN.links())[1]
+    second = list(CHAIN.iter_links())[1]
     row = NewestLine.objects.using("keys").get()
     row.n = 2
     if forged == "wrapped":
         row.wrapped = bytes(60)
     if forged == "kek":
-        other = ring_file.new_kek()
+        other = ring_file.make_kek()
         row.kek_id = other.id
         row.wrapped = wrap(other, second.hash, purpose=KeyPurpose.LINE, owner=row.place)
     row.save()
-    assert wrong() == (2, None)
+    assert get_defect() == (2, None)
 
 
-def test_a_rotated_ring_takes_it_along(ring: Ring) -> None:
+def test_chain_note_is_rewrapped_by_a_rotation(ring: Ring) -> None:
     newest = add(2)
     rotation.begin(at=clock.now())
     while rotation.step():
         pass
     row = NewestLine.objects.using("keys").get()
-    assert row.kek_id == keyring.ring().current_id
+    assert row.kek_id == keyring.get_ring().current_id
     assert CHAIN.check() == newest
-    assert CHAIN.noted().hash == newest.hash
+    assert CHAIN.get_noted().hash == newest.hash
 
 
-def test_a_longer_mirror_is_named(
+def test_longer_mirror_is_reported(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """All else may have been put back to an earlier day; the mirror tells."""
+    """Database and file may both be from an earlier day; the mirror tells."""
     monkeypatch.setattr(settings, "LEDGER_MIRROR", tmp_path / "mirror")
     add()
     before = copies(NewestLine)
@@ -186,12 +186,12 @@ def test_a_longer_mirror_is_named(
     assert CHAIN.check(restored=True) == newest
 
 
-def test_the_key_of_a_line_leads_back_to_the_root() -> None:
+def test_key_of_a_line_leads_back_to_the_root() -> None:
     add()
     signing.rotate(at=clock.now())
     newest = add()
     assert CHAIN.check() == newest
-    keys = signing.public_keys()
+    keys = signing.list_public_keys()
     del keys[newest.key_id]
     with pytest.raises(LedgerBrokenError):
         CHAIN.check(keys=keys)

@@ -25,7 +25,7 @@ from memoryhub.models.keys import KeyMeta, NewestLine
 from memoryhub.models.server.clock import clock
 from memoryhub.vault.proof import chained, ledger, signing
 from memoryhub.vault.proof.chained import ChainPosition, Link
-from memoryhub.vault.proof.ledger import LedgerKind, Line
+from memoryhub.vault.proof.ledger import LedgerKind, LedgerLine
 from tests.harness.instances import Instance
 from tests.promises.tampering.damages import flipped
 
@@ -36,7 +36,7 @@ PROJECT, SUBJECT = UUID(int=1), UUID(int=2)
 WRITERS, LINES = 2, 200
 
 
-def add(kind: str = LedgerKind.INTENT, erasure: UUID | None = None) -> Line:
+def add(kind: str = LedgerKind.INTENT, erasure: UUID | None = None) -> LedgerLine:
     return ledger.append(
         kind=kind,
         erasure=erasure or uuid4(),
@@ -52,24 +52,24 @@ def add(kind: str = LedgerKind.INTENT, erasure: UUID | None = None) -> Line:
     )
 
 
-def test_a_line_is_read_as_it_was_written() -> None:
+def test_line_is_read_as_it_was_written() -> None:
     written = [add(), add(LedgerKind.DONE), add(LedgerKind.REPLAYED)]
-    assert list(ledger.lines()) == written
-    assert list(ledger.lines(after=2)) == written[2:]
-    assert ledger.head() == ledger.check() == written[-1]
+    assert list(ledger.iter_lines()) == written
+    assert list(ledger.iter_lines(after=2)) == written[2:]
+    assert ledger.get_newest() == ledger.check() == written[-1]
     assert [line.n for line in written] == [1, 2, 3]
     first = written[0]
     assert (first.at, first.subject_ref, first.receipt_sha256) == (AT, b"r" * 32, None)
     assert first.targets == (str(UUID(int=3)), 7)
 
 
-def test_without_a_file_there_is_nothing() -> None:
-    assert ledger.head() is None
+def test_ledger_without_a_file_is_empty() -> None:
+    assert ledger.get_newest() is None
     assert ledger.check() is None
-    assert list(ledger.lines()) == []
+    assert list(ledger.iter_lines()) == []
 
 
-def test_a_line_holds_no_more_than_the_specified_members() -> None:
+def test_line_holds_no_more_than_the_specified_members() -> None:
     add(LedgerKind.DONE)
     (text,) = ledger.path().read_text().splitlines()
     assert set(json.loads(text)) == {
@@ -87,17 +87,17 @@ def test_a_line_holds_no_more_than_the_specified_members() -> None:
     }
 
 
-def test_nobody_else_can_read_it() -> None:
+def test_ledger_is_readable_by_its_owner_only() -> None:
     add()
     for path in settings.LEDGER.iterdir():
         assert stat.S_IMODE(path.stat().st_mode) == 0o600, path
     assert stat.S_IMODE(settings.LEDGER.stat().st_mode) == 0o700
 
 
-def test_any_flipped_bit_is_found() -> None:
+def test_flipped_bit_in_the_ledger_is_found() -> None:
     for _ in range(3):
         add()
-    path, keys = ledger.path(), signing.public_keys()
+    path, keys = ledger.path(), signing.list_public_keys()
     good = path.read_bytes()
     assert ledger.check(keys=keys) is not None
     chance = random.Random(7)  # a seed repeats it
@@ -108,7 +108,7 @@ def test_any_flipped_bit_is_found() -> None:
         place = next(i for i in range(len(good)) if good[i] != changed[i])
         if place == ends[-1]:
             # Without its end the last line is one that was never finished.
-            assert [line.n for line in ledger.lines()] == [1, 2]
+            assert [line.n for line in ledger.iter_lines()] == [1, 2]
             continue
         with pytest.raises(LedgerBrokenError) as broken:
             ledger.check(keys=keys)
@@ -141,10 +141,10 @@ def test_lines_dropped_repeated_or_swapped_are_found(
     assert broken.value.detail["n"] == wrong
 
 
-def test_a_line_signed_by_a_stranger_is_found() -> None:
-    """Chained as it must be, but by a key that was never ours."""
+def test_line_signed_by_a_stranger_is_found() -> None:
+    """The line is chained correctly, but signed by a foreign key."""
     add()
-    stranger = replace(signing.current(), _key=Ed25519PrivateKey.generate())
+    stranger = replace(signing.get_signer(), _key=Ed25519PrivateKey.generate())
     says = dict(next(chained.iter_links(ledger.path())).says)
 
     def behind(last: Link | None, end: int) -> tuple[ChainPosition, int]:
@@ -152,13 +152,13 @@ def test_a_line_signed_by_a_stranger_is_found() -> None:
         return ChainPosition(n=last.n, hash=last.hash), end
 
     chained.append(ledger.path(), says, signer=stranger, place=behind)
-    assert len(list(ledger.lines())) == 2
+    assert len(list(ledger.iter_lines())) == 2
     with pytest.raises(LedgerBrokenError) as broken:
         ledger.check()
     assert broken.value.detail["n"] == 2
 
 
-def test_another_instances_ledger_is_none_of_ours() -> None:
+def test_ledger_of_another_instance_is_refused() -> None:
     add()
     assert ledger.check()
     KeyMeta.objects.using("keys").update(instance=uuid4())
@@ -166,7 +166,7 @@ def test_another_instances_ledger_is_none_of_ours() -> None:
         ledger.check()
 
 
-def test_rotated_keys_keep_it_whole() -> None:
+def test_ledger_verifies_after_key_rotation() -> None:
     add()
     signing.rotate(at=clock.now())
     newest = add()
@@ -174,8 +174,8 @@ def test_rotated_keys_keep_it_whole() -> None:
 
 
 @contextmanager
-def unnoted() -> Iterator[None]:
-    """As when a process dies before the keys database knows of what it wrote."""
+def forgetting_notes() -> Iterator[None]:
+    """Take back the notes, as when a process dies before the keys database has them."""
     rows = NewestLine.objects.using("keys")
     stored = list(rows.all())
     yield
@@ -184,44 +184,44 @@ def unnoted() -> Iterator[None]:
 
 
 @pytest.mark.parametrize("left", [1, 40, -2, -1])
-def test_an_unfinished_line_goes_with_the_next(left: int) -> None:
-    """What a crash leaves of a line was told to nobody."""
+def test_unfinished_line_goes_with_the_next(left: int) -> None:
+    """Nobody was told of a line that a crash left unfinished."""
     first = add()
-    with unnoted():
+    with forgetting_notes():
         lost = add()
     path = ledger.path()
     one, two = lines()
     path.write_bytes(one + two[:left])
-    assert ledger.head() == ledger.check() == first
+    assert ledger.get_newest() == ledger.check() == first
     again = add()
     assert again.n == lost.n
-    assert list(ledger.lines()) == [first, again]
+    assert list(ledger.iter_lines()) == [first, again]
     assert ledger.check() == again
 
 
-def test_an_unfinished_first_line_goes_too() -> None:
-    with unnoted():
+def test_unfinished_first_line_goes_too() -> None:
+    with forgetting_notes():
         add()
     (one,) = lines()
     ledger.path().write_bytes(one[:-1])
-    assert ledger.head() is None
+    assert ledger.get_newest() is None
     assert ledger.check() is None
     assert add().n == 1
     assert ledger.check() is not None
 
 
-def test_a_finished_line_that_is_damaged_is_no_unfinished_one() -> None:
+def test_finished_line_that_is_damaged_is_no_unfinished_one() -> None:
     add()
     add()
     one, two = lines()
     ledger.path().write_bytes(one + b"\0" * (len(two) - 1) + b"\n")
-    for look in (ledger.head, ledger.check, add):
+    for look in (ledger.get_newest, ledger.check, add):
         with pytest.raises(LedgerBrokenError):
             look()
     assert len(lines()) == 2
 
 
-def test_a_full_disk_adds_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_full_disk_adds_no_ledger_line(monkeypatch: pytest.MonkeyPatch) -> None:
     first = add()
     before = ledger.path().read_bytes()
 
@@ -233,12 +233,12 @@ def test_a_full_disk_adds_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
         with pytest.raises(LedgerUnwritableError):
             add()
     assert ledger.path().read_bytes() == before
-    assert list(ledger.lines()) == [first]
+    assert list(ledger.iter_lines()) == [first]
     assert add().n == 2
 
 
-def test_a_long_line_is_found_from_the_end() -> None:
-    """Longer than what is read at once: the threads of a person who has very many."""
+def test_long_line_is_found_from_the_end() -> None:
+    """The line of a person with many threads is longer than one read."""
     targets = [os.urandom(32).hex() for _ in range(100_000)]
     common: dict[str, Any] = {
         "kind": "intent",
@@ -252,7 +252,7 @@ def test_a_long_line_is_found_from_the_end() -> None:
     }
     ledger.append(**common, targets=[])
     long = ledger.append(**common, targets=targets)
-    assert ledger.head() == long
+    assert ledger.get_newest() == long
     assert ledger.append(**common, targets=[]).n == 3
     assert ledger.check() is not None
 
@@ -263,7 +263,7 @@ def mirrored(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     return tmp_path / "mirror" / "erasures.jsonl"
 
 
-def test_the_mirror_is_the_same(mirrored: Path) -> None:
+def test_mirror_equals_the_ledger(mirrored: Path) -> None:
     for _ in range(3):
         add()
         assert mirrored.read_bytes() == ledger.path().read_bytes()
@@ -271,19 +271,19 @@ def test_the_mirror_is_the_same(mirrored: Path) -> None:
     assert ledger.mirror()
 
 
-def test_a_mirror_that_was_away_is_brought_up(mirrored: Path) -> None:
+def test_absent_mirror_is_brought_up_to_date(mirrored: Path) -> None:
     add()
     mirrored.unlink()
     mirrored.mkdir()
     newest = add()
-    assert ledger.head() == newest
+    assert ledger.get_newest() == newest
     assert not ledger.mirror()
     mirrored.rmdir()
     assert ledger.mirror()
     assert mirrored.read_bytes() == ledger.path().read_bytes()
 
 
-def test_the_longer_of_the_two_counts(mirrored: Path) -> None:
+def test_recovery_takes_the_longer_of_ledger_and_mirror(mirrored: Path) -> None:
     add()
     kept = ledger.path().read_bytes()
     newest = add()
@@ -298,8 +298,8 @@ def test_the_longer_of_the_two_counts(mirrored: Path) -> None:
     assert ledger.check() == newest
 
 
-def test_a_mirror_that_says_something_else_is_not_taken(mirrored: Path) -> None:
-    with unnoted():
+def test_mirror_of_another_history_is_not_used_for_recovery(mirrored: Path) -> None:
+    with forgetting_notes():
         shorter = add()
     assert ledger.mirror()
     other = mirrored.read_bytes()
@@ -319,16 +319,16 @@ def test_a_mirror_that_says_something_else_is_not_taken(mirrored: Path) -> None:
 
 
 def append_many(count: int) -> None:
-    """Runs in a process of its own."""
+    """Append lines, in a process of its own."""
     for _ in range(count):
         add()
 
 
 def check_all() -> None:
-    """Runs in the instance."""
+    """Check both files, in the instance."""
     newest = ledger.check()
     assert newest is not None
-    erasures = {line.erasure for line in ledger.lines()}
+    erasures = {line.erasure for line in ledger.iter_lines()}
     sys.stdout.write(f"{newest.n} {len(erasures)}")
 
 

@@ -11,12 +11,12 @@ from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
 
 from memoryhub.kernel.text import strict_json
 from memoryhub.vault.proof import receipts
-from memoryhub.vault.proof.signing import Signer, fingerprint
+from memoryhub.vault.proof.signing import Signer, compute_fingerprint
 
 KEY = Ed25519PrivateKey.generate()
 SIGNER = Signer(
     key_id="0198c0de-0000-7000-8000-000000000001",
-    root=fingerprint(KEY.public_key().public_bytes_raw()),
+    root=compute_fingerprint(KEY.public_key().public_bytes_raw()),
     _key=KEY,
 )
 KEYS = {SIGNER.key_id: SIGNER.public}
@@ -31,29 +31,29 @@ SHAPE: dict[str, Any] = {
 
 
 def text() -> bytes:
-    return receipts.signed(SHAPE, SIGNER).encode()
+    return receipts.sign_statement(SHAPE, SIGNER).encode()
 
 
-def test_what_was_signed_is_good() -> None:
+def test_signed_receipt_is_valid() -> None:
     verdict = receipts.verify(text(), KEYS)
     assert verdict.valid
     assert verdict.says is not None
     assert verdict.says["erased"] == SHAPE["erased"]
 
 
-def test_the_text_is_canonical() -> None:
-    one = receipts.canonical({"b": 1, "a": [True, None, "é"]})
+def test_receipt_text_is_canonical() -> None:
+    one = receipts.render_canonical({"b": 1, "a": [True, None, "é"]})
     assert one == '{"a":[true,null,"é"],"b":1}'.encode()
-    assert one == receipts.canonical({"a": (True, None, "é"), "b": 1})
+    assert one == receipts.render_canonical({"a": (True, None, "é"), "b": 1})
 
 
 @pytest.mark.parametrize("value", [1.0, 0.5, {"x": [1.5]}, {1: 2}, b"x"])
-def test_nothing_but_integers_and_words_is_signed(value: Any) -> None:
+def test_receipt_takes_only_integers_and_words(value: Any) -> None:
     with pytest.raises(ValueError, match="integers only"):
-        receipts.signed({"v": receipts.RECEIPT, "x": value}, SIGNER)
+        receipts.sign_statement({"v": receipts.RECEIPT, "x": value}, SIGNER)
 
 
-def test_any_flipped_bit_fails() -> None:
+def test_receipt_with_a_flipped_bit_is_invalid() -> None:
     good = text()
     for place in range(len(good)):
         for bit in range(8):
@@ -62,7 +62,7 @@ def test_any_flipped_bit_fails() -> None:
             assert not receipts.verify(bytes(changed), KEYS).valid, (place, bit)
 
 
-def test_anything_cut_or_added_fails() -> None:
+def test_receipt_with_text_cut_or_added_is_invalid() -> None:
     good = text()
     for end in range(len(good)):
         assert not receipts.verify(good[:end], KEYS).valid
@@ -73,14 +73,16 @@ def test_anything_cut_or_added_fails() -> None:
 
 @pytest.mark.parametrize("ascii_only", [True, False])
 @pytest.mark.parametrize("indent", [None, 0, 2, "\t"])
-def test_the_layout_does_not_count(indent: int | str | None, ascii_only: bool) -> None:
-    """An editor or `jq` may have written it anew."""
+def test_receipt_verifies_in_any_layout(
+    indent: int | str | None, ascii_only: bool
+) -> None:
+    """An editor or `jq` may have rewritten the text."""
     shape = dict(reversed(strict_json.parse(text()).items()))
     other = json.dumps(shape, indent=indent, ensure_ascii=ascii_only)
     assert receipts.verify(f"\n{other}\r\n".encode(), KEYS).valid
 
 
-def test_what_has_two_readings_is_refused_in_any_layout() -> None:
+def test_receipt_with_two_readings_is_refused_in_any_layout() -> None:
     good = json.dumps(strict_json.parse(text()), indent=2)
     for old, new in (
         ('"ticket": null', '"ticket": null, "ticket": null'),
@@ -99,10 +101,10 @@ def test_what_has_two_readings_is_refused_in_any_layout() -> None:
 
 
 def reason(shape: dict[str, Any]) -> str:
-    return receipts.verify(strict_json.canonical(shape), KEYS).reason
+    return receipts.verify(strict_json.dump_canonical(shape), KEYS).reason
 
 
-def test_the_reason_is_a_word() -> None:
+def test_invalid_receipt_has_a_reason_code() -> None:
     shape = strict_json.parse(text())
     assert reason(shape) == ""
     assert reason({**shape, "ticket": "A-1"}) == "bad_signature"
@@ -119,21 +121,21 @@ def test_the_reason_is_a_word() -> None:
     assert receipts.verify(b" " * (receipts.MAX_BYTES + 1), KEYS).reason
 
 
-def test_another_key_of_that_id_did_not_sign_it() -> None:
+def test_receipt_does_not_verify_by_another_key_of_its_id() -> None:
     other = replace(SIGNER, _key=Ed25519PrivateKey.generate())
     keys = {SIGNER.key_id: other.public}
     assert receipts.verify(text(), keys).reason == "bad_signature"
     assert receipts.verify(text(), {}).reason == "unknown_key"
 
 
-def test_a_receipt_names_the_root_of_its_keys() -> None:
-    """So that a list of keys whose beginning was cut off proves nothing."""
+def test_receipt_names_the_root_of_its_keys() -> None:
+    """A key list whose beginning was cut off therefore proves nothing."""
     assert strict_json.parse(text())["root"] == SIGNER.root
     elsewhere = replace(SIGNER, root="00" * 32)
-    signed = receipts.signed(SHAPE, elsewhere).encode()
+    signed = receipts.sign_statement(SHAPE, elsewhere).encode()
     assert receipts.verify(signed, KEYS).reason == "unknown_root"
 
 
-def test_the_digest_is_that_of_the_text() -> None:
+def test_receipt_digest_is_that_of_its_text() -> None:
     assert receipts.digest("x") != receipts.digest("y")
     assert len(receipts.digest("x")) == 32

@@ -27,19 +27,19 @@ UUID4 = b"00000000-0000-4000-8000-000000000000"
 pytestmark = pytest.mark.django_db
 
 
-def test_the_first_key_is_made_when_something_is_signed() -> None:
+def test_first_key_is_made_when_something_is_signed() -> None:
     assert not SigningKey.objects.using("keys").exists()
-    first = signing.current()
-    assert signing.current().key_id == first.key_id
-    assert signing.public_keys() == {first.key_id: first.public}
+    first = signing.get_signer()
+    assert signing.get_signer().key_id == first.key_id
+    assert signing.list_public_keys() == {first.key_id: first.public}
     assert "PrivateKey" not in repr(first)
 
 
 @pytest.mark.django_db(transaction=True)
-def test_two_that_start_at_once_sign_with_one_key() -> None:
+def test_concurrent_starts_sign_with_one_key() -> None:
     def key_id(_: int) -> str:
         try:
-            return signing.current().key_id
+            return signing.get_signer().key_id
         finally:
             connections.close_all()
 
@@ -47,56 +47,56 @@ def test_two_that_start_at_once_sign_with_one_key() -> None:
         assert len(set(pool.map(key_id, range(4)))) == 1
 
 
-def test_a_signature_is_of_one_text_by_one_key() -> None:
-    signer = signing.current()
-    keys, sig = signing.public_keys(), signer.sign(b"text")
-    assert signing.verify(signer.key_id, b"text", sig, keys)
+def test_signature_is_of_one_text_by_one_key() -> None:
+    signer = signing.get_signer()
+    keys, sig = signing.list_public_keys(), signer.sign(b"text")
+    assert signing.is_signed(signer.key_id, b"text", sig, keys)
     chance = random.Random(1)  # a seed repeats it
     for _ in range(200):
-        assert not signing.verify(signer.key_id, flipped(b"text", chance), sig, keys)
-        assert not signing.verify(signer.key_id, b"text", flipped(sig, chance), keys)
+        assert not signing.is_signed(signer.key_id, flipped(b"text", chance), sig, keys)
+        assert not signing.is_signed(signer.key_id, b"text", flipped(sig, chance), keys)
     other = signing.rotate(at=clock.now())
-    keys = signing.public_keys()
-    assert not signing.verify(other.key_id, b"text", sig, keys)
-    assert not signing.verify("another", b"text", sig, keys)
-    assert not signing.verify(signer.key_id, b"text", sig[:-1], keys)
+    keys = signing.list_public_keys()
+    assert not signing.is_signed(other.key_id, b"text", sig, keys)
+    assert not signing.is_signed("another", b"text", sig, keys)
+    assert not signing.is_signed(signer.key_id, b"text", sig[:-1], keys)
 
 
-def test_after_a_rotation_the_old_one_stays_provable() -> None:
-    old = signing.current()
+def test_old_signing_key_stays_provable_after_rotation() -> None:
+    old = signing.get_signer()
     sig = old.sign(b"text")
     new = signing.rotate(at=clock.now())
     assert new.key_id != old.key_id
-    assert signing.current().key_id == new.key_id
-    assert signing.verify(old.key_id, b"text", sig, signing.public_keys())
-    assert set(signing.public_keys()) == {old.key_id, new.key_id}
+    assert signing.get_signer().key_id == new.key_id
+    assert signing.is_signed(old.key_id, b"text", sig, signing.list_public_keys())
+    assert set(signing.list_public_keys()) == {old.key_id, new.key_id}
 
 
-def test_a_restored_keys_database_still_knows_newer_public_keys() -> None:
-    root = signing.current()
+def test_restored_keys_database_still_knows_newer_public_keys() -> None:
+    root = signing.get_signer()
     signer = signing.rotate(at=clock.now())
     sig = signer.sign(b"text")
     keys = SigningKey.objects.using("keys")
     keys.filter(id=signer.key_id).delete()
     keys.update(retired_at=None)
-    assert signing.verify(signer.key_id, b"text", sig, signing.public_keys())
+    assert signing.is_signed(signer.key_id, b"text", sig, signing.list_public_keys())
     # It goes on with the one it has, which vouches for the next, and forgets none.
-    assert signing.current().key_id == root.key_id
+    assert signing.get_signer().key_id == root.key_id
     again = signing.rotate(at=clock.now())
-    assert set(signing.public_keys()) == {root.key_id, signer.key_id, again.key_id}
+    assert set(signing.list_public_keys()) == {root.key_id, signer.key_id, again.key_id}
     signing.check()
 
 
-def test_where_there_is_a_list_no_second_root_is_made() -> None:
-    signing.current()
+def test_signing_makes_no_second_root_beside_a_key_list() -> None:
+    signing.get_signer()
     SigningKey.objects.using("keys").all().delete()
     with pytest.raises(LedgerBrokenError):
-        signing.current()
-    assert signing.public_keys() == {}
+        signing.get_signer()
+    assert signing.list_public_keys() == {}
 
 
-def test_a_list_that_was_lost_is_written_anew_by_a_start() -> None:
-    signing.current()
+def test_lost_key_list_is_written_again_at_start() -> None:
+    signing.get_signer()
     signing.rotate(at=clock.now())
     path = settings.LEDGER / signing.FILE
     whole = path.read_bytes()
@@ -107,8 +107,8 @@ def test_a_list_that_was_lost_is_written_anew_by_a_start() -> None:
     assert path.read_bytes() == whole
 
 
-def filed(edit: Callable[[dict[str, Any]], Any]) -> None:
-    """Change the list as who can write the ledger's folder does."""
+def change_key_list(edit: Callable[[dict[str, Any]], Any]) -> None:
+    """Change the key list as a writer of the ledger's folder does."""
     path = settings.LEDGER / signing.FILE
     document = json.loads(path.read_bytes())
     edit(document["keys"])
@@ -116,20 +116,23 @@ def filed(edit: Callable[[dict[str, Any]], Any]) -> None:
 
 
 def entry(key: Ed25519PrivateKey, key_id: str, *, by: str) -> dict[str, str]:
-    """An own key, which vouches for itself."""
+    """Return the list's entry for a key that endorses itself."""
     public = key.public_key().public_bytes_raw()
     sig = key.sign(f"memoryhub.public-key/1|{key_id}|{public.hex()}".encode())
     return {"public": public.hex(), "by": by, "sig": sig.hex()}
 
 
 @pytest.mark.parametrize("vouched", ["root", "itself"])
-def test_a_key_that_no_other_vouches_for_is_named_and_not_used(vouched: str) -> None:
-    root, own, key_id = signing.current(), Ed25519PrivateKey.generate(), str(uuid4())
+def test_unendorsed_key_is_reported_and_unused(vouched: str) -> None:
+    root, own, key_id = signing.get_signer(), Ed25519PrivateKey.generate(), str(uuid4())
     signing.rotate(at=clock.now())
-    before, text = signing.public_keys(), (settings.LEDGER / signing.FILE).read_bytes()
+    before, text = (
+        signing.list_public_keys(),
+        (settings.LEDGER / signing.FILE).read_bytes(),
+    )
     by = root.key_id if vouched == "root" else key_id
-    filed(lambda keys: keys.update({key_id: entry(own, key_id, by=by)}))
-    assert signing.public_keys() == before
+    change_key_list(lambda keys: keys.update({key_id: entry(own, key_id, by=by)}))
+    assert signing.list_public_keys() == before
     with pytest.raises(LedgerBrokenError) as broken:
         signing.check()
     assert broken.value.detail == {"file": "public-keys.json", "key": key_id}
@@ -137,23 +140,23 @@ def test_a_key_that_no_other_vouches_for_is_named_and_not_used(vouched: str) -> 
     with pytest.raises(LedgerBrokenError):
         signing.rotate(at=clock.now())
     with pytest.raises(ValueError, match=r"vouches for|of one root"):
-        signing.decoded((settings.LEDGER / signing.FILE).read_bytes())
+        signing.decode_keys((settings.LEDGER / signing.FILE).read_bytes())
     (settings.LEDGER / signing.FILE).write_bytes(text)
     signing.check()
 
 
-def test_another_key_under_a_known_id_is_named_and_not_used() -> None:
-    key_id, own = signing.current().key_id, Ed25519PrivateKey.generate()
-    before = signing.public_keys()
-    filed(lambda keys: keys.update({key_id: entry(own, key_id, by=key_id)}))
-    assert signing.public_keys() == before
+def test_foreign_key_under_a_known_id_is_reported_and_unused() -> None:
+    key_id, own = signing.get_signer().key_id, Ed25519PrivateKey.generate()
+    before = signing.list_public_keys()
+    change_key_list(lambda keys: keys.update({key_id: entry(own, key_id, by=key_id)}))
+    assert signing.list_public_keys() == before
     with pytest.raises(LedgerBrokenError):
         signing.check()
 
 
-def test_a_root_in_the_keys_database_is_one_that_the_ring_opens() -> None:
-    """Who can write both, and has no ring, makes no key that counts."""
-    signing.current()
+def test_root_key_that_the_ring_cannot_open_is_refused() -> None:
+    """A forger who can write both, but has no ring, makes no key that counts."""
+    signing.get_signer()
     own, key_id = Ed25519PrivateKey.generate(), str(uuid4())
     forged = entry(own, key_id, by=key_id)
     row = SigningKey.objects.using("keys").get()
@@ -161,18 +164,18 @@ def test_a_root_in_the_keys_database_is_one_that_the_ring_opens() -> None:
     row.public = bytes.fromhex(forged["public"])
     row.endorsement = bytes.fromhex(forged["sig"])
     row.save(force_insert=True)
-    filed(lambda keys: keys.update({key_id: forged}))
-    assert key_id not in signing.public_keys()
+    change_key_list(lambda keys: keys.update({key_id: forged}))
+    assert key_id not in signing.list_public_keys()
     SigningKey.objects.using("keys").exclude(id=key_id).delete()
-    for look in (signing.public_keys, signing.check):
+    for look in (signing.list_public_keys, signing.check):
         with pytest.raises(LedgerBrokenError):
             look()
 
 
-def test_the_private_half_is_wrapped_and_goes_along_with_a_rotated_ring(
+def test_private_key_is_wrapped_and_rewrapped_by_a_rotation(
     ring: Ring,
 ) -> None:
-    signer = signing.current()
+    signer = signing.get_signer()
     row = SigningKey.objects.using("keys").get()
     assert len(bytes(row.wrapped)) == 60
     kek_id, new = rotation.begin(at=clock.now())
@@ -181,39 +184,43 @@ def test_the_private_half_is_wrapped_and_goes_along_with_a_rotated_ring(
         pass
     row.refresh_from_db()
     assert row.kek_id == kek_id
-    assert signing.current() == signer or signing.current().public == signer.public
+    assert (
+        signing.get_signer() == signer or signing.get_signer().public == signer.public
+    )
 
 
-def test_a_damaged_key_does_not_open() -> None:
-    signing.current()
+def test_damaged_key_does_not_open() -> None:
+    signing.get_signer()
     row = SigningKey.objects.using("keys").get()
     sealed = bytes(row.wrapped)
     row.wrapped = sealed[:-1] + bytes([sealed[-1] ^ 1])
     row.save(update_fields=["wrapped"])
     with pytest.raises(KeyMissingError):
-        signing.current()
+        signing.get_signer()
 
 
-def test_a_key_that_can_not_be_published_is_none() -> None:
+def test_signing_key_that_cannot_be_published_is_not_created() -> None:
     settings.LEDGER.write_text("a file where the folder would be")
     with pytest.raises(LedgerBrokenError):
-        signing.current()
+        signing.get_signer()
     assert not SigningKey.objects.using("keys").exists()
 
 
-def test_a_damaged_list_of_keys_is_not_taken_for_an_empty_one() -> None:
-    signing.current()
+def test_damaged_key_list_is_not_treated_as_empty() -> None:
+    signing.get_signer()
     (settings.LEDGER / "public-keys.json").write_text("{}")
     with pytest.raises(LedgerBrokenError):
-        signing.public_keys()
+        signing.list_public_keys()
     with pytest.raises(LedgerBrokenError):
         signing.rotate(at=clock.now())
     assert SigningKey.objects.using("keys").get().retired_at is None
 
 
 def test_public_keys_are_read_as_they_were_written() -> None:
-    keys = {signing.current().key_id: signing.current().public}
-    assert signing.decoded(signing.encoded(signing.entries())) == keys
+    keys = {signing.get_signer().key_id: signing.get_signer().public}
+    assert (
+        signing.decode_keys(signing.encode_keys(signing.list_endorsed_keys())) == keys
+    )
 
 
 @pytest.mark.parametrize(
@@ -228,11 +235,11 @@ def test_public_keys_are_read_as_they_were_written() -> None:
         b'{"format":"memoryhub.public-keys/2","keys":{"%s":"ab"}}' % UUID4,
     ],
 )
-def test_what_is_no_list_of_keys_is_refused(text: bytes) -> None:
+def test_malformed_key_list_is_refused(text: bytes) -> None:
     with pytest.raises(ValueError, match="no public keys"):
-        signing.decoded(text)
+        signing.decode_keys(text)
 
 
-def test_the_ring_is_what_opens_it() -> None:
-    signing.current()
-    assert keyring.rows_per_kek()[keyring.ring().current_id] >= 1
+def test_signing_key_is_wrapped_by_the_ring() -> None:
+    signing.get_signer()
+    assert keyring.count_rows_per_kek()[keyring.get_ring().current_id] >= 1

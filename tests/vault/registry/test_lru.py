@@ -11,7 +11,7 @@ class Clock:
         return self.now
 
 
-def test_a_value_lives_so_long_however_often_it_is_read() -> None:
+def test_lru_entry_expires_however_often_it_is_read() -> None:
     clock = Clock()
     cache: Lru[str, str] = Lru(9, seconds=60, clock=clock)
     cache.put("ann", "key")
@@ -21,7 +21,7 @@ def test_a_value_lives_so_long_however_often_it_is_read() -> None:
     assert cache.get("ann") is None
 
 
-def test_putting_again_starts_the_time_anew() -> None:
+def test_lru_entry_put_again_restarts_its_lifetime() -> None:
     clock = Clock()
     cache: Lru[str, str] = Lru(9, seconds=60, clock=clock)
     cache.put("ann", "old")
@@ -31,35 +31,35 @@ def test_putting_again_starts_the_time_anew() -> None:
     assert cache.get("ann") == "new"
 
 
-def test_what_was_read_longest_ago_goes_first() -> None:
+def test_lru_drops_the_least_recently_read_first() -> None:
     cache: Lru[str, int] = Lru(2)
     cache.put("ann", 1)
     cache.put("bob", 2)
     cache.get("ann")
     cache.put("cid", 3)
-    assert cache.items() == [("ann", 1), ("cid", 3)]
+    assert cache.list_items() == [("ann", 1), ("cid", 3)]
 
 
-def test_it_never_holds_more_than_it_may() -> None:
+def test_lru_never_exceeds_its_limit() -> None:
     cache: Lru[int, int] = Lru(1_000)
     for number in range(1_500):
         cache.put(number, number)
-    assert cache.items() == [(number, number) for number in range(500, 1_500)]
+    assert cache.list_items() == [(number, number) for number in range(500, 1_500)]
 
 
-def test_what_weighs_more_takes_the_place_of_several() -> None:
+def test_lru_entry_displaces_several_by_its_weight() -> None:
     cache: Lru[str, int] = Lru(10)
     for name in ("ann", "bob", "cid"):
         cache.put(name, 1, weight=3)
     cache.put("cid", 2, weight=8)
-    assert cache.items() == [("cid", 2)]
+    assert cache.list_items() == [("cid", 2)]
     cache.put("dan", 3, weight=11)
-    assert cache.items() == []
+    assert cache.list_items() == []
     cache.put("eva", 4, weight=10)
-    assert cache.items() == [("eva", 4)]
+    assert cache.list_items() == [("eva", 4)]
 
 
-def test_what_is_unwanted_is_dropped_and_weighs_no_more() -> None:
+def test_lru_drops_selected_entries_with_their_weight() -> None:
     cache: Lru[str, int] = Lru(3)
     for number, name in enumerate(("ann", "bob", "cid")):
         cache.put(name, number)
@@ -67,15 +67,15 @@ def test_what_is_unwanted_is_dropped_and_weighs_no_more() -> None:
     cache.pop("nobody")
     cache.put("dan", 3)
     cache.put("eva", 4)
-    assert cache.items() == [("cid", 2), ("dan", 3), ("eva", 4)]
+    assert cache.list_items() == [("cid", 2), ("dan", 3), ("eva", 4)]
 
 
-def test_cleared_it_holds_nothing() -> None:
+def test_lru_is_empty_after_clear() -> None:
     cache: Lru[str, int] = Lru(2)
     cache.put("ann", 1, weight=2)
     cache.clear()
     cache.put("bob", 2, weight=2)
-    assert cache.items() == [("bob", 2)]
+    assert cache.list_items() == [("bob", 2)]
 
 
 def test_list_caches_says_how_full_each_named_cache_is() -> None:

@@ -26,9 +26,9 @@ from memoryhub.models.privacy import (
     Fate,
     Holds,
     Privacy,
-    fields,
     iter_undeclared,
-    tables,
+    list_declared_models,
+    parse_fields,
 )
 from memoryhub.models.subjects import Subject
 from memoryhub.models.threads import Thread, ThreadLabel
@@ -41,7 +41,7 @@ ROOT = Path(__file__).resolve().parent.parent.parent.parent
 
 
 def planted(**members: object) -> type[models.Model]:
-    """A model that is nowhere else; to be made where apps are isolated."""
+    """Make a model for one test, where apps are isolated."""
     meta = type("Meta", (), {"app_label": "memoryhub"})
     named = {**members, "Meta": meta, "__module__": __name__}
     return type("Planted", (models.Model,), named)
@@ -51,17 +51,17 @@ def planted(**members: object) -> type[models.Model]:
 
 
 def test_every_field_is_declared_and_holds_what_it_may() -> None:
-    assert privacy.everything_declared() == []
-    assert unlisted.misfits(tables()) == []
+    assert privacy.check_declarations() == []
+    assert unlisted.misfits(list_declared_models()) == []
 
 
-def test_whoever_refers_to_a_subject_says_how_it_is_found() -> None:
-    assert unlisted.unfindable(tables()) == []
+def test_model_with_a_subject_reference_declares_how_it_is_found() -> None:
+    assert unlisted.unfindable(list_declared_models()) == []
 
 
-def test_what_is_found_by_subject_is_erased_and_counts() -> None:
-    for model, declared in tables().items():
-        # What stays may tell of it by a pseudonym, by which nobody finds a row.
+def test_model_found_by_subject_is_erased_and_counted() -> None:
+    for model, declared in list_declared_models().items():
+        # Permanent rows may hold a pseudonym, by which nobody finds a row.
         unfound = (Fate.NOT_ITS, Fate.STAYS)
         assert declared.subject or declared.forget in unfound, model
         assert not (declared.subject and declared.forget is Fate.NOT_ITS), model
@@ -74,16 +74,16 @@ def test_what_is_found_by_subject_is_erased_and_counts() -> None:
 #: Who takes its part where it is not by deleting rows; each has tests of its own, and
 #: `forget_is_complete` has rows of every place that must be gone.
 ERASERS: dict[type[models.Model], Callable[..., object]] = {
-    Event: purging.thread_batches,
-    Thread: purging.thread_batches,
+    Event: purging.iter_thread_batches,
+    Thread: purging.iter_thread_batches,
     Subject: erasure_steps.purge,
     SubjectKey: keys.destroy,
 }
 
 
-def test_whatever_goes_has_an_eraser() -> None:
-    assert unlisted.unerased(tables(), ERASERS) == []
-    assert {*unlisted.unerased(tables(), ())} == {*ERASERS}
+def test_erasable_model_has_an_eraser() -> None:
+    assert unlisted.unerased(list_declared_models(), ERASERS) == []
+    assert {*unlisted.unerased(list_declared_models(), ())} == {*ERASERS}
 
 
 @pytest.mark.parametrize(
@@ -96,15 +96,17 @@ def test_whatever_goes_has_an_eraser() -> None:
         (Fate.DESTROYED, "subject"),
     ],
 )
-def test_what_no_eraser_reaches_is_found(forget: Fate, subject: str) -> None:
+def test_model_without_an_eraser_is_reported(forget: Fate, subject: str) -> None:
     declared = replace(ThreadLabel.privacy, forget=forget, subject=subject)
-    found = unlisted.unerased({**tables(), ThreadLabel: declared}, ERASERS)
+    found = unlisted.unerased(
+        {**list_declared_models(), ThreadLabel: declared}, ERASERS
+    )
     assert found == [ThreadLabel]
 
 
 @pytest.mark.django_db(databases=["default", "keys"])
-def test_each_lookup_reaches_a_subject() -> None:
-    for model, declared in tables().items():
+def test_privacy_lookup_reaches_a_subject() -> None:
+    for model, declared in list_declared_models().items():
         if declared.subject:
             rows = model._default_manager.filter(**{declared.subject: uuid4()})
             assert rows.count() == 0, model
@@ -126,7 +128,7 @@ def test_each_lookup_reaches_a_subject() -> None:
     ],
     ids=lambda value: type(value).__name__ if isinstance(value, models.Field) else None,
 )
-def test_a_field_that_must_not_hold_what_it_declares_fails(
+def test_field_with_a_forbidden_declaration_fails(
     field: models.Field[Any, Any], holds: Holds
 ) -> None:
     model = planted(note=field.clone())
@@ -139,42 +141,42 @@ def test_a_field_that_must_not_hold_what_it_declares_fails(
 @pytest.mark.parametrize(
     "field", [models.TextField(), models.JSONField(), models.IntegerField()], ids=type
 )
-def test_a_field_that_is_not_declared_fails(field: models.Field[Any, Any]) -> None:
-    model = planted(note=field.clone(), privacy=Privacy(holds=fields(id="id")))
+def test_field_that_is_not_declared_fails(field: models.Field[Any, Any]) -> None:
+    model = planted(note=field.clone(), privacy=Privacy(holds=parse_fields(id="id")))
     assert [*iter_undeclared([model])] == ["memoryhub.Planted.note"]
 
 
 @isolate_apps("memoryhub")
-def test_what_another_model_declares_is_not_inherited() -> None:
-    declared = planted(privacy=Privacy(holds=fields(id="id")))
+def test_privacy_declaration_is_not_inherited() -> None:
+    declared = planted(privacy=Privacy(holds=parse_fields(id="id")))
     meta = type("Meta", (), {"app_label": "memoryhub"})
     heir = type("Heir", (declared,), {"Meta": meta, "__module__": __name__})
     assert [*iter_undeclared([declared, heir])] == ["memoryhub.Heir"]
 
 
-def test_a_model_that_declares_nothing_fails_the_system_check(
+def test_model_that_declares_nothing_fails_the_system_check(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     monkeypatch.delattr(Thread, "privacy")
-    (found,) = privacy.everything_declared()
+    (found,) = privacy.check_declarations()
     assert (found.id, found.is_serious()) == ("memoryhub.E002", True)
     assert "memoryhub.Thread" in found.msg
     assert found in run_checks()
 
 
 @isolate_apps("memoryhub")
-def test_a_word_for_a_field_that_is_gone_fails() -> None:
-    model = planted(privacy=Privacy(holds=fields(id="id", name="note")))
+def test_declaration_of_a_removed_field_fails() -> None:
+    model = planted(privacy=Privacy(holds=parse_fields(id="id", name="note")))
     assert [*iter_undeclared([model])] == ["memoryhub.Planted.note"]
 
 
 @isolate_apps("memoryhub")
-def test_a_reference_without_a_way_to_find_it_fails() -> None:
+def test_reference_without_a_way_to_find_it_fails() -> None:
     model = planted(thread=models.ForeignKey(Thread, models.CASCADE, related_name="+"))
     assert unlisted.unfindable({model: Privacy(holds={})}) == ["memoryhub.Planted"]
 
 
-# What lives in a process
+# State of a process
 
 
 def test_every_process_lifetime_cache_is_listed() -> None:
@@ -210,7 +212,7 @@ def test_every_process_lifetime_cache_is_listed() -> None:
         ("from memoryhub import hubs as h\nwatch = h.Watch()", "watch"),
     ],
 )
-def test_a_cache_that_is_unlisted_is_found(source: str, name: str) -> None:
+def test_cache_that_is_unlisted_is_found(source: str, name: str) -> None:
     modules = {"memoryhub.planted": source, "memoryhub.hubs": "class Watch: ..."}
     found = unlisted.process_state({n: ast.parse(s) for n, s in modules.items()})
     assert found == {f"memoryhub.planted.{name}"}
@@ -229,7 +231,7 @@ def test_a_cache_that_is_unlisted_is_found(source: str, name: str) -> None:
         "class A:\n  @property\n  def cached(self): ...",
     ],
 )
-def test_what_holds_nothing_is_let_by(source: str) -> None:
+def test_stateless_module_is_not_reported_as_process_state(source: str) -> None:
     assert unlisted.process_state({"memoryhub.planted": ast.parse(source)}) == set()
 
 
@@ -241,7 +243,7 @@ def test_every_backend_is_listed() -> None:
     assert found <= set(BACKENDS)
 
 
-def test_a_backend_that_is_unlisted_is_found() -> None:
+def test_backend_that_is_unlisted_is_found() -> None:
     files = "django.core.cache.backends.filebased.FileBasedCache"
     found = unlisted.backends(settings.CACHES, {"pages": {"BACKEND": files}})
     assert found - set(BACKENDS) == {files}
@@ -264,7 +266,7 @@ print(json.dumps(sorted(unlisted.log_handlers())))
 
 
 def handlers(*, planting: str = "") -> set[str]:
-    """Of a process that pytest has not added its own to."""
+    """Return the log handlers of a process without those of pytest."""
     code = HANDLERS_OF_A_FRESH_PROCESS.format(planting=planting)
     done = subprocess.run(
         [sys.executable, "-c", code],
@@ -280,7 +282,7 @@ def test_every_log_handler_is_listed() -> None:
     assert handlers() <= set(LOG_HANDLERS)
 
 
-def test_a_log_handler_that_is_unlisted_is_found(tmp_path: Path) -> None:
+def test_log_handler_that_is_unlisted_is_found(tmp_path: Path) -> None:
     handler = f"logging.FileHandler({str(tmp_path / 'debug.log')!r})"
     planting = f"import logging; logging.getLogger('a.b').addHandler({handler})"
     assert handlers(planting=planting) - set(LOG_HANDLERS) == {"logging.FileHandler"}
@@ -290,7 +292,7 @@ def test_every_folder_is_listed() -> None:
     assert unlisted.paths(settings) == set(PATHS)
 
 
-def test_a_folder_that_is_unlisted_is_found() -> None:
+def test_folder_that_is_unlisted_is_found() -> None:
     folders = SimpleNamespace(
         DATA_DIR=Path("var"), MEDIA_ROOT="/media", SPOOL=Path("spool")
     )

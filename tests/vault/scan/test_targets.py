@@ -12,7 +12,7 @@ from collections.abc import Callable, Iterator
 import pytest
 
 from memoryhub.vault.scan import targets
-from memoryhub.vault.scan.sources import RATIO, Search
+from memoryhub.vault.scan.sources import RATIO, TargetSearch
 from memoryhub.vault.scan.targets import ScanTarget, TargetKind
 
 TEXT = "cnryж漢\U0001f600 \\\"x of Mia's fare"
@@ -80,7 +80,9 @@ def chunks(data: bytes, size: int) -> Iterator[bytes]:
 
 
 def found(data: bytes, *wanted: ScanTarget, size: int = 1 << 20) -> set[ScanTarget]:
-    return {hit.target for hit in Search(wanted).stream(chunks(data, size))}
+    return {
+        hit.target for hit in TargetSearch(wanted).search_stream(chunks(data, size))
+    }
 
 
 text = ScanTarget(kind=TargetKind.PLAINTEXT, data=TEXT.encode())
@@ -94,7 +96,7 @@ CASES += [(name, dress, nonce) for name, dress in DRESSES.items()]
     [case[1:] for case in CASES],
     ids=[f"{name}, {needle.kind}" for name, _, needle in CASES],
 )
-def test_a_needle_is_found_in_every_dress_at_every_alignment(
+def test_scan_target_is_found_in_every_encoding_and_alignment(
     dress: Callable[[bytes], bytes], needle: ScanTarget
 ) -> None:
     chance = random.Random(7)  # a seed repeats it
@@ -108,25 +110,25 @@ def test_a_needle_is_found_in_every_dress_at_every_alignment(
         assert found(noise, needle) == set()
 
 
-def test_a_stream_over_many_chunks_is_followed_to_its_end() -> None:
+def test_stream_over_many_chunks_is_followed_to_its_end() -> None:
     chance = random.Random(3)
     long = " ".join(f"{chance.random()}" for _ in range(40_000)).encode() + text.data
     for data in (zlib.compress(long), gzip.compress(long), zipped(long)):
-        hits = Search([text]).stream(chunks(b"before" + data, 64 << 10))
+        hits = TargetSearch([text]).search_stream(chunks(b"before" + data, 64 << 10))
         assert {(hit.target, hit.at) for hit in hits} == {(text, 6)}
 
 
-def test_a_bomb_is_cut_and_said_to_be() -> None:
+def test_zip_bomb_is_cut_and_counted() -> None:
     bomb = zlib.compress(bytes(200 << 20), 9)
     assert len(bomb) * RATIO < 100 << 20
-    search = Search([text])
-    assert search.stream([bomb]) == []
+    search = TargetSearch([text])
+    assert search.search_stream([bomb]) == []
     assert search.cut == 1
-    # What stands beside it is looked at all the same.
-    assert [hit.target for hit in search.stream([bomb, text.data])] == [text]
+    # Text beside the bomb is scanned all the same.
+    assert [hit.target for hit in search.search_stream([bomb, text.data])] == [text]
 
 
-def test_thousands_are_told_apart() -> None:
+def test_thousands_of_scan_targets_are_told_apart() -> None:
     chance = random.Random(5)
     many = [
         ScanTarget(kind=TargetKind.NONCE, data=chance.randbytes(12))
@@ -137,34 +139,39 @@ def test_thousands_are_told_apart() -> None:
     assert found(b"".join(parts), *many) == set(planted)
 
 
-def test_needles_that_share_words_are_told_apart() -> None:
-    near = [targets.name(f"a common beginning {n}") for n in range(20)]
+def test_scan_targets_that_share_words_are_told_apart() -> None:
+    near = [targets.build_name_target(f"a common beginning {n}") for n in range(20)]
     data = b"xxx a common beginning 17 and a common"
     # The one is the beginning of the other.
     assert found(data, *near) == {near[17], near[1]}
 
 
-def test_what_is_too_short_is_not_looked_for() -> None:
-    short, long = targets.user_id("bob"), targets.user_id("bob-and-more")
-    assert short.too_short
-    assert not long.too_short
+def test_scan_target_that_is_too_short_is_not_searched() -> None:
+    short, long = (
+        targets.build_user_id_target("bob"),
+        targets.build_user_id_target("bob-and-more"),
+    )
+    assert short.is_too_short
+    assert not long.is_too_short
     assert found(b"bob and bob-and-more", short, long) == {long}
 
 
-def test_nothing_tells_what_is_looked_for() -> None:
-    for needle in (text, targets.user_id("mia@example.com"), nonce):
+def test_scan_target_repr_hides_its_text() -> None:
+    for needle in (text, targets.build_user_id_target("mia@example.com"), nonce):
         assert "example" not in repr(needle)
         assert "fare" not in repr(needle)
         assert repr(needle) == f"<{needle.kind} of {len(needle.data)} bytes>"
 
 
-def test_only_random_bytes_are_kept_and_not_as_they_are() -> None:
-    key = targets.wrapped_nonce_of(bytes(range(60)))
-    sealed = targets.nonce_of(b"\x01\x00\x01" + NONCE + bytes(99))
+def test_random_scan_targets_are_the_only_ones_kept_and_are_masked() -> None:
+    key = targets.build_wrapped_nonce_target(bytes(range(60)))
+    sealed = targets.build_nonce_target(b"\x01\x00\x01" + NONCE + bytes(99))
     assert sealed == nonce
     assert key.data == bytes(range(12))
-    kept = targets.packed([sealed, text, key, targets.name("a-name-of-hers")])
-    assert targets.unpacked(kept) == [sealed, key]
+    kept = targets.pack_targets(
+        [sealed, text, key, targets.build_name_target("a-name-of-hers")]
+    )
+    assert targets.unpack_targets(kept) == [sealed, key]
     # The scan looks at the row that keeps them, too.
     assert found(kept, sealed, key) == set()
 
@@ -192,8 +199,8 @@ def test_only_random_bytes_are_kept_and_not_as_they_are() -> None:
         (b"a-name-without-a-space-which-may-be-one-in-the-clear", 2),
     ],
 )
-def test_windows_are_of_content(plain: bytes, count: int) -> None:
-    made = targets.windows(plain)
+def test_scan_windows_are_cut_from_content(plain: bytes, count: int) -> None:
+    made = targets.cut_windows(plain)
     assert len(made) == count
     for window in made:
         assert window.kind is TargetKind.PLAINTEXT
@@ -209,15 +216,15 @@ def test_windows_are_of_content(plain: bytes, count: int) -> None:
         ("guest", "Mia Li", '"guest":"Mia Li"'),
         ("město", "Dvůr Krá", '"město":"Dvůr Krá"'),
         ("a", "12A", None),
-        # As in bodies and receipts of ours.
+        # Our bodies and receipts contain these words.
         ("role", "assistant", None),
         ("until", "2026-12-21", None),
     ],
 )
-def test_a_short_text_is_told_with_its_key(
+def test_short_text_is_told_with_its_key(
     key: str, value: str, found: str | None
 ) -> None:
-    made = [needle.data.decode() for needle in targets.member(key, value)]
+    made = [needle.data.decode() for needle in targets.build_member_targets(key, value)]
     assert made == ([found] if found else [])
 
 
@@ -231,5 +238,5 @@ def test_a_short_text_is_told_with_its_key(
         ("ann-1", False),
     ],
 )
-def test_a_word_alone_is_no_name_of_hers(text: str, told: bool) -> None:
-    assert targets.telling_name(text) is told
+def test_single_word_is_no_telling_name(text: str, told: bool) -> None:
+    assert targets.is_identifying_name(text) is told

@@ -40,12 +40,12 @@ def found(agent: Agent, text: str) -> list[int]:
 
 
 def grow(agent: Agent, *texts: str) -> None:
-    """Append, and have it written ahead as after a silence."""
+    """Append, and have the terms written as after a silence."""
     factories.append(agent, "t-1", *texts)
     assert terms.write_ahead(later()) == 1
 
 
-def test_a_silent_thread_is_written_ahead_once(agent: Agent) -> None:
+def test_silent_thread_is_indexed_once(agent: Agent) -> None:
     factories.append(agent, "t-1", "a lamp")
     assert terms.write_ahead(clock.now()) == 0
     assert terms.write_ahead(later()) == 1
@@ -53,7 +53,7 @@ def test_a_silent_thread_is_written_ahead_once(agent: Agent) -> None:
     assert verify(factories.get_thread(agent)) is None
 
 
-def test_busy_thread_is_written_within_seconds(
+def test_busy_thread_is_indexed_within_seconds(
     agent: Agent, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(terms, "EVERY", 20)
@@ -69,7 +69,7 @@ def test_busy_thread_is_written_within_seconds(
     assert verify(factories.get_thread(agent)) is None
 
 
-def test_a_pass_that_took_long_leaves_the_rest_to_the_next(
+def test_pass_that_took_long_leaves_the_rest_to_the_next(
     agent: Agent, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(terms, "PASS_SECONDS", 0)
@@ -78,7 +78,7 @@ def test_a_pass_that_took_long_leaves_the_rest_to_the_next(
     assert [terms.write_ahead(later()) for _ in range(3)] == [1, 1, 0]
 
 
-def test_what_is_in_segments_is_found_without_its_events(
+def test_search_in_segments_reads_no_events(
     agent: Agent, django_assert_num_queries: Any
 ) -> None:
     grow(agent, *(f"filler {n}" for n in range(20)), "a lamp")
@@ -89,7 +89,7 @@ def test_what_is_in_segments_is_found_without_its_events(
     assert hit.slot == 20
 
 
-def test_segments_merge_and_rebuild_equal(agent: Agent) -> None:
+def test_merged_segments_equal_rebuilt_ones(agent: Agent) -> None:
     for n in range(24):
         grow(agent, f"lamp number {n}", f"filler {n}")
     row = factories.get_thread(agent)
@@ -101,12 +101,12 @@ def test_segments_merge_and_rebuild_equal(agent: Agent) -> None:
     assert not rows.exists()
     thread_terms.indexes.clear()
     assert search_thread(row, SearchRequest.parse("lamp number", limit=50)) == before
-    assert terms.bring_up(row)
+    assert terms.write_segment(row)
     thread_terms.indexes.clear()
     assert search_thread(row, SearchRequest.parse("lamp number", limit=50)) == before
 
 
-def test_an_erased_record_takes_its_segment_along(agent: Agent) -> None:
+def test_erased_record_takes_its_segment_along(agent: Agent) -> None:
     grow(agent, *(f"filler {n}" for n in range(9)), "the blue lamp")
     seq = factories.append(agent, "t-1", "the red lamp").seq
     assert len(found(agent, "lamp")) == 2
@@ -120,57 +120,57 @@ def test_an_erased_record_takes_its_segment_along(agent: Agent) -> None:
     assert not found(agent, "blue")
 
 
-def test_another_process_notices_what_was_erased(agent: Agent) -> None:
+def test_erased_record_is_dropped_from_another_process_index(agent: Agent) -> None:
     grow(agent, *(f"filler {n}" for n in range(9)), "the blue lamp")
     row = factories.get_thread(agent)
     search_thread(row, SearchRequest.parse("lamp"))
-    held = thread_terms.indexes.items()
+    held = thread_terms.indexes.list_items()
     erasings.erase(row, (row.head_seq, row.head_seq))
     thread_terms.indexes.clear()
     for key, index in held:
         thread_terms.indexes.put(key, index)
     result = search_thread(factories.get_thread(agent), SearchRequest.parse("lamp"))
     assert (result.items, result.reason) == ((), "no_match")
-    (held_now,) = [index for _, index in thread_terms.indexes.items()]
+    (held_now,) = [index for _, index in thread_terms.indexes.list_items()]
     assert not any("lamp" in part.words for part in held_now.parts)
 
 
-def test_mid_search_what_is_erased_is_not_shown(agent: Agent) -> None:
+def test_record_erased_during_a_search_is_not_shown(agent: Agent) -> None:
     factories.append(agent, "t-1", *(f"filler {n}" for n in range(9)), "the blue lamp")
     before = factories.get_thread(agent)
     search_thread(before, SearchRequest.parse("lamp"))
-    held = thread_terms.indexes.items()
+    held = thread_terms.indexes.list_items()
     erasings.erase(before, (before.head_seq, before.head_seq))
-    # Who has read the thread's row and its index goes on with those.
+    # A reader that has the thread's row and index goes on with both.
     for key, index in held:
         thread_terms.indexes.put(key, index)
     result = search_thread(before, SearchRequest.parse("lamp"))
     assert (result.items, result.total, result.reason) == ((), 0, "erased")
 
 
-def test_a_deleted_page_takes_its_terms_along(agent: Agent) -> None:
+def test_deleted_page_takes_its_terms_along(agent: Agent) -> None:
     factories.append(agent, "t-1", *(f"filler {n}" for n in range(9)))
     factories.make_page(agent, "rules", text="the lamp rules")
     assert terms.write_ahead(later()) == 1
     assert len(found(agent, "lamp")) == 1
     command = DeletePage(page_id="rules")
-    factories.run(pages.apply(agent, "t-1", command))
+    factories.run(pages.submit_command(agent, "t-1", command))
     assert not ThreadTerms.objects.exists()
     assert not found(agent, "lamp")
 
 
-def test_a_segment_made_of_what_was_erased_since_is_not_written(agent: Agent) -> None:
+def test_segment_made_of_what_was_erased_since_is_not_written(agent: Agent) -> None:
     factories.append(agent, "t-1", *(f"filler {n}" for n in range(9)), "the blue lamp")
     row = factories.get_thread(agent)
     read = thread_terms.read(row, (1, row.head_seq), most=100)
     segment = segments.build(read.records)
-    made = thread_terms.sealed_row(row, (1, row.head_seq), segment)
+    made = thread_terms.seal_row(row, (1, row.head_seq), segment)
     erasings.erase(row, (row.head_seq, row.head_seq))
     assert not thread_terms.replace(row, [], made, head=row.head_seq)
     assert not ThreadTerms.objects.exists()
 
 
-def test_a_row_of_terms_has_no_word(agent: Agent) -> None:
+def test_row_of_terms_has_no_word(agent: Agent) -> None:
     grow(agent, *(f"canary{n}zq" for n in range(50)))
     sealed = b"".join(bytes(row.sealed) for row in ThreadTerms.objects.all())
     assert not [n for n in range(50) if f"canary{n}zq".encode() in sealed]
@@ -184,7 +184,7 @@ def test_verify_names_a_segment_that_lies(agent: Agent) -> None:
     stored = ThreadTerms.objects.get(thread=row)
     read = thread_terms.read(row, (1, row.head_seq - 1), most=100)
     span = (stored.first_seq, stored.upto_seq)
-    wrong = thread_terms.sealed_row(row, span, segments.build(read.records))
+    wrong = thread_terms.seal_row(row, span, segments.build(read.records))
     ThreadTerms.objects.filter(thread=row).update(sealed=wrong.sealed)
     difference = verify(row)
     assert difference is not None
@@ -192,7 +192,7 @@ def test_verify_names_a_segment_that_lies(agent: Agent) -> None:
     ThreadTerms.objects.all().delete()
 
 
-def test_a_thread_that_is_erased_is_not_written(agent: Agent) -> None:
+def test_thread_that_is_erased_is_not_written(agent: Agent) -> None:
     factories.append(agent, "t-1", "a lamp")
     Thread.objects.update(status=Thread.Status.ERASED)
     assert terms.write_ahead(later()) == 0

@@ -1,1 +1,1 @@
-"""Rows of what is known of subjects beyond one thread."""
+"""Rows of knowledge about subjects beyond one thread."""

@@ -1,4 +1,4 @@
-"""Rows of assertions: what of a home thread's claims facts are derived from."""
+"""Rows of assertions: a home thread's claims, from which facts are derived."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from datetime import datetime
 from typing import Any
 from uuid import UUID
 
-from memoryhub.journal.rows.current_rows import CHUNK, Change, Projection
+from memoryhub.journal.rows.current_rows import CHUNK, Projection, StateChange
 from memoryhub.journal.rows.rows import AssertionRow
 from memoryhub.kernel.knowledge.derivation import MULTI
 from memoryhub.kernel.knowledge.facts import (
@@ -26,22 +26,22 @@ from memoryhub.vault.keys import keys as vault
 from memoryhub.vault.keys.keys import SubjectKeys
 
 
-def timeline(keys: SubjectKeys, entity: str, predicate: str) -> bytes:
+def digest_timeline(keys: SubjectKeys, entity: str, predicate: str) -> bytes:
     """Return the digest of a timeline, however its entity and predicate are spelled."""
     fold = blind_index.fold
-    return blind_index.lookup(keys, "timeline", fold(entity), fold(predicate))
+    return blind_index.digest_lookup(keys, "timeline", fold(entity), fold(predicate))
 
 
-def word(keys: SubjectKeys, name: str, text: str) -> bytes:
+def digest_word(keys: SubjectKeys, name: str, text: str) -> bytes:
     """Return the digest of an `entity`, a `predicate` or a `value`."""
-    return blind_index.lookup(keys, name, blind_index.fold(text))
+    return blind_index.digest_lookup(keys, name, blind_index.fold(text))
 
 
-def _names(state: ThreadState) -> Iterable[int]:
+def _list_seqs(state: ThreadState) -> Iterable[int]:
     return [*state.knowledge.assertions, *state.knowledge.configured]
 
 
-def _made(state: ThreadState, seq: int) -> AssertionRow | None:
+def _build_row(state: ThreadState, seq: int) -> AssertionRow | None:
     found = state.knowledge.assertions.get(seq)
     if found is not None:
         return AssertionRow(
@@ -64,22 +64,22 @@ def _made(state: ThreadState, seq: int) -> AssertionRow | None:
     )
 
 
-def _one(change: Change) -> Iterable[int]:
+def _list_own(change: StateChange) -> Iterable[int]:
     return [change.after.seq]
 
 
-def _retracted(change: Change) -> Iterable[int]:
+def _list_retracted(change: StateChange) -> Iterable[int]:
     event = change.event
     assert isinstance(event, FactRetracted)
     return event.seqs
 
 
-def _erased(change: Change) -> Iterable[int]:
-    return {*_names(change.before)} - {*_names(change.after)}
+def _list_erased(change: StateChange) -> Iterable[int]:
+    return {*_list_seqs(change.before)} - {*_list_seqs(change.after)}
 
 
-def _completed(rows: list[AssertionRow]) -> list[AssertionRow]:
-    """With what their payloads say; those whose payload is gone are left out.
+def _complete_rows(rows: list[AssertionRow]) -> list[AssertionRow]:
+    """Add columns from the payloads; drop rows whose payload is erased.
 
     A query for the threads, and one for 500 rows.
     """
@@ -92,18 +92,18 @@ def _completed(rows: list[AssertionRow]) -> list[AssertionRow]:
     found: dict[tuple[UUID, int], Mapping[str, Any]] = {}
     for start in range(0, len(rows), CHUNK):
         places = [(row.thread_id, row.seq) for row in rows[start : start + CHUNK]]
-        sealed = Event.objects.at_places(places).filter(payload__isnull=False)
+        sealed = Event.objects.filter_places(places).filter(payload__isnull=False)
         for event in sealed.only("thread_id", "seq", "payload"):
-            opened = _opened(threads[event.thread_id], event)
+            opened = _open_payload(threads[event.thread_id], event)
             found[event.thread_id, event.seq] = opened
     return [
-        _filled(row, found[place], threads[row.thread_id])
+        _fill_row(row, found[place], threads[row.thread_id])
         for row in rows
         if (place := (row.thread_id, row.seq)) in found
     ]
 
 
-def _opened(thread: Thread, event: Event) -> Mapping[str, Any]:
+def _open_payload(thread: Thread, event: Event) -> Mapping[str, Any]:
     place = payloads.PayloadAddress(
         project=thread.project_id,
         subject=thread.subject_id,
@@ -112,44 +112,44 @@ def _opened(thread: Thread, event: Event) -> Mapping[str, Any]:
         purpose=payloads.Purpose.PAYLOAD,
     )
     assert event.payload is not None
-    plain = payloads.open_sealed(_keys(thread), place, bytes(event.payload))
-    opened: Mapping[str, Any] = strict_json.kept(plain)
+    plain = payloads.open_sealed(_get_keys(thread), place, bytes(event.payload))
+    opened: Mapping[str, Any] = strict_json.parse_stored(plain)
     return opened
 
 
-def _keys(thread: Thread) -> SubjectKeys:
-    return vault.subject_keys(thread.subject_id, epoch=thread.subject.epoch)
+def _get_keys(thread: Thread) -> SubjectKeys:
+    return vault.get_subject_keys(thread.subject_id, epoch=thread.subject.epoch)
 
 
-def _filled(
+def _fill_row(
     row: AssertionRow, payload: Mapping[str, Any], thread: Thread
 ) -> AssertionRow:
-    keys = _keys(thread)
+    keys = _get_keys(thread)
     entity, predicate = payload["entity"], payload["predicate"]
     row = row._replace(
-        timeline=timeline(keys, entity, predicate),
-        entity=word(keys, "entity", entity),
-        predicate=word(keys, "predicate", predicate),
+        timeline=digest_timeline(keys, entity, predicate),
+        entity=digest_word(keys, "entity", entity),
+        predicate=digest_word(keys, "predicate", predicate),
     )
     if row.cardinality is not None:
         return row
     spelled = blind_index.fold(predicate).replace(" ", "_")
     many = payload.get("many", False) or spelled in MULTI
     return row._replace(
-        value=word(keys, "value", payload["value"]),
+        value=digest_word(keys, "value", payload["value"]),
         many=many,
         confidence=payload.get("confidence"),
-        valid_from=_instant(payload["valid_from"]),
-        valid_until=_instant(payload.get("valid_until")),
+        valid_from=_parse_instant(payload["valid_from"]),
+        valid_until=_parse_instant(payload.get("valid_until")),
     )
 
 
-def _instant(text: str | None) -> datetime | None:
+def _parse_instant(text: str | None) -> datetime | None:
     return None if text is None else datetime.fromisoformat(text)
 
 
-def _read(row: AssertionRow) -> AssertionRow:
-    """As it was written: an engine may have its own bytes."""
+def _convert_digests(row: AssertionRow) -> AssertionRow:
+    """Return the row with digests as bytes; a database driver may have its own type."""
     return row._replace(
         timeline=bytes(row.timeline),
         entity=bytes(row.entity),
@@ -162,14 +162,14 @@ ASSERTIONS = Projection(
     word="assertion_rows",
     model=Assertion,
     row=AssertionRow,
-    names=_names,
-    made=_made,
-    touched={
-        FactAsserted: _one,
-        TimelineConfigured: _one,
-        FactRetracted: _retracted,
-        RecordsErased: _erased,
+    names=_list_seqs,
+    build_row=_build_row,
+    changed_names={
+        FactAsserted: _list_own,
+        TimelineConfigured: _list_own,
+        FactRetracted: _list_retracted,
+        RecordsErased: _list_erased,
     },
-    completed=_completed,
-    filled=_read,
+    complete_rows=_complete_rows,
+    fill_row=_convert_digests,
 )

@@ -1,13 +1,13 @@
 from __future__ import annotations
 
-from inspector.drawing.scenes import Context, Glance, Panel, Scene
+from inspector.drawing.scenes import Context, Glance, Panel, ThreadScene
 from inspector.lists import screens
 from inspector.lists.screens import Screen
 from memoryhub.queries.memory import bookmarks
 from memoryhub.queries.memory.working_memory import MemoryView
 
 
-def _panel(scene: Scene) -> Context:
+def _panel(scene: ThreadScene) -> Context:
     found = bookmarks.list_bookmarks(scene.thread, seq=scene.at_seq)
     return {"bookmarks": found.items}
 

@@ -1,4 +1,4 @@
-"""What a noun gets for its declarations; run in a copy that has bookmarks."""
+"""Behaviour that a noun gets by its declarations; run in a copy that has bookmarks."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ from memoryhub.services.people import subjects
 from memoryhub.services.rebuild import rebuild
 from tests.api.client import Client
 from tests.cast import bundled, erasings, factories, forgetting
-from tests.inspector.conftest import member, signed_in
+from tests.inspector.conftest import make_member, signed_in
 from tests.oracles import memory_acts
 from tests.oracles.page_acts import act
 
@@ -61,7 +61,7 @@ def words(thread: Thread, seq: int | None = None) -> list[str | None]:
 
 
 def in_the_clear(text: str) -> list[str]:
-    """Columns of any table that hold the text."""
+    """Return columns of any table that hold the text."""
     return [
         f"{model.__name__}.{name}"
         for model in apps.get_models()
@@ -71,7 +71,7 @@ def in_the_clear(text: str) -> list[str]:
     ]
 
 
-def test_it_is_journaled_listed_and_read_as_of_any_event(
+def test_bookmark_is_journaled_listed_and_read_as_of_any_event(
     agent: Agent, thread: Thread
 ) -> None:
     first = add(agent)
@@ -83,19 +83,19 @@ def test_it_is_journaled_listed_and_read_as_of_any_event(
     erasings.sound(thread)
 
 
-def test_its_words_are_sealed(agent: Agent, thread: Thread) -> None:
+def test_bookmark_text_is_sealed(agent: Agent, thread: Thread) -> None:
     add(agent)
     assert in_the_clear(WORDS) == []
 
 
-def test_a_snapshot_holds_it(agent: Agent, thread: Thread) -> None:
+def test_bookmark_is_held_by_snapshots(agent: Agent, thread: Thread) -> None:
     add(agent)
-    state = states.state_of(factories.get_thread(agent))
+    state = states.load_state(factories.get_thread(agent))
     again = state_json.from_json(state_json.to_json(state))
-    assert BOOKMARKS.value(again) == BOOKMARKS.value(state) != ()
+    assert BOOKMARKS.get_current(again) == BOOKMARKS.get_current(state) != ()
 
 
-def test_a_checkpoint_brings_it_back(agent: Agent, thread: Thread) -> None:
+def test_bookmark_is_restored_from_a_checkpoint(agent: Agent, thread: Thread) -> None:
     add(agent)
     memory_acts.take(agent, "here")
     act(agent, ClearBookmarks())
@@ -104,14 +104,14 @@ def test_a_checkpoint_brings_it_back(agent: Agent, thread: Thread) -> None:
     erasings.sound(thread)
 
 
-def test_a_checkpoint_event_from_before_it_stays_as_it_is() -> None:
+def test_old_checkpoint_event_counts_no_bookmarks() -> None:
     old = {"auto": False, "keys": 2, "notes": 1, "has_task": True}
     event = CheckpointTaken.model_validate_json(json.dumps(old))
     assert event.counts["bookmarks"] == 0
     assert event.model_dump(exclude_none=True) == old
 
 
-def test_a_checkpoint_row_from_before_it_is_listed_and_verifies(
+def test_old_checkpoint_row_without_bookmarks_is_listed_and_verifies(
     agent: Agent, thread: Thread
 ) -> None:
     memory_acts.take(agent, "here")
@@ -133,7 +133,7 @@ def test_a_checkpoint_row_from_before_it_is_listed_and_verifies(
     assert verify(now) is None
 
 
-def test_it_is_exported_and_imported(
+def test_bookmark_is_exported_and_imported(
     agent: Agent, thread: Thread, ann: Subject, zeta: Project
 ) -> None:
     add(agent)
@@ -146,7 +146,7 @@ def test_it_is_exported_and_imported(
     erasings.sound(taken)
 
 
-def test_a_record_is_erased_and_the_rest_stays(agent: Agent, thread: Thread) -> None:
+def test_bookmark_is_erased_alone(agent: Agent, thread: Thread) -> None:
     one = add(agent)
     add(agent, "two")
     erasings.erase(thread, (one, one))
@@ -154,22 +154,26 @@ def test_a_record_is_erased_and_the_rest_stays(agent: Agent, thread: Thread) -> 
     erasings.sound(thread)
 
 
-def test_its_subject_is_forgotten(agent: Agent, thread: Thread, ann: Subject) -> None:
-    """Every byte that is kept is looked through before there is a receipt."""
+def test_bookmark_is_erased_with_its_subject(
+    agent: Agent, thread: Thread, ann: Subject
+) -> None:
+    """The receipt follows a scan of every kept byte."""
     add(agent)
     row = forgetting.forget(ann)
     assert row.state == forgetting.State.COMPLETE
     assert in_the_clear(WORDS) == []
 
 
-def test_its_thread_is_forgotten(agent: Agent, thread: Thread, ann: Subject) -> None:
+def test_bookmark_is_erased_with_its_thread(
+    agent: Agent, thread: Thread, ann: Subject
+) -> None:
     add(agent)
     row = forgetting.forget(ann, "thread", thread=thread)
     assert row.state == forgetting.State.COMPLETE
     assert in_the_clear(WORDS) == []
 
 
-def test_an_agent_writes_and_reads_it(acme: Project) -> None:
+def test_bookmark_is_written_and_read_by_agents(acme: Project) -> None:
     async def talk() -> None:
         client = Client(key=key)
         added = await client.post(f"{T}/bookmarks", {"slot": 0, "text": WORDS})
@@ -188,9 +192,11 @@ def test_an_agent_writes_and_reads_it(acme: Project) -> None:
     async_to_sync(talk)()
 
 
-def test_an_operator_sees_it(acme: Project, agent: Agent, thread: Thread) -> None:
+def test_bookmark_is_shown_to_operators(
+    acme: Project, agent: Agent, thread: Thread
+) -> None:
     seq = add(agent, "<b>12A")
-    browser = signed_in(member(acme, "owner"))
+    browser = signed_in(make_member(acme, "owner"))
     page = "/p/acme/threads/t-1/bookmarks"
     shown: Any = browser.get(page).content.decode()
     assert "&lt;b&gt;12A" in shown
@@ -204,7 +210,7 @@ def test_an_operator_sees_it(acme: Project, agent: Agent, thread: Thread) -> Non
     assert "bookmarks" in PUSHED
 
 
-def test_what_follows_from_its_declarations() -> None:
+def test_bookmark_declarations_register_part_event_and_route() -> None:
     assert "bookmarks" in RESTORABLE
     assert "bookmark.added" in {event.event_type for event in EVOLVE}
     paths = api.get_openapi_schema()["paths"]

@@ -6,15 +6,15 @@ from django.http import HttpRequest, HttpResponse
 from ninja import Path, Query
 from pydantic import Field
 
-from memoryhub.api.document.fields import In, Out, ThreadName, example
+from memoryhub.api.document.fields import In, Out, ThreadName, build_example
 from memoryhub.api.document.memory_fields import Remark
 from memoryhub.api.document.samples import AT
 from memoryhub.api.document.schemas import AsOf, Pagination
 from memoryhub.api.http import auth
-from memoryhub.api.http.operations import StrictRouter, rendered
-from memoryhub.api.http.preconditions import KEEPING, idempotency, if_match
-from memoryhub.api.http.reading import GONE, find_thread, seq_of
-from memoryhub.api.memory.newest import Newest
+from memoryhub.api.http.operations import StrictRouter, render_answer
+from memoryhub.api.http.preconditions import KEEPING, parse_idempotency, parse_if_match
+from memoryhub.api.http.reading import GONE, get_agent_thread, get_seq
+from memoryhub.api.memory.newest import NewestNoun
 from memoryhub.errors import BadCursorError, InvalidError, SeqUnknownError
 from memoryhub.kernel.memory.bookmarks import AddBookmark
 from memoryhub.kernel.text import strict_json
@@ -28,14 +28,14 @@ _SAMPLE = {"seq": 43, "at": AT, "slot": 7, "text": "Where the fare was agreed."}
 
 
 class BookmarkIn(In):
-    model_config = example({"slot": 7, "text": _SAMPLE["text"]})
+    model_config = build_example({"slot": 7, "text": _SAMPLE["text"]})
 
     slot: int = Field(ge=0, description="Index of the message.")
     text: Remark = Field(description="The words to find it by.")
 
 
 class BookmarkOut(Out):
-    model_config = example(_SAMPLE)
+    model_config = build_example(_SAMPLE)
 
     seq: int
     at: datetime
@@ -43,11 +43,11 @@ class BookmarkOut(Out):
     text: str | None = Field(description="The words; null once they were erased.")
 
 
-NEWEST = Newest(name="bookmarks", kind=list[BookmarkOut], example=_SAMPLE)
+NEWEST = NewestNoun(name="bookmarks", kind=list[BookmarkOut], example=_SAMPLE)
 
 
 class BookmarksOut(Out):
-    model_config = example({"items": [_SAMPLE], "next": None})
+    model_config = build_example({"items": [_SAMPLE], "next": None})
 
     items: list[BookmarkOut]
     next: str | None
@@ -58,7 +58,7 @@ class BookmarksQuery(AsOf, Pagination):
 
 
 class BookmarkAddedOut(Out):
-    model_config = example({"seq": 43})
+    model_config = build_example({"seq": 43})
 
     seq: int
 
@@ -75,17 +75,17 @@ async def add(
     request: HttpRequest, thread: Path[ThreadName], body: BookmarkIn
 ) -> HttpResponse:
     """Put words at a message."""
-    text = strict_json.as_sent(body.text)
-    receipt = await working_memory.submit(
-        agent=auth.caller(request),
+    text = strict_json.dump_stored(body.text)
+    receipt = await working_memory.submit_command(
+        agent=auth.get_caller(request),
         thread=thread,
         command=AddBookmark(slot=body.slot, text=text),
         texts=[text],
-        if_match=if_match(request),
-        request=idempotency(request, body),
+        if_match=parse_if_match(request),
+        request=parse_idempotency(request, body),
     )
     out = BookmarkAddedOut(seq=receipt.seq)
-    return rendered(out, status=201, replayed=receipt.replayed)
+    return render_answer(out, status=201, replayed=receipt.replayed)
 
 
 @router.route(
@@ -99,16 +99,16 @@ async def list_all(
     request: HttpRequest, thread: Path[ThreadName], query: Query[BookmarksQuery]
 ) -> HttpResponse:
     """The bookmarks of a thread, now or as of an event."""
-    return await read(_list, auth.caller(request), thread, query)
+    return await read(_list, auth.get_caller(request), thread, query)
 
 
 def _list(agent: Agent, name: str, query: BookmarksQuery) -> HttpResponse:
-    thread = find_thread(agent, name)
+    thread = get_agent_thread(agent, name)
     found = bookmarks.list_bookmarks(
-        thread, seq=seq_of(thread, query), after=query.after, limit=query.limit
+        thread, seq=get_seq(thread, query), after=query.after, limit=query.limit
     )
     items = [
         BookmarkOut(seq=each.seq, at=each.at, slot=each.slot, text=each.text)
         for each in found.items
     ]
-    return rendered(BookmarksOut(items=items, next=found.next))
+    return render_answer(BookmarksOut(items=items, next=found.next))

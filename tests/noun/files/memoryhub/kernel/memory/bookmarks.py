@@ -9,12 +9,12 @@ from typing import Any, NamedTuple
 from memoryhub.errors import InvalidError
 from memoryhub.kernel.decision import Decision, PageTable
 from memoryhub.kernel.memory.memory_commands import MemoryCommand
-from memoryhub.kernel.parts import Part
+from memoryhub.kernel.parts import KernelPart
 from memoryhub.kernel.slices import Measure, Slice
-from memoryhub.kernel.state.bodies import Count, Event
-from memoryhub.kernel.state.erased import Erased
+from memoryhub.kernel.state.bodies import Count, EventBody
+from memoryhub.kernel.state.erased import ErasedPlaces
 from memoryhub.kernel.state.state import ThreadState
-from memoryhub.kernel.text.padding import padded
+from memoryhub.kernel.text.padding import pad_size
 
 
 class Bookmark(NamedTuple):
@@ -26,7 +26,7 @@ class Bookmark(NamedTuple):
     bytes: int
 
 
-class BookmarkAdded(Event):
+class BookmarkAdded(EventBody):
     """Words were put at a message. Payload: the words."""
 
     event_type = "bookmark.added"
@@ -36,7 +36,7 @@ class BookmarkAdded(Event):
     bytes: Count
 
 
-class BookmarksCleared(Event):
+class BookmarksCleared(EventBody):
     """There are no bookmarks any more."""
 
     event_type = "bookmarks.cleared"
@@ -61,7 +61,7 @@ def add_bookmark(decision: Decision, command: AddBookmark, pages: PageTable) -> 
     if command.slot >= decision.state.slot_count:
         raise InvalidError(loc="slot")
     decision.emit(
-        BookmarkAdded(slot=command.slot, bytes=padded(len(command.text))),
+        BookmarkAdded(slot=command.slot, bytes=pad_size(len(command.text))),
         b'{"text":' + command.text + b"}",
     )
 
@@ -70,17 +70,17 @@ def clear_bookmarks(
     decision: Decision, command: ClearBookmarks, pages: PageTable
 ) -> None:
     """Take all of them away. Emits bookmarks.cleared, or nothing without any."""
-    if count := len(BOOKMARKS.value(decision.state)):
+    if count := len(BOOKMARKS.get_current(decision.state)):
         decision.emit(BookmarksCleared(count=count))
 
 
 def added(state: ThreadState, event: BookmarkAdded) -> ThreadState:
     new = Bookmark(state.clock + 1, event.slot, event.bytes)
-    return BOOKMARKS.changed(state, (*BOOKMARKS.value(state), new))
+    return BOOKMARKS.replace_value(state, (*BOOKMARKS.get_current(state), new))
 
 
 def cleared(state: ThreadState, event: BookmarksCleared) -> ThreadState:
-    return BOOKMARKS.changed(state, ())
+    return BOOKMARKS.replace_value(state, ())
 
 
 def _to_json(
@@ -95,8 +95,8 @@ def _from_json(
     return tuple(Bookmark(*each) for each in plain["bookmarks"])
 
 
-def _without(value: tuple[Bookmark, ...], gone: Erased) -> tuple[Bookmark, ...]:
-    stay = tuple(each for each in value if not gone.at(each.clock))
+def _without(value: tuple[Bookmark, ...], gone: ErasedPlaces) -> tuple[Bookmark, ...]:
+    stay = tuple(each for each in value if not gone.has_clock(each.clock))
     return value if len(stay) == len(value) else stay
 
 
@@ -109,7 +109,7 @@ BOOKMARKS: Slice[tuple[Bookmark, ...]] = Slice(
     measures={"bookmarks": Measure(read=len)},
     records=lambda value: value,
 )
-PART = Part(
+PART = KernelPart(
     commands={AddBookmark: add_bookmark, ClearBookmarks: clear_bookmarks},
     events={BookmarkAdded: added, BookmarksCleared: cleared},
     slice=BOOKMARKS,

@@ -10,11 +10,11 @@ from uuid import UUID
 from memoryhub.kernel.memory.bookmarks import BOOKMARKS, Bookmark
 from memoryhub.kernel.state.state import ThreadState
 from memoryhub.models.threads import Thread
-from memoryhub.queries.lists.cursors import Batch, Listing
-from memoryhub.queries.memory.slice_views import Found, SliceView
+from memoryhub.queries.lists.cursors import ListBatch, ListScope
+from memoryhub.queries.memory.slice_views import SliceDifferences, SliceView
 from memoryhub.queries.replay import payloads
-from memoryhub.queries.replay.state_files import StateFile, record_of
-from memoryhub.queries.replay.states import state_of
+from memoryhub.queries.replay.state_files import StateFile, build_record
+from memoryhub.queries.replay.states import load_state
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -28,7 +28,7 @@ class BookmarkLine:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class BookmarkRecord:
-    """Words at a message of a thread."""
+    """Bookmark of a thread: words at a message."""
 
     thread: UUID
     seq: int
@@ -39,32 +39,32 @@ class BookmarkRecord:
 
 def list_bookmarks(
     thread: Thread, *, seq: int | None = None, after: str | None = None, limit: int = 50
-) -> Batch[BookmarkLine]:
+) -> ListBatch[BookmarkLine]:
     """Bookmarks in the order in which they were added. Two queries.
 
     `thread` comes with its subject. Raises BadCursorError.
     """
-    listing = Listing(
+    listing = ListScope(
         name="bookmarks", project=thread.project_id, filters=[thread.id, seq]
     )
-    state = state_of(thread, seq)
-    found = BOOKMARKS.value(state)
+    state = load_state(thread, seq)
+    found = BOOKMARKS.get_current(state)
     if after is not None:
         (last,) = listing.open(after)
         found = tuple(each for each in found if each.clock > last)
     batch = found[:limit]
     more = listing.seal([batch[-1].clock]) if len(found) > limit else None
-    return Batch(items=_lines(thread, state, batch), next=more)
+    return ListBatch(items=_lines(thread, state, batch), next=more)
 
 
 def _lines(
     thread: Thread, state: ThreadState, found: Sequence[Bookmark]
 ) -> tuple[BookmarkLine, ...]:
-    """These with their times and words. One query."""
-    opened = payloads.opened(thread, state, [each.clock for each in found])
+    """Return these bookmarks with their times and words. One query."""
+    opened = payloads.open_events(thread, state, [each.clock for each in found])
     return tuple(
         BookmarkLine(
-            seq=state.seq_of(each.clock),
+            seq=state.to_seq(each.clock),
             at=opened[each.clock].at,
             slot=each.slot,
             text=(opened[each.clock].content or {}).get("text"),
@@ -76,8 +76,8 @@ def _lines(
 def _records(
     thread: Thread, state: ThreadState, now: datetime
 ) -> Iterator[BookmarkRecord]:
-    for line in _lines(thread, state, BOOKMARKS.value(state)):
-        yield record_of(BookmarkRecord, line, thread=thread.id)
+    for line in _lines(thread, state, BOOKMARKS.get_current(state)):
+        yield build_record(BookmarkRecord, line, thread=thread.id)
 
 
 def _differing(
@@ -85,8 +85,8 @@ def _differing(
     state: ThreadState,
     before: tuple[Bookmark, ...],
     after: tuple[Bookmark, ...],
-) -> Found:
-    added = tuple(state.seq_of(each.clock) for each in after if each not in before)
+) -> SliceDifferences:
+    added = tuple(state.to_seq(each.clock) for each in after if each not in before)
     return {"bookmarks_added": added}
 
 
