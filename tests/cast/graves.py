@@ -89,7 +89,7 @@ def bury_thread(thread: Thread) -> Erasure:
 
 
 def bury_subject(subject: Subject) -> Erasure:
-    """Leave of a subject's row what her erasure leaves: a row that says nothing."""
+    """Leave of a subject's row what an erasure leaves: a row that says nothing."""
     erasure = make_erasure(subject)
 
     def lay() -> None:

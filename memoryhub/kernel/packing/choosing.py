@@ -36,7 +36,7 @@ class Candidate(NamedTuple):
     level: int
     location: Location
     version: int
-    #: Tokens, as `costs.cost` counts them.
+    #: Tokens, as `costs.compute_cost` counts them.
     cost: int
     #: The keep score: the packer takes pages with a higher score first.
     keep: float = 0.0

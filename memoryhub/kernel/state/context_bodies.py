@@ -18,7 +18,7 @@ class SectionBody(Body):
 
 
 class OfferedBody(Body):
-    """A page that the manifest offers: `contexts.Row`."""
+    """A page that the manifest offers: `contexts.ManifestRow`."""
 
     page_id: Name
     tier: Tier
@@ -29,7 +29,7 @@ class OfferedBody(Body):
 
 
 class MarkBody(Body):
-    """Claims of a text that no longer hold: `contexts.Mark`."""
+    """Claims of a text that no longer hold: `contexts.OutdatedMark`."""
 
     #: The subject's home thread.
     thread: Token
@@ -56,7 +56,7 @@ class RecalledBody(Body):
 
 
 class RecallBody(Body):
-    """Texts that a turn recalled: `contexts.Recall`."""
+    """Texts that a turn recalled: `contexts.TurnRecall`."""
 
     turn: Count
     texts: list[RecalledBody]

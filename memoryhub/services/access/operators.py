@@ -214,7 +214,10 @@ def make_link(
 
 
 def use_link(token: str) -> Operator | None:
-    """Use a link once; return its operator, or None if unknown, used or expired."""
+    """Use a link once; return its operator, or None if unknown, used or expired.
+
+    Raises ClockSkewError.
+    """
     clock.require_true()
 
     def use() -> Operator | None:

@@ -54,7 +54,12 @@ async def create(
     config: ThreadConfig,
     request: KeyedRequest | None = None,
 ) -> OrderReceipt:
-    """Create the thread, or return it as it is; absent fields are not compared."""
+    """Create the thread, or return it as it is; absent fields are not compared.
+
+    Emits thread.created, or thread.described when scope levels are filled. Raises
+    ScopeConflictError, SubjectConflictError, ProjectFullError, and InvalidError for
+    days to idle below the project's.
+    """
     if agent.bound is not None and subject is not None and subject.id != agent.bound:
         raise NotFoundError
     await _require_retention(agent, thread, config.retention_idle_days, made=True)

@@ -31,7 +31,7 @@ def forgetter(acme: Project) -> Client:
 
 @pytest.fixture
 def threads(agent: Agent, ann: Subject) -> None:
-    """Make her threads, and those of the twin, which must all stay."""
+    """Make the subject's threads, and another's, which must all stay."""
     for user_id in ("ann", "bob"):
         name = f"{user_id}-1"
         factories.make_thread(agent, name, user_id=user_id)

@@ -246,7 +246,7 @@ async def test_stored_request_holds_nothing_personal(
 async def test_idempotency_rows_of_a_subject_are_erased_with_her(
     officer: Client, api: Client, ann: Subject, messages: None
 ) -> None:
-    """The rows are counted and proved as others; her twin's stay. Repeats get a 410."""
+    """Rows are counted and proved; other people keep theirs. Repeats get a 410."""
     api.connect()
     bob = subjects.find_or_create(ann.project_id, "bob")
     await post(officer, f"/subjects/{bob.id}:restrict", BASIS, "bobs")

@@ -199,7 +199,7 @@ async def test_restricted_subject_is_kept_from_agents(
 async def test_erased_subject_is_gone_with_proof(
     api: Client, officer: Client, foreign: Client, ann: Subject
 ) -> None:
-    """Her own project gets the proof; to another she was never there."""
+    """The subject's project gets the proof; another project gets a 404."""
     api.connect()
     erasure = graves.bury_subject(ann)
     path, basis = f"/subjects/{ann.id}", {"basis": "claims"}
@@ -310,7 +310,7 @@ async def test_key_bound_to_an_erased_subject_is_refused(
 async def test_erased_value_is_refused_with_its_tombstone(
     api: Client, ann: Subject
 ) -> None:
-    """Every route that keeps a value refuses it; her twin may write it."""
+    """Every route that keeps a value refuses it; another subject may write it."""
     for whose in ("ann", "bob"):
         await api.put(f"/threads/{whose}", {"user_id": whose})
         await api.put(f"/threads/{whose}/pages/p", PAGE)

@@ -40,11 +40,11 @@ def folded(monkeypatch: pytest.MonkeyPatch) -> list[tuple[UUID, int]]:
     """Note thread and seq of each event that is folded for a fork's origin."""
     events: list[tuple[UUID, int]] = []
 
-    def counted(state: ThreadState, recorded: RecordedEvent) -> ThreadState:
+    def count_fold(state: ThreadState, recorded: RecordedEvent) -> ThreadState:
         events.append((state.id, recorded.seq))
         return evolve(state, recorded)
 
-    monkeypatch.setattr(log, "evolve", counted)
+    monkeypatch.setattr(log, "evolve", count_fold)
     return events
 
 

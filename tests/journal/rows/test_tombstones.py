@@ -51,7 +51,7 @@ def ann(agent: Agent) -> Subject:
 
 @pytest.fixture
 def bob(agent: Agent) -> Subject:
-    """Make her twin, who may be told all that is kept out of her memory."""
+    """Make a second person, who may be told all that is kept out of ann's memory."""
     factories.make_thread(agent, "bob-1", user_id="bob")
     factories.make_page(agent, "old", thread="bob-1")
     acts.fork(agent, "bob-1", "bob-2")
@@ -194,7 +194,7 @@ def _counts() -> tuple[int, ...]:
 def test_erased_value_stays_out(
     agent: Agent, ann: Subject, bob: Subject, way: str, kind: str
 ) -> None:
-    """The kind of the erased value does not matter; her twin may write it again."""
+    """An erased value of any kind is refused; another subject may write it."""
     write = WAYS[way]
     assert graves.bury_values(ann, [(kind, {"text": ERASED})]) == 1
     before = _counts()

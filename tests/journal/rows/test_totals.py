@@ -143,7 +143,7 @@ ACTS: tuple[Act, ...] = (
 
 
 def live(agent: Agent, chance: random.Random, *, acts: int) -> Subject:
-    """Live a subject's life: acts on any of her threads, some of them refused."""
+    """Live a subject's life: acts on any of its threads, some of them refused."""
     make_thread(agent, "ann-1", user_id="ann", labels={"channel": "web"})
     for act in chance.choices(ACTS, k=acts):
         names = Thread.objects.filter(status="open", subject__anonymous=False)

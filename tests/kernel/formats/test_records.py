@@ -47,7 +47,7 @@ def cut_text(
     return list(cut_lines(chunks(raw, step), max_bytes=max_bytes))
 
 
-def refused(found: list[FileRecord | BadRecord]) -> list[tuple[str, int, int]]:
+def list_bad(found: list[FileRecord | BadRecord]) -> list[tuple[str, int, int]]:
     """Return code, line and offset of the bad part."""
     return [
         (bad.code, bad.place.line, bad.place.offset)
@@ -56,8 +56,8 @@ def refused(found: list[FileRecord | BadRecord]) -> list[tuple[str, int, int]]:
     ]
 
 
-def values(found: list[FileRecord | BadRecord]) -> list[Any]:
-    assert not refused(found)
+def read_values(found: list[FileRecord | BadRecord]) -> list[Any]:
+    assert not list_bad(found)
     return [json.loads(each.raw) for each in found if isinstance(each, FileRecord)]
 
 
@@ -67,7 +67,7 @@ def test_array_elements_round_trip(
 ) -> None:
     raw = json.dumps(elements, ensure_ascii=False, indent=indent).encode()
     found = cut(raw, step=step)
-    assert values(found) == elements
+    assert read_values(found) == elements
     for record in found:
         assert isinstance(record, FileRecord)
         assert raw[record.place.offset :].startswith(record.raw)
@@ -81,7 +81,7 @@ def test_array_elements_round_trip(
 def test_lines_round_trip(lines: list[Any], step: int) -> None:
     raw = b"".join(b"\n \r\n" + json.dumps(line).encode() + b"\r\n" for line in lines)
     found = cut_text(raw, step=step, max_bytes=1_000)
-    assert values(found) == lines
+    assert read_values(found) == lines
     assert [record.place.line for record in found] == [
         3 + 3 * index for index in range(len(lines))
     ]
@@ -100,7 +100,7 @@ def test_json_array_is_cut_into_all_its_values(text: str) -> None:
         expected = json.loads(raw)
     except ValueError:
         return
-    assert values(cut(raw)) == expected
+    assert read_values(cut(raw)) == expected
 
 
 @pytest.mark.parametrize("raw", [b"[]", b" [ ]\n", BOM + b"[\n]"])
@@ -135,7 +135,7 @@ def test_broken_array_ends_where_it_breaks(
     raw: bytes, code: str, line: int, offset: int, step: int
 ) -> None:
     found = cut(raw, step=step)
-    assert refused(found) == [(code, line, offset)]
+    assert list_bad(found) == [(code, line, offset)]
     last = found[-1]
     assert isinstance(last, BadRecord)
     assert last.final
@@ -179,15 +179,15 @@ def test_line_over_the_limit_is_skipped(step: int) -> None:
 def test_limit_is_the_last_length_that_is_kept() -> None:
     element = b'"' + b"a" * 98 + b'"'
     assert len(cut(b"[" + element + b"]", max_bytes=100)) == 1
-    assert not refused(cut(b"[" + element + b"]", max_bytes=100))
-    assert refused(cut(b"[" + element + b"]", max_bytes=99))
+    assert not list_bad(cut(b"[" + element + b"]", max_bytes=100))
+    assert list_bad(cut(b"[" + element + b"]", max_bytes=99))
 
 
 @pytest.mark.parametrize(
     "raw", [b"[{}]", b"hello\n", b"\x80\x04\x95", b"SQLite format"]
 )
 def test_lines_that_are_no_objects_are_no_lines_file(raw: bytes) -> None:
-    assert refused(cut_text(raw)) == [("unknown_format", 1, 0)]
+    assert list_bad(cut_text(raw)) == [("unknown_format", 1, 0)]
 
 
 def test_file_without_lines_is_empty() -> None:

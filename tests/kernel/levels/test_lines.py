@@ -52,14 +52,14 @@ values = st.recursive(
 )
 
 
-def page(content: Any, modality: str = "text", **fields: Any) -> OpenedPage:
+def make_page(content: Any, modality: str = "text", **fields: Any) -> OpenedPage:
     if modality in ("text", "structured"):
         content = {"text" if modality == "text" else "data": content}
     given = {"page_id": "a", "type": "artifact", "modality": modality, **fields}
     return OpenedPage(content=content, **given)
 
 
-def slot(content: Any, role: str | None = "user", **fields: Any) -> OpenedPage:
+def make_slot(content: Any, role: str | None = "user", **fields: Any) -> OpenedPage:
     given = {"page_id": "slot-3", "type": "transcript", "modality": "text", **fields}
     return OpenedPage(content=content, role=role, slot=3, **given)
 
@@ -75,7 +75,7 @@ def assert_one_inert_line(line: str) -> None:
 def test_forged_tags_and_quotes_in_a_text_parse_back(
     text: str, level: int, recalled: bool
 ) -> None:
-    opened = page(text) if level == 0 else slot(text)
+    opened = make_page(text) if level == 0 else make_slot(text)
     line = lines.render_line(opened, level=level, recalled=recalled)
     assert_one_inert_line(line)
     parsed = lines.parse(line)
@@ -89,7 +89,7 @@ def test_forged_tags_and_quotes_in_a_text_parse_back(
 @settings(deadline=None, max_examples=60)
 @given(values)
 def test_structured_pages_parse_back(value: Any) -> None:
-    line = lines.render_line(page(value, "structured"))
+    line = lines.render_line(make_page(value, "structured"))
     assert_one_inert_line(line)
     assert lines.parse(line).content == value
 
@@ -100,7 +100,7 @@ def test_text_that_is_json_stands_unquoted_and_without_space(
     value: Any, indent: int | None
 ) -> None:
     text = json.dumps(value, indent=indent, ensure_ascii=False)
-    line = lines.render_line(page(text))
+    line = lines.render_line(make_page(text))
     assert_one_inert_line(line)
     content = lines.parse(line).content
     if isinstance(value, dict | list):
@@ -108,7 +108,7 @@ def test_text_that_is_json_stands_unquoted_and_without_space(
         assert json.loads(content) == value
         compact = json.dumps(value, ensure_ascii=False, separators=(",", ":"))
         assert len(content) >= len(compact)
-        assert len(lines.render_line(page(compact))) == len(line)
+        assert len(lines.render_line(make_page(compact))) == len(line)
     else:
         assert content == text
 
@@ -116,34 +116,35 @@ def test_text_that_is_json_stands_unquoted_and_without_space(
 def test_json_in_a_text_stays_as_it_was_but_for_space() -> None:
     text = '{ "a" : 1.50,\n "a": [1E2, "\\u00e9 \\/ x"] }'
     assert (
-        lines.render_line(page(text)) == '? (a): {"a":1.50,"a":[1E2,"\\u00e9 \\/ x"]}'
+        lines.render_line(make_page(text))
+        == '? (a): {"a":1.50,"a":[1E2,"\\u00e9 \\/ x"]}'
     )
 
 
 @pytest.mark.parametrize("text", ["[" * 100_000, "[1,]", "{'a':1}", "[NaN]", '["a'])
 def test_text_that_is_almost_json_parses_back_as_text(text: str) -> None:
-    assert lines.parse(lines.render_line(page(text))).content == text
-    assert lines.render_line(page(text)).endswith('"')
+    assert lines.parse(lines.render_line(make_page(text))).content == text
+    assert lines.render_line(make_page(text)).endswith('"')
 
 
 @pytest.mark.parametrize(
     ("opened", "prefix"),
     [
-        (page("x", type="summary"), "S"),
-        (page("x", type="claim"), "C"),
-        (page("x", type="procedure"), "P"),
-        (page("x", type="index"), "X"),
-        (page("x"), "?"),
-        (slot("x"), "U"),
-        (slot("x", role="assistant"), "A"),
-        (slot("x", role="tool", type="artifact"), "T"),
-        (slot("x", role=None), "?"),
+        (make_page("x", type="summary"), "S"),
+        (make_page("x", type="claim"), "C"),
+        (make_page("x", type="procedure"), "P"),
+        (make_page("x", type="index"), "X"),
+        (make_page("x"), "?"),
+        (make_slot("x"), "U"),
+        (make_slot("x", role="assistant"), "A"),
+        (make_slot("x", role="tool", type="artifact"), "T"),
+        (make_slot("x", role=None), "?"),
         # The type goes before the role, and the modality before both.
-        (slot("x", type="claim"), "C"),
-        (page(1, "structured", type="claim"), "J"),
-        (page({"caption": "x"}, "image"), "I"),
-        (page({"transcript": "x"}, "audio"), "D"),
-        (page({"scenes": []}, "video"), "V"),
+        (make_slot("x", type="claim"), "C"),
+        (make_page(1, "structured", type="claim"), "J"),
+        (make_page({"caption": "x"}, "image"), "I"),
+        (make_page({"transcript": "x"}, "audio"), "D"),
+        (make_page({"scenes": []}, "video"), "V"),
     ],
 )
 def test_line_prefix_follows_type_and_role(opened: OpenedPage, prefix: str) -> None:
@@ -163,7 +164,8 @@ def test_line_says_its_level_and_that_it_was_fetched(
     level: int, recalled: bool, mark: str
 ) -> None:
     assert (
-        lines.render_line(slot("x"), level=level, recalled=recalled) == f'U {mark}: "x"'
+        lines.render_line(make_slot("x"), level=level, recalled=recalled)
+        == f'U {mark}: "x"'
     )
 
 
@@ -171,24 +173,26 @@ def test_line_says_its_level_and_that_it_was_fetched(
     ("opened", "shown"),
     [
         (
-            page({"caption": "A cat"}, "image", dimensions=(640, 480)),
+            make_page({"caption": "A cat"}, "image", dimensions=(640, 480)),
             "[IMAGE: A cat, 640x480]",
         ),
-        (page({"url": "https://example.org/a"}, "image"), "[IMAGE]"),
+        (make_page({"url": "https://example.org/a"}, "image"), "[IMAGE]"),
         (
-            page({"transcript": "hi", "duration_seconds": 65.9}, "audio"),
+            make_page({"transcript": "hi", "duration_seconds": 65.9}, "audio"),
             '[AUDIO: 1:05 duration, transcript: "hi"]',
         ),
         (
-            page({"timestamps": [{"at_seconds": 1, "text": "so"}]}, "audio"),
+            make_page({"timestamps": [{"at_seconds": 1, "text": "so"}]}, "audio"),
             '[AUDIO: transcript: "so"]',
         ),
         (
-            page({"transcript": "x" * 201}, "audio"),
+            make_page({"transcript": "x" * 201}, "audio"),
             f'[AUDIO: transcript: "{"x" * 200}..."]',
         ),
         (
-            page({"duration_seconds": 600, "scenes": [{}, {}], "topic": "a"}, "video"),
+            make_page(
+                {"duration_seconds": 600, "scenes": [{}, {}], "topic": "a"}, "video"
+            ),
             '[VIDEO: 10:00 duration, 2 scenes, topic: "a"]',
         ),
     ],
@@ -201,7 +205,7 @@ def test_media_are_described(opened: OpenedPage, shown: str) -> None:
 
 @given(hostile)
 def test_caption_cannot_break_its_line(caption: str) -> None:
-    line = lines.render_line(page({"caption": caption}, "image"))
+    line = lines.render_line(make_page({"caption": caption}, "image"))
     assert_one_inert_line(line)
     about = f"[IMAGE: {caption}]" if caption else "[IMAGE]"
     assert lines.parse(line).content == about
@@ -209,7 +213,7 @@ def test_caption_cannot_break_its_line(caption: str) -> None:
 
 @given(hostile, st.integers(0, 20))
 def test_cut_text_ends_in_dots(text: str, cut: int) -> None:
-    line = lines.render_line(page(text), cut=cut)
+    line = lines.render_line(make_page(text), cut=cut)
     assert_one_inert_line(line)
     assert lines.parse(line).content == text[:cut] + "..."
 
@@ -220,7 +224,7 @@ def test_slot_that_is_a_message_shows_its_text_and_calls() -> None:
         "content": "One moment.",
         "tool_calls": [{"function": {"name": "look", "arguments": '{"at":1}'}}],
     }
-    parsed = lines.parse(lines.render_line(slot(message, role="assistant")))
+    parsed = lines.parse(lines.render_line(make_slot(message, role="assistant")))
     assert parsed.content == 'One moment.\nlook({"at":1})'
 
 
@@ -233,7 +237,7 @@ def test_malformed_page_line_is_refused(text: str) -> None:
 @given(hostile)
 def test_short_and_cjk_texts_count(text: str) -> None:
     for each in (text, "漢", "", "a"):
-        opened = slot({"role": "user", "content": each})
+        opened = make_slot({"role": "user", "content": each})
         cost = costs.compute_cost(opened)
         line = escape_for_string(lines.render_line(opened) + "\n")
         assert cost >= estimate_tokens(line) > 0
@@ -241,7 +245,10 @@ def test_short_and_cjk_texts_count(text: str) -> None:
 
 
 def test_page_costs_its_framing_and_escapes() -> None:
-    plain, quoted = costs.compute_cost(page("aaaa")), costs.compute_cost(page('""""'))
+    plain, quoted = (
+        costs.compute_cost(make_page("aaaa")),
+        costs.compute_cost(make_page('""""')),
+    )
     assert plain > estimate_tokens("aaaa")
     # Each quote stands behind a backslash, and both behind another in the request.
     assert quoted - plain > 4 * estimate_tokens('\\"') - estimate_tokens("aaaa")

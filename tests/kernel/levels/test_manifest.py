@@ -39,15 +39,17 @@ BARE = Manifest(
 )
 
 
-def opened(content: Any, **fields: Any) -> OpenedPage:
+def make_page(content: Any, **fields: Any) -> OpenedPage:
     given = {"page_id": "a", "type": "claim", "modality": "text", **fields}
     return OpenedPage(content=content, **given)
 
 
-def rows(number: int) -> tuple[tuple[ManifestRow, ...], dict[Location, OpenedPage]]:
+def make_rows(
+    number: int,
+) -> tuple[tuple[ManifestRow, ...], dict[Location, OpenedPage]]:
     listed = tuple(ManifestRow(f"page-{n}", "L2", "0123", n) for n in range(number))
     texts = {
-        row.get_location(THREAD): opened(
+        row.get_location(THREAD): make_page(
             {"text": f"What page {row.seq} is about. " * 9}
         )
         for row in listed
@@ -55,8 +57,8 @@ def rows(number: int) -> tuple[tuple[ManifestRow, ...], dict[Location, OpenedPag
     return listed, texts
 
 
-def fitted(room: int, number: int = 0) -> Manifest | None:
-    listed, texts = rows(number)
+def fit_manifest(room: int, number: int = 0) -> Manifest | None:
+    listed, texts = make_rows(number)
     return manifest.fit_rows(
         BARE,
         rows=listed,
@@ -67,15 +69,15 @@ def fitted(room: int, number: int = 0) -> Manifest | None:
     )
 
 
-def text(made: Manifest, number: int = 0) -> str:
-    return manifest.render_offer(made, texts=rows(number)[1], thread=THREAD)
+def render_manifest(made: Manifest, number: int = 0) -> str:
+    return manifest.render_offer(made, texts=make_rows(number)[1], thread=THREAD)
 
 
 def test_manifest_lists_pages_and_counts_the_omitted() -> None:
-    made = fitted(5_000, number=1)
+    made = fit_manifest(5_000, number=1)
     assert made is not None
     hint = "[claim] " + ("What page 0 is about. " * 9)[:120]
-    assert json.loads(text(made, 1)) == {
+    assert json.loads(render_manifest(made, 1)) == {
         "available_pages": [
             {
                 "page_id": "page-0",
@@ -93,18 +95,18 @@ def test_manifest_lists_pages_and_counts_the_omitted() -> None:
 def test_manifest_keeps_to_its_room_and_counts_the_omitted(
     room: int, number: int
 ) -> None:
-    made = fitted(room, number)
+    made = fit_manifest(room, number)
     if made is None:
         assert room < 200
         return
-    assert estimate_tokens(escape_for_string(text(made, number))) <= room
+    assert estimate_tokens(escape_for_string(render_manifest(made, number))) <= room
     assert len(made.rows) <= 50
     assert made.omitted == number + 5 - len(made.rows)
     assert [row.seq for row in made.rows] == list(range(len(made.rows)))
 
 
 def test_manifest_has_at_most_fifty_rows() -> None:
-    made = fitted(100_000, number=60)
+    made = fit_manifest(100_000, number=60)
     assert made is not None
     assert len(made.rows) == 50
 
@@ -112,14 +114,14 @@ def test_manifest_has_at_most_fifty_rows() -> None:
 @pytest.mark.parametrize(
     ("page", "hint"),
     [
-        (opened({"text": "hello\nthere"}), "[claim] hello\nthere"),
-        (opened("hello", role="user", slot=1), "[user] hello"),
-        (opened({"text": "x" * 121}), f"[claim] {'x' * 120}"),
+        (make_page({"text": "hello\nthere"}), "[claim] hello\nthere"),
+        (make_page("hello", role="user", slot=1), "[user] hello"),
+        (make_page({"text": "x" * 121}), f"[claim] {'x' * 120}"),
         (
-            opened({"data": {"k": ["x" * 200]}}, modality="structured"),
+            make_page({"data": {"k": ["x" * 200]}}, modality="structured"),
             '[claim] {"k":["' + "x" * 113,
         ),
-        (opened({"caption": "A cat"}, modality="image"), "[claim] [IMAGE: A cat]"),
+        (make_page({"caption": "A cat"}, modality="image"), "[claim] [IMAGE: A cat]"),
     ],
 )
 def test_page_without_a_hint_is_hinted_by_how_it_begins(
@@ -133,7 +135,7 @@ def test_results_of_one_tool_have_distinct_hints() -> None:
     head = '{"status": "found", "carrier": "the same for each", "remarks": "' + "-" * 90
     texts = [f'{head}", "flight": "HAT{n:03}", "to": "Oslo"}}' for n in range(150)]
     row = ManifestRow("a", "home", "0", 9)
-    pages = [opened(text, role="tool", slot=n) for n, text in enumerate(texts)]
+    pages = [make_page(text, role="tool", slot=n) for n, text in enumerate(texts)]
     hints = {manifest.build_available_page(row, page)["hint"] for page in pages}
     assert len(hints) == 150
     assert min(hints).endswith(" … flight HAT000 Oslo")
@@ -144,14 +146,14 @@ def test_results_of_one_tool_have_distinct_hints() -> None:
 
 def test_agents_own_hint_takes_precedence() -> None:
     row = ManifestRow("a", "L1", "02", 9, HINT, ANCESTOR)
-    texts = {Location(ANCESTOR, 9, HINT): opened("Ask me about May")}
+    texts = {Location(ANCESTOR, 9, HINT): make_page("Ask me about May")}
     shown = manifest.build_available_page(row, texts[row.get_location(THREAD)])
     assert shown["hint"] == "Ask me about May"
     assert shown["levels"] == [0, 2]
 
 
 def test_manifest_is_restored_from_its_record() -> None:
-    made = fitted(1_500, number=9)
+    made = fit_manifest(1_500, number=9)
     assert made is not None
     of_a_parent = ManifestRow("b", "L1", "02", 4, HINT, ANCESTOR)
     made = replace(made, rows=(*made.rows, of_a_parent))

@@ -136,10 +136,10 @@ def talks(draw: st.DrawFn) -> list[ShownMessage]:
     def words() -> str:
         return f"word{next(numbers)}." + draw(ENDS)
 
-    def parts(most: int = 2) -> tuple[MessagePart, ...]:
-        return tuple(part() for _ in range(draw(st.integers(0, most))))
+    def draw_parts(most: int = 2) -> tuple[MessagePart, ...]:
+        return tuple(draw_part() for _ in range(draw(st.integers(0, most))))
 
-    def part() -> MessagePart:
+    def draw_part() -> MessagePart:
         kind = draw(st.sampled_from(["text"] * 4 + ["image", "audio", "file", "video"]))
         blank = kind == "text" and draw(st.integers(0, 5)) == 0
         return MessagePart(
@@ -163,7 +163,7 @@ def talks(draw: st.DrawFn) -> list[ShownMessage]:
     def result() -> Result:
         name = draw(st.sampled_from([None, *NAMES]))
         failed = draw(st.booleans())
-        said = (MessagePart(kind="text", words=words()), *parts(1))
+        said = (MessagePart(kind="text", words=words()), *draw_parts(1))
         vendor = draw(VENDORS)
         return Result(
             id=draw(IDS),
@@ -186,7 +186,7 @@ def talks(draw: st.DrawFn) -> list[ShownMessage]:
             name=draw(
                 st.sampled_from([None, "", "Ann", "Keeper Ňová", "李", "z" * 65])
             ),
-            parts=parts() if draw(st.booleans()) else (),
+            parts=draw_parts() if draw(st.booleans()) else (),
             calls=called,
             results=tuple(result() for _ in range(answers)),
             refusal=words() if draw(st.integers(0, 6)) == 0 else None,

@@ -51,7 +51,7 @@ def kill_everywhere(scope: str, every: int, memory: str = "some") -> None:
 
 
 def remember(slug: str) -> None:
-    """Make a project with ann and her twin: the same texts, names and labels."""
+    """Make a project with ann and a second person: same texts, names and labels."""
     agent = factories.make_agent(projects.create(slug))
     for user_id in ("ann", "bob"):
         for n in range(2):
@@ -90,7 +90,7 @@ def make_keys(slug: str, erasures: str = "1") -> None:
 
 
 def show_left(slug: str) -> None:
-    """Print what each subject of a project still holds, and her threads' texts."""
+    """Print what each subject of a project still holds, and its threads' texts."""
     told = {}
     for row in Subject.objects.filter(project__slug=slug, anonymous=False):
         threads = Thread.objects.filter(subject=row)

@@ -187,7 +187,7 @@ def test_forget_begins_on_a_full_disk(sqlite: None, tmp_path: Path) -> None:
 @pytest.mark.nightly
 @pytest.mark.timeout(300)
 def test_full_disk_forget_completes(sqlite: None, tmp_path: Path) -> None:
-    """The ballast is released, she is unreadable, and the receipt waits for room."""
+    """Ballast is released, the subject is unreadable, the receipt waits for room."""
     folder = tmp_path / "small"
     with (
         small_disk(folder, 64),

@@ -47,13 +47,13 @@ def patience(monkeypatch: pytest.MonkeyPatch) -> None:
 
 @pytest.fixture
 def label() -> str:
-    """Return a name of hers that occurs nowhere else."""
+    """Return a name of the person that occurs nowhere else."""
     return f"label {secrets.token_hex(12)}"
 
 
 @pytest.fixture
 def ann(agent: Agent, label: str) -> None:
-    """Make her memory, and the same of somebody else but for the label."""
+    """Make the person's memory, and another's that differs only in the label."""
     for user_id, name, value in (("ann", "hers", label), ("bob", "his", "lbl")):
         make_thread(agent, name, user_id=user_id, labels={"channel": value})
         append(agent, name, "I would like seat 12A by the window.")
@@ -105,7 +105,7 @@ def test_erasure_completes_without_a_fault(fenced: Erasure) -> None:
 
 @pytest.mark.promise("P18", load="a reader that holds on")
 def test_erasure_waits_for_a_held_reader(fenced: Erasure) -> None:
-    """She is unreadable, key and all; only the proof is missing."""
+    """The person is unreadable, with the key gone; only the proof is missing."""
     with readers.held():
         row = waits(fenced, "reader", state=State.CACHES_PURGED)
         assert not SubjectKey.objects.using("keys").filter(subject=row.subject_id)
@@ -148,7 +148,7 @@ def test_freed_bytes_without_overwriting_are_found_by_the_scan(
 
 @pytest.fixture
 def unlisted(label: str) -> Iterator[Callable[[], None]]:
-    """Make an unregistered table that holds a name of hers, as a new model might."""
+    """Make an unregistered table that holds the person's name, as a new model might."""
 
     def fill() -> None:
         with connections["default"].cursor() as cursor:

@@ -77,7 +77,7 @@ def texts(value: Any) -> Iterator[str]:
 
 
 def details(runs: list[Run]) -> dict[str, set[str]]:
-    """Return by kind the details that tools told of the person in her own runs."""
+    """Return by kind the details that tools told of the person in its own runs."""
     told = list(told_by_tools(runs))
     profile = next(each for each in told if "payment_methods" in each and "dob" in each)
     name = profile["name"]
@@ -98,7 +98,7 @@ def details(runs: list[Run]) -> dict[str, set[str]]:
 
 
 def hers_alone(everybody: list[Run]) -> set[str]:
-    """Return her details, but for those in other people's runs.
+    """Return the person's details, but for those in other people's runs.
 
     Her first and last name occur there, each alone, and so does the booking that her
     runs make, which tool calls name alike for every new one. The digests of the others'
@@ -115,7 +115,7 @@ def hers_alone(everybody: list[Run]) -> set[str]:
 
 
 def some_runs(everybody: list[Run], others: int) -> list[Run]:
-    """Return her runs and those of others with few runs, and most common words."""
+    """Return the person's runs, runs of others with few, and most common words."""
     by_user: dict[str, list[Run]] = {}
     for run in everybody:
         by_user.setdefault(user_of(run), []).append(run)
@@ -227,7 +227,7 @@ def settle(instance: Instance) -> None:
 
 
 def forget(it: Hub, her: Person) -> None:
-    """Forget her on a server that has just read her and holds her texts in memory."""
+    """Forget the person on a server that holds the person's texts in memory."""
     told = bundled.manifest(her.bundle)
     for part in told["cut"]:
         for path in ("slots", "context", "turns"):
@@ -243,7 +243,7 @@ def forget(it: Hub, her: Person) -> None:
 
 
 def assert_kept_out(it: Hub, path: Path, runs: list[Run]) -> None:
-    """Assert that neither the same file nor her renamed runs bring her back."""
+    """Assert that neither the same file nor renamed runs bring the person back."""
     hers = [run for run in runs if user_of(run) == WHO]
     alone = array(path.parent, *hers, name="hers.json")
     for file, present in ((path, len(runs) - len(hers)), (alone, 0)):
@@ -299,7 +299,7 @@ def test_passenger_of_the_recorded_runs_is_forgotten(
 def assert_gone(
     needles: set[str], before: dict[str, Person], after: dict[str, Person]
 ) -> None:
-    """Assert that all else is unchanged, and that each detail was with her alone."""
+    """Assert that all else is unchanged, and that no one else had a detail."""
     others = {name: each for name, each in before.items() if name != WHO}
     assert {name: each.untouched for name, each in after.items()} == {
         name: each.untouched for name, each in others.items()

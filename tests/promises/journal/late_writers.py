@@ -95,7 +95,7 @@ def beside(
 
 @dataclass(slots=True, kw_only=True)
 class Race:
-    """Race between the erasure of one subject and her writers, beside a twin.
+    """Race between a subject's erasure and its writers, beside a second subject.
 
     Agents are kept out from the plan on, or else only by the fence itself.
     """
@@ -140,7 +140,7 @@ class Race:
                 self._put(client, fresh)
 
     def _turn(self, client: Client, number: int, n: int) -> None:
-        """Append to one of her threads and to one of the twin's.
+        """Append to a thread of the erased subject and to one of the other's.
 
         One in four writers begins a new thread each time.
         """

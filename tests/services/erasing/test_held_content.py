@@ -38,7 +38,7 @@ OVER = NOON + 2 * DAY
 
 @pytest.fixture(autouse=True)
 def people(agent: Agent) -> None:
-    """Make ann and her twin bob, each with a page and a value for a minute."""
+    """Make ann and bob, each with a page and a value for a minute."""
     with at(NOON):
         for name in ("ann", "bob"):
             factories.make_thread(agent, name, user_id=name)

@@ -36,7 +36,7 @@ def data(agent: Agent, acme: Project) -> bytes:
 
 @pytest.fixture
 def ann(zeta: Project) -> Subject:
-    """Make ann in the target project, with one value of hers erased there."""
+    """Make ann in the target project, with one of ann's values erased there."""
     ann = subjects.find_or_create(zeta.id, "ann")
     graves.bury_values(ann, [("page", {"text": VALUE})])
     ann.refresh_from_db()
