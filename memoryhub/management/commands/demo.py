@@ -15,9 +15,9 @@ from typing import Any
 from django.conf import settings
 from django.core.management.base import CommandParser
 
+from memoryhub.demo import model
+from memoryhub.demo.stage import OFFICER, WRITERS, Stage, count_stories
 from memoryhub.management import logs, start
-from memoryhub.management.demo import model
-from memoryhub.management.demo.stage import OFFICER, WRITERS, Stage, count_stories
 from memoryhub.management.serving import address, server
 from memoryhub.management.terminal import Command as Base
 from memoryhub.models.access.api_keys import ApiKey

@@ -8,8 +8,8 @@ from pathlib import Path
 import pytest
 from playwright.sync_api import Browser, Page, expect
 
-from memoryhub.management.demo import airline, week
-from memoryhub.management.demo.agents import FORGOTTEN
+from memoryhub.demo import airline, week
+from memoryhub.demo.agents import FORGOTTEN
 from tests.e2e.conftest import PATIENCE, Watched
 from tests.management.server.test_demo import comes_true, playing
 

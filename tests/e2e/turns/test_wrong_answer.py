@@ -12,8 +12,8 @@ from urllib.parse import urlsplit
 import pytest
 from playwright.sync_api import Page, expect
 
-from memoryhub.management.demo import airline
-from memoryhub.management.demo.client import DemoClient
+from memoryhub.demo import airline
+from memoryhub.demo.client import DemoClient
 from memoryhub.models.projects import Project
 from memoryhub.models.server.clock import clock
 from memoryhub.models.threads import Thread

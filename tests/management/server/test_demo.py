@@ -21,13 +21,7 @@ from random import Random
 
 import pytest
 
-from memoryhub.journal.rows import projections
-from memoryhub.kernel.formats import transcripts
-from memoryhub.kernel.levels.tokens import estimate_tokens
-from memoryhub.kernel.observing import answers, lines, making, prompts, reflecting
-from memoryhub.kernel.observing.lines import ObservationLine
-from memoryhub.kernel.text import names
-from memoryhub.management.demo import (
+from memoryhub.demo import (
     agents,
     airline,
     coder,
@@ -41,8 +35,14 @@ from memoryhub.management.demo import (
     stage,
     week,
 )
-from memoryhub.management.demo.client import DemoClient
-from memoryhub.management.demo.messages import Exchange, Message, build_slot
+from memoryhub.demo.client import DemoClient
+from memoryhub.demo.messages import Exchange, Message, build_slot
+from memoryhub.journal.rows import projections
+from memoryhub.kernel.formats import transcripts
+from memoryhub.kernel.levels.tokens import estimate_tokens
+from memoryhub.kernel.observing import answers, lines, making, prompts, reflecting
+from memoryhub.kernel.observing.lines import ObservationLine
+from memoryhub.kernel.text import names
 from memoryhub.queries.threads.evicted_pages import split_evictions
 from tests.harness.forks import MANAGE
 from tests.harness.instances import COMMAND_SECONDS

@@ -6,7 +6,7 @@ from time import sleep
 
 import pytest
 
-from memoryhub.management.demo import agents, stage
+from memoryhub.demo import agents, stage
 from tests.harness.instances import Instance, Server
 from tests.management.server.test_demo import open_threads, threads
 from tests.promises.conftest import MAKE_KEY

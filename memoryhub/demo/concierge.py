@@ -6,8 +6,8 @@ import json
 from collections.abc import Iterator
 from random import Random
 
-from memoryhub.management.demo.grammar import Bank, Grammar
-from memoryhub.management.demo.messages import (
+from memoryhub.demo.grammar import Bank, Grammar
+from memoryhub.demo.messages import (
     Exchange,
     build_assistant,
     build_tool_use,

@@ -13,7 +13,7 @@ from threading import Event
 from time import sleep
 from typing import Any
 
-from memoryhub.management.demo import (
+from memoryhub.demo import (
     airline,
     coder,
     concierge,
@@ -25,8 +25,8 @@ from memoryhub.management.demo import (
     research,
     week,
 )
-from memoryhub.management.demo.client import DemoClient, ServerRefusedError
-from memoryhub.management.demo.messages import Exchange
+from memoryhub.demo.client import DemoClient, ServerRefusedError
+from memoryhub.demo.messages import Exchange
 
 ANN = "ann@people.example"
 #: Guests of the concierge, in turn. The first guest is erased and never returns, so
@@ -338,7 +338,7 @@ def _serve_guest(
 
 
 def _greet_guest(life: AgentLife, thread: str, subject: str, name: str) -> bool:
-    """Read the guest's memory; write a first block for a new guest and return True."""
+    """Greet a new guest with a first block; return False for a known guest."""
     if life.client.fetch_memory(subject)["blocks"]:
         return False
     life.client.put_block(

@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterator
 from random import Random
 
-from memoryhub.management.demo.grammar import Bank, Grammar
-from memoryhub.management.demo.messages import (
+from memoryhub.demo.grammar import Bank, Grammar
+from memoryhub.demo.messages import (
     Exchange,
     build_assistant,
     build_system,

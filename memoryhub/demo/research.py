@@ -11,8 +11,8 @@ from itertools import cycle
 from random import Random
 from typing import Any
 
-from memoryhub.management.demo.grammar import Bank, Grammar
-from memoryhub.management.demo.messages import (
+from memoryhub.demo.grammar import Bank, Grammar
+from memoryhub.demo.messages import (
     Exchange,
     build_assistant,
     build_tool_use,

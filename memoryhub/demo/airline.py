@@ -13,9 +13,9 @@ from itertools import chain
 from random import Random
 from typing import Any
 
-from memoryhub.management.demo import messages
-from memoryhub.management.demo.client import DemoClient
-from memoryhub.management.demo.messages import (
+from memoryhub.demo import messages
+from memoryhub.demo.client import DemoClient
+from memoryhub.demo.messages import (
     Exchange,
     build_assistant,
     build_system,

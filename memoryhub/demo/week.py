@@ -6,8 +6,8 @@ from collections.abc import Iterator
 from itertools import chain, cycle
 from random import Random
 
-from memoryhub.management.demo.grammar import Bank, Grammar
-from memoryhub.management.demo.messages import (
+from memoryhub.demo.grammar import Bank, Grammar
+from memoryhub.demo.messages import (
     Exchange,
     build_assistant,
     build_system,

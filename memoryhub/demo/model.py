@@ -16,8 +16,8 @@ from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from itertools import count
 from typing import Any, Final
 
+from memoryhub.demo import concierge, observations
 from memoryhub.kernel.observing import prompts
-from memoryhub.management.demo import concierge, observations
 from memoryhub.model_settings import ModelSettings
 
 NAME: Final = "demo-by-patterns"

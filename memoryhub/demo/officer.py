@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Any
 
-from memoryhub.management.demo.client import DemoClient
+from memoryhub.demo.client import DemoClient
 
 #: Start of the erasure, in seconds of the demo at speed 1.
 AT_SECONDS = 50.0

@@ -10,9 +10,9 @@ from dataclasses import dataclass, field
 from functools import partial
 from random import Random
 
-from memoryhub.management.demo import agents
-from memoryhub.management.demo.agents import FIRST_GUEST, AgentLife, StoppedError
-from memoryhub.management.demo.client import DemoClient, ServerRefusedError
+from memoryhub.demo import agents
+from memoryhub.demo.agents import FIRST_GUEST, AgentLife, StoppedError
+from memoryhub.demo.client import DemoClient, ServerRefusedError
 
 #: Seconds that an agent waits after a refusal or a dropped connection.
 PAUSE_SECONDS = 2.0
