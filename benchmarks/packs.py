@@ -11,7 +11,7 @@ from itertools import cycle, islice
 from benchmarks import messages
 from benchmarks.hubs import PROJECT
 from memoryhub.journal import Order, perform
-from memoryhub.journal.writing.texts import texts
+from memoryhub.journal.texts import texts
 from memoryhub.kernel.commands import AppendSlots, NewSlot
 from memoryhub.kernel.packing.selection import PackingOptions
 from memoryhub.kernel.paging.page_commands import BeginTurn

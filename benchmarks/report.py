@@ -37,7 +37,10 @@ class Outcome:
 
 
 def keep(outcomes: Mapping[str, Outcome], *, order: Sequence[str]) -> Path:
-    """Write today's file; figures measured earlier today and not again stay."""
+    """Write today's file, and drop older figures of the same benchmarks.
+
+    Figures that were measured earlier today and not again stay.
+    """
     now = datetime.now(UTC)
     RESULTS.mkdir(exist_ok=True)
     path = RESULTS / f"{now.date()}.json"
@@ -49,8 +52,27 @@ def keep(outcomes: Mapping[str, Outcome], *, order: Sequence[str]) -> Path:
         "machine": machine(),
         "benchmarks": {name: found[name] for name in order if name in found},
     }
-    path.write_text(json.dumps(report, indent=1, ensure_ascii=False) + "\n", "utf-8")
+    _write(path, report)
+    for older in files():
+        if older != path:
+            _drop(older, {*report["benchmarks"]})
     return path
+
+
+def _drop(path: Path, names: set[str]) -> None:
+    """Drop these benchmarks from a file; delete a file that has no other."""
+    report: Report = json.loads(path.read_text("utf-8"))
+    left = {
+        name: each for name, each in report["benchmarks"].items() if name not in names
+    }
+    if left:
+        _write(path, report | {"benchmarks": left})
+    else:
+        path.unlink()
+
+
+def _write(path: Path, report: Report) -> None:
+    path.write_text(json.dumps(report, indent=1, ensure_ascii=False) + "\n", "utf-8")
 
 
 def files() -> list[Path]:

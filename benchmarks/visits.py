@@ -24,7 +24,7 @@ from django.test.utils import CaptureQueriesContext
 from benchmarks import crowds, messages
 from benchmarks.hubs import PROJECT
 from benchmarks.screens import LONG, SHORT
-from memoryhub.journal.writing.texts import texts
+from memoryhub.journal.texts import texts
 from memoryhub.kernel.memory.checkpoint_events import CheckpointTaken
 from memoryhub.models.events import Event, Snapshot
 from memoryhub.models.projects import Project

@@ -124,15 +124,8 @@ _COMMON = {each.dest for each in _actions(BaseCommand().create_parser("manage.py
 
 def measured() -> str:
     """Tabulate the newest figures of each benchmark, by the day they were taken."""
-    reports = [json.loads(path.read_text("utf-8")) for path in report.files()]
-    newest = {name: each for each in reports for name in each["benchmarks"]}
-    tables = []
-    for each in reports:
-        found = each["benchmarks"].items()
-        kept = {name: value for name, value in found if newest[name] is each}
-        if kept:
-            tables.append(report.table({**each, "benchmarks": kept}))
-    return "\n".join(tables)
+    reports = (json.loads(path.read_text("utf-8")) for path in report.files())
+    return "\n".join(map(report.table, reports))
 
 
 def decisions() -> str:
