@@ -26,7 +26,7 @@ from memoryhub.queries.memory.comparisons import HEAD
 
 MAX_REMARK_BYTES: Final = 1024
 
-#: A version that a fork inherits is 0 or negative.
+#: A version that a fork inherits is 0 or negative; see decision 15.
 _VERSION = re.compile(r"0|-?[1-9][0-9]{0,18}")
 
 

@@ -1,4 +1,7 @@
-"""Completion of the OpenAPI document: statuses with their codes, headers, examples."""
+"""Completion of the OpenAPI document: statuses with their codes, headers, examples.
+
+See decision 51.
+"""
 
 from __future__ import annotations
 

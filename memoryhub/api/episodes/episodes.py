@@ -252,7 +252,7 @@ router = StrictRouter(tags=["episodes"])
     out=EpisodesOut,
     refusals=[*GONE, BadCursorError],
 )
-async def list_all(
+def list_all(
     request: HttpRequest, subject: Path[Id], query: Query[EpisodesQuery]
 ) -> HttpResponse:
     """List exchanges of the subject's threads, newest first.
@@ -260,7 +260,24 @@ async def list_all(
     `from` and `to` compare recorded times. Tool results are read as slots. A part ends
     early at about 4 MiB of content; `next` goes on after it.
     """
-    return await read(_list_episodes, auth.get_caller(request), subject, query)
+    agent = auth.get_caller(request)
+    found = get_agent_subject(agent, subject)
+    thread = get_agent_thread(agent, query.thread) if query.thread else None
+    if thread and thread.subject_id != found.id:
+        raise NotFoundError
+    batch = list_episodes(
+        found,
+        EpisodeFilter(thread=thread, begin=query.begin, end=query.end),
+        now=clock.now(),
+        after=query.after,
+        limit=query.limit,
+    )
+    outcomes = list_outcomes(found, batch.items)
+    items = [
+        EpisodeOut.from_episode(agent, each, outcome)
+        for each, outcome in zip(batch.items, outcomes, strict=True)
+    ]
+    return render_answer(EpisodesOut(items=items, next=batch.next))
 
 
 @router.route(
@@ -310,23 +327,3 @@ def _build_remembered(receipt: OrderReceipt) -> RememberedOut:
         seq=last.seq,
         at=last.at,
     )
-
-
-def _list_episodes(agent: Agent, subject: UUID, query: EpisodesQuery) -> HttpResponse:
-    found = get_agent_subject(agent, subject)
-    thread = get_agent_thread(agent, query.thread) if query.thread else None
-    if thread and thread.subject_id != found.id:
-        raise NotFoundError
-    batch = list_episodes(
-        found,
-        EpisodeFilter(thread=thread, begin=query.begin, end=query.end),
-        now=clock.now(),
-        after=query.after,
-        limit=query.limit,
-    )
-    outcomes = list_outcomes(found, batch.items)
-    items = [
-        EpisodeOut.from_episode(agent, each, outcome)
-        for each, outcome in zip(batch.items, outcomes, strict=True)
-    ]
-    return render_answer(EpisodesOut(items=items, next=batch.next))

@@ -66,12 +66,12 @@ class LearningOut(Out):
     out=LearningOut,
     refusals=[NotFoundError],
 )
-async def get(request: HttpRequest) -> LearningOut:
+def get(request: HttpRequest) -> LearningOut:
     """Report whether a language model learns facts, and the backlog.
 
     Not found for a key that is bound to a subject.
     """
-    return await read(_get_learning, _require_project(auth.get_caller(request)))
+    return _get_learning(_require_project(auth.get_caller(request)))
 
 
 @router.route(

@@ -42,7 +42,6 @@ from memoryhub.errors import (
     ThreadErasedError,
 )
 from memoryhub.journal.log import requests
-from memoryhub.journal.log.requests import PersonRequest
 from memoryhub.kernel.state.erase_events import Reason
 from memoryhub.kernel.text.strict_json import MAX_INTEGER
 from memoryhub.models.erasures import Erasure, Receipt
@@ -51,7 +50,6 @@ from memoryhub.models.subjects import Subject
 from memoryhub.queries.forget import erasures as listed
 from memoryhub.queries.forget.erasures import ErasureLine
 from memoryhub.queries.threads import threads
-from memoryhub.queries.threads.readers import read
 from memoryhub.queries.tombstones import require_subject
 from memoryhub.services.access.api_keys import Agent
 from memoryhub.services.forget import erasures
@@ -367,114 +365,13 @@ class CancelIn(In):
         *REPEATABLE,
     ],
 )
-async def plan(
-    request: HttpRequest, subject: Path[Id], body: ErasureIn
-) -> HttpResponse:
+def plan(request: HttpRequest, subject: Path[Id], body: ErasureIn) -> HttpResponse:
     """Count the rows that forgetting would erase. Nothing is erased.
 
     The plan holds for 15 minutes. Look at it, then confirm it.
     """
     agent = auth.get_caller(request)
     again = parse_person_request(request, body, agent=agent)
-    return await read(_plan_erasure, agent, subject, body, again)
-
-
-@router.route(
-    "POST",
-    "/erasures/{erasure}:confirm",
-    needs=auth.FORGET,
-    out=ErasureOut,
-    status=(202,),
-    refusals=[
-        *(CountMismatchError, NothingToEraseError, PlanExpiredError, PlanStaleError),
-        *(ForgetBudgetError, SubjectErasedError, LedgerUnwritableError, *REPEATABLE),
-    ],
-)
-async def confirm(
-    request: HttpRequest, erasure: Path[Id], body: ConfirmIn
-) -> HttpResponse:
-    """Erase for good what the plan lists. Confirming twice is one erasure.
-
-    A stale plan is made anew; the refusal carries the new one as `plan`. Under a hold
-    the subject is restricted instead, and the state is `held`.
-    """
-    agent = auth.get_caller(request)
-    again = parse_person_request(request, body, agent=agent)
-    try:
-        return await read(_confirm_erasure, agent, erasure, body, again)
-    except PlanStaleError as refusal:
-        refusal.plan = await read(_dump_plan, agent, erasure)
-        raise
-
-
-@router.route(
-    "POST",
-    "/erasures/{erasure}:cancel",
-    needs=auth.FORGET,
-    out=ErasureOut,
-    refusals=[AlreadyFencedError, PlanExpiredError, *REPEATABLE],
-)
-async def cancel(
-    request: HttpRequest, erasure: Path[Id], body: CancelIn
-) -> HttpResponse:
-    """Drop a plan. A confirmed erasure goes on."""
-    agent = auth.get_caller(request)
-    return await read(
-        _cancel_erasure,
-        agent,
-        erasure,
-        parse_person_request(request, body, agent=agent),
-    )
-
-
-@router.route(
-    "GET",
-    "/erasures",
-    needs=auth.FORGET,
-    out=ErasuresOut,
-    refusals=[BadCursorError],
-)
-async def list_all(request: HttpRequest, query: Query[ErasuresQuery]) -> HttpResponse:
-    """List erasures and plans, newest first."""
-    return await read(_list_erasures, auth.get_caller(request), query)
-
-
-@router.route("GET", "/erasures/{erasure}", needs=auth.FORGET, out=ErasureOut)
-async def get(request: HttpRequest, erasure: Path[Id]) -> HttpResponse:
-    """Report an erasure's state and what it waits for."""
-    return await read(_get_erasure, auth.get_caller(request), erasure)
-
-
-@router.route(
-    "GET",
-    "/erasures/{erasure}/receipt",
-    needs=auth.FORGET,
-    out=ReceiptOut,
-    refusals=[NotCompleteError],
-)
-async def receipt(request: HttpRequest, erasure: Path[Id]) -> HttpResponse:
-    """Return the signed receipt, byte for byte as signed."""
-    return await read(_get_receipt, auth.get_caller(request), erasure)
-
-
-@router.route(
-    "GET",
-    "/erasures/{erasure}/addenda",
-    needs=auth.FORGET,
-    out=AddendaOut,
-    refusals=[NotCompleteError],
-)
-async def addenda(request: HttpRequest, erasure: Path[Id]) -> HttpResponse:
-    """List facts signed after the receipt, oldest first.
-
-    A receipt never changes. Each addendum is verified by itself, like a receipt.
-    """
-    return await read(_list_addenda, auth.get_caller(request), erasure)
-
-
-def _plan_erasure(
-    agent: Agent, subject: UUID, body: ErasureIn, again: PersonRequest | None
-) -> HttpResponse:
     row = _get_subject(agent, subject)
     if served := requests.find(again):
         require_subject(row)
@@ -503,29 +400,123 @@ def _plan_erasure(
     return render_answer(_build_plan(made), status=201)
 
 
-def _confirm_erasure(
-    agent: Agent, erasure: UUID, body: ConfirmIn, again: PersonRequest | None
-) -> HttpResponse:
+@router.route(
+    "POST",
+    "/erasures/{erasure}:confirm",
+    needs=auth.FORGET,
+    out=ErasureOut,
+    status=(202,),
+    refusals=[
+        *(CountMismatchError, NothingToEraseError, PlanExpiredError, PlanStaleError),
+        *(ForgetBudgetError, SubjectErasedError, LedgerUnwritableError, *REPEATABLE),
+    ],
+)
+def confirm(request: HttpRequest, erasure: Path[Id], body: ConfirmIn) -> HttpResponse:
+    """Erase for good what the plan lists. Confirming twice is one erasure.
+
+    A stale plan is made anew; the refusal carries the new one as `plan`. Under a hold
+    the subject is restricted instead, and the state is `held`.
+    """
+    agent = auth.get_caller(request)
+    again = parse_person_request(request, body, agent=agent)
     row = _get_row(agent, erasure)
     if served := requests.find(again):
         return _render_erasure(_get_served_erasure(served), status=202, replayed=True)
-    done = erasures.confirm(
-        row, token=body.plan_token, count=body.count, actor=agent.actor, request=again
-    )
+    try:
+        done = erasures.confirm(
+            row,
+            token=body.plan_token,
+            count=body.count,
+            actor=agent.actor,
+            request=again,
+        )
+    except PlanStaleError as refusal:
+        new = _build_plan(_get_row(agent, erasure))
+        refusal.plan = new.model_dump(mode="json")
+        raise
     return _render_erasure(done, status=202)
 
 
-def _dump_plan(agent: Agent, erasure: UUID) -> dict[str, object]:
-    return _build_plan(_get_row(agent, erasure)).model_dump(mode="json")
-
-
-def _cancel_erasure(
-    agent: Agent, erasure: UUID, again: PersonRequest | None
-) -> HttpResponse:
+@router.route(
+    "POST",
+    "/erasures/{erasure}:cancel",
+    needs=auth.FORGET,
+    out=ErasureOut,
+    refusals=[AlreadyFencedError, PlanExpiredError, *REPEATABLE],
+)
+def cancel(request: HttpRequest, erasure: Path[Id], body: CancelIn) -> HttpResponse:
+    """Drop a plan. A confirmed erasure goes on."""
+    agent = auth.get_caller(request)
+    again = parse_person_request(request, body, agent=agent)
     row = _get_row(agent, erasure)
     if served := requests.find(again):
         return _render_erasure(_get_served_erasure(served), replayed=True)
     return _render_erasure(erasures.cancel(row, actor=agent.actor, request=again))
+
+
+@router.route(
+    "GET",
+    "/erasures",
+    needs=auth.FORGET,
+    out=ErasuresOut,
+    refusals=[BadCursorError],
+)
+def list_all(request: HttpRequest, query: Query[ErasuresQuery]) -> HttpResponse:
+    """List erasures and plans, newest first."""
+    agent = auth.get_caller(request)
+    found = listed.list_erasures(
+        agent.project,
+        state=query.state,
+        after=query.after,
+        limit=query.limit,
+        bound=agent.bound,
+    )
+    items = [ErasureOut.from_line(line) for line in found.items]
+    return render_answer(ErasuresOut(items=items, next=found.next))
+
+
+@router.route("GET", "/erasures/{erasure}", needs=auth.FORGET, out=ErasureOut)
+def get(request: HttpRequest, erasure: Path[Id]) -> HttpResponse:
+    """Report an erasure's state and what it waits for."""
+    return _render_erasure(_get_row(auth.get_caller(request), erasure))
+
+
+@router.route(
+    "GET",
+    "/erasures/{erasure}/receipt",
+    needs=auth.FORGET,
+    out=ReceiptOut,
+    refusals=[NotCompleteError],
+)
+def receipt(request: HttpRequest, erasure: Path[Id]) -> HttpResponse:
+    """Return the signed receipt, byte for byte as signed."""
+    row = _get_row(auth.get_caller(request), erasure)
+    found = Receipt.objects.filter(erasure=row, n=0).first()
+    if found is None or row.state != Erasure.State.COMPLETE:
+        raise NotCompleteError
+    return HttpResponse(found.text.encode(), content_type="application/json")
+
+
+@router.route(
+    "GET",
+    "/erasures/{erasure}/addenda",
+    needs=auth.FORGET,
+    out=AddendaOut,
+    refusals=[NotCompleteError],
+)
+def addenda(request: HttpRequest, erasure: Path[Id]) -> HttpResponse:
+    """List facts signed after the receipt, oldest first.
+
+    A receipt never changes. Each addendum is verified by itself, like a receipt.
+    """
+    row = _get_row(auth.get_caller(request), erasure)
+    if row.state != Erasure.State.COMPLETE:
+        raise NotCompleteError
+    rows = Receipt.objects.filter(erasure=row, n__gt=0).order_by("n")
+    # Send the stored bytes: a signature holds for exactly these.
+    items = ",".join(rows.values_list("text", flat=True))
+    body = f'{{"items":[{items}]}}'
+    return HttpResponse(body.encode(), content_type="application/json")
 
 
 def _get_served_erasure(served: RequestKey) -> Erasure:
@@ -539,41 +530,6 @@ def _render_erasure(
 ) -> HttpResponse:
     body = ErasureOut.from_line(ErasureLine.from_row(row))
     return render_answer(body, status=status, replayed=replayed)
-
-
-def _list_erasures(agent: Agent, query: ErasuresQuery) -> HttpResponse:
-    found = listed.list_erasures(
-        agent.project,
-        state=query.state,
-        after=query.after,
-        limit=query.limit,
-        bound=agent.bound,
-    )
-    items = [ErasureOut.from_line(line) for line in found.items]
-    return render_answer(ErasuresOut(items=items, next=found.next))
-
-
-def _get_erasure(agent: Agent, erasure: UUID) -> HttpResponse:
-    return _render_erasure(_get_row(agent, erasure))
-
-
-def _get_receipt(agent: Agent, erasure: UUID) -> HttpResponse:
-    row = _get_row(agent, erasure)
-    found = Receipt.objects.filter(erasure=row, n=0).first()
-    if found is None or row.state != Erasure.State.COMPLETE:
-        raise NotCompleteError
-    return HttpResponse(found.text.encode(), content_type="application/json")
-
-
-def _list_addenda(agent: Agent, erasure: UUID) -> HttpResponse:
-    row = _get_row(agent, erasure)
-    if row.state != Erasure.State.COMPLETE:
-        raise NotCompleteError
-    rows = Receipt.objects.filter(erasure=row, n__gt=0).order_by("n")
-    # Send the stored bytes: a signature holds for exactly these.
-    items = ",".join(rows.values_list("text", flat=True))
-    body = f'{{"items":[{items}]}}'
-    return HttpResponse(body.encode(), content_type="application/json")
 
 
 def _build_plan(row: Erasure) -> PlanOut:

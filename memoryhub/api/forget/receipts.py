@@ -9,7 +9,6 @@ from memoryhub.api.http import auth
 from memoryhub.api.http.operations import StrictRouter
 from memoryhub.errors import LedgerBrokenError
 from memoryhub.kernel.text import strict_json
-from memoryhub.queries.threads.readers import read
 from memoryhub.vault.proof import receipts, signing
 
 router = StrictRouter(tags=["receipts"])
@@ -82,12 +81,14 @@ class PublicKeysOut(Out):
     out=ReceiptVerdictOut,
     refusals=[LedgerBrokenError],
 )
-async def verify(request: HttpRequest, body: ReceiptIn) -> ReceiptVerdictOut:
+def verify(request: HttpRequest, body: ReceiptIn) -> ReceiptVerdictOut:
     """Check whether this hub signed a receipt, exactly as sent.
 
     Changes nothing; it is a POST because the receipt is in the body.
     """
-    return await read(_verify_receipt, body)
+    text = strict_json.dump_canonical(body.receipt)
+    verdict = receipts.verify(text, signing.list_public_keys())
+    return ReceiptVerdictOut(valid=verdict.valid, reason=verdict.reason or None)
 
 
 @router.route(
@@ -97,16 +98,6 @@ async def verify(request: HttpRequest, body: ReceiptIn) -> ReceiptVerdictOut:
     out=PublicKeysOut,
     refusals=[LedgerBrokenError],
 )
-async def list_keys(request: HttpRequest) -> PublicKeysOut:
+def list_keys(request: HttpRequest) -> PublicKeysOut:
     """List the public keys of all receipts, to verify without this hub."""
-    return await read(_list_keys)
-
-
-def _verify_receipt(body: ReceiptIn) -> ReceiptVerdictOut:
-    text = strict_json.dump_canonical(body.receipt)
-    verdict = receipts.verify(text, signing.list_public_keys())
-    return ReceiptVerdictOut(valid=verdict.valid, reason=verdict.reason or None)
-
-
-def _list_keys() -> PublicKeysOut:
     return PublicKeysOut.model_validate(signing.to_json(signing.list_endorsed_keys()))

@@ -8,7 +8,8 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Callable, Collection, Mapping, Sequence
-from functools import cached_property
+from functools import cached_property, partial
+from inspect import iscoroutinefunction, unwrap
 from typing import Any, TypeVar
 from urllib.parse import parse_qsl
 
@@ -37,6 +38,7 @@ from memoryhub.errors import InvalidError, Refusal, UnavailableError
 from memoryhub.journal.writing.activity import activity
 from memoryhub.kernel.text import names, strict_json
 from memoryhub.queries.replay import exact_json
+from memoryhub.queries.threads.readers import read
 from memoryhub.services.access.api_keys import Agent
 
 MAX_PARAMETERS = 100
@@ -70,6 +72,7 @@ class StrictOperation(AsyncOperation):
         self.inputs = [_Input(param) for param in self.signature.params]
         self.takes_query = any(each.source == _QUERY for each in self.inputs)
         self.status = next(iter(self.response_models))
+        self.is_coroutine = iscoroutinefunction(unwrap(self.view_func))
 
     @cached_property
     def parameters(self) -> set[str]:
@@ -80,7 +83,7 @@ class StrictOperation(AsyncOperation):
     def clone(self) -> Operation:
         cloned = super().clone()
         assert isinstance(cloned, StrictOperation)
-        for name in ("needs", "inputs", "takes_query", "status"):
+        for name in ("needs", "inputs", "takes_query", "status", "is_coroutine"):
             setattr(cloned, name, getattr(self, name))
         return cloned
 
@@ -89,7 +92,7 @@ class StrictOperation(AsyncOperation):
             agent = await auth.admit(request, needs=self.needs)
             limits.charge(agent, len(request.scope[gate.BODY]))  # type: ignore[attr-defined]  # ASGI
             values = self._read_values(request, path)
-            response = self._render_result(await self.view_func(request, **values))
+            response = self._render_result(await self._run_view(request, values))
             if isinstance(response, HttpResponse):
                 limits.charge_reply(agent, len(response.content))
         except Exception as failure:  # noqa: BLE001 # the outermost frame of a request
@@ -97,6 +100,12 @@ class StrictOperation(AsyncOperation):
                 self._explain(failure)
             return answer_failure(request, failure)
         return response
+
+    async def _run_view(self, request: HttpRequest, values: Mapping[str, Any]) -> Any:
+        """Await a coroutine's view; run any other view on a reader thread."""
+        if self.is_coroutine:
+            return await self.view_func(request, **values)
+        return await read(partial(self.view_func, request, **values))
 
     def _read_values(
         self, request: HttpRequest, path: Mapping[str, Any]
@@ -268,7 +277,10 @@ class StrictRouter(Router):
         refusals: Collection[type[Refusal]] = (),
         hidden: bool = False,
     ) -> Callable[[View], View]:
-        """Register a view. `needs` is the scope, `refusals` lists its own errors."""
+        """Register a view. `needs` is the scope, `refusals` lists its own errors.
+
+        A view that is no coroutine runs on a reader thread, and may query and render.
+        """
         self.path_operations.setdefault(path, StrictPathView())
         codes = sorted(refusals, key=lambda refusal: refusal.code)
         return self.api_operation(

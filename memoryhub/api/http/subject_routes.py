@@ -48,8 +48,8 @@ def _bind_place(view: View, name: str, kind: Any) -> Callable[..., Any]:
     """Return the view with its argument `place` renamed to `name`, as in the path."""
 
     @wraps(view)
-    async def call_view(request: HttpRequest, **values: Any) -> Any:
-        return await view(request, place=values.pop(name), **values)
+    def call_view(request: HttpRequest, **values: Any) -> Any:
+        return view(request, place=values.pop(name), **values)
 
     signature = inspect.signature(view, eval_str=True)
     parameters = [

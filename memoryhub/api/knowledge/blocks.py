@@ -196,11 +196,17 @@ _Body = BlockIn | AppendIn | ReplaceIn | RevertIn
 
 
 @router.route_both("GET", "/blocks", needs=auth.READ, out=BlocksOut, refusals=_READS)
-async def list_all(
+def list_all(
     request: HttpRequest, place: Place, query: Query[BlocksQuery]
 ) -> BlocksOut:
     """List a subject's blocks with their texts, in order of creation."""
-    return await read(_list_blocks, auth.get_caller(request), place, query)
+    subject, home, seq = _get_home(auth.get_caller(request), place, query)
+    found = [] if home is None else blocks.list_blocks(home, seq=seq)
+    return BlocksOut(
+        subject=subject.id,
+        thread=None if home is None else home.name,
+        items=[BlockOut.model_validate(each) for each in found],
+    )
 
 
 @router.route_both(
@@ -210,7 +216,7 @@ async def list_all(
     out=BlockOut,
     refusals=[*_READS, *_BLOCK_REFUSALS],
 )
-async def get(
+def get(
     request: HttpRequest,
     place: Place,
     block: Path[OwnPageId],
@@ -220,7 +226,8 @@ async def get(
 
     `ETag` is its version, for If-Match of a write.
     """
-    out = await read(_get_block, auth.get_caller(request), place, block, query)
+    _, home, seq = _get_home(auth.get_caller(request), place, query)
+    out = BlockOut.model_validate(blocks.get_block(home, block, seq=seq))
     answer = render_answer(out)
     answer["ETag"] = f'"{out.version}"'
     return answer
@@ -383,18 +390,3 @@ def _get_home(
             raise SeqUnknownError
         return subject, None, None
     return subject, home, get_seq(home, moment)
-
-
-def _list_blocks(agent: Agent, place: Place, query: BlocksQuery) -> BlocksOut:
-    subject, home, seq = _get_home(agent, place, query)
-    found = [] if home is None else blocks.list_blocks(home, seq=seq)
-    return BlocksOut(
-        subject=subject.id,
-        thread=None if home is None else home.name,
-        items=[BlockOut.model_validate(each) for each in found],
-    )
-
-
-def _get_block(agent: Agent, place: Place, block: str, query: BlocksQuery) -> BlockOut:
-    _, home, seq = _get_home(agent, place, query)
-    return BlockOut.model_validate(blocks.get_block(home, block, seq=seq))

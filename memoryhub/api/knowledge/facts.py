@@ -397,14 +397,20 @@ async def add_batch(request: HttpRequest, place: Place, body: FactsIn) -> HttpRe
     out=FactsOut,
     refusals=_LISTS,
 )
-async def search(
-    request: HttpRequest, subject: Path[Id], body: FactSearchIn
-) -> HttpResponse:
+def search(request: HttpRequest, subject: Path[Id], body: FactSearchIn) -> HttpResponse:
     """List facts of an entity, a predicate, or both, in any spelling.
 
     A POST that changes nothing.
     """
-    return await read(_search_facts, auth.get_caller(request), subject, body)
+    where = _build_filter(
+        body,
+        ended=body.ended,
+        entity=body.entity,
+        predicate=body.predicate,
+    )
+    return _render_facts(
+        auth.get_caller(request), subject, where, after=body.after, limit=body.limit
+    )
 
 
 @router.route(
@@ -436,9 +442,11 @@ async def configure(
     out=ReviewOut,
     refusals=GONE,
 )
-async def review(request: HttpRequest, subject: Path[Id]) -> ReviewOut:
+def review(request: HttpRequest, subject: Path[Id]) -> ReviewOut:
     """List values retracted as wrong, newest first: models cannot assert them."""
-    return await read(_review_facts, auth.get_caller(request), subject)
+    agent = auth.get_caller(request)
+    found = facts.list_wrong(get_agent_subject(agent, subject))
+    return ReviewOut(items=[AssertionOut.from_line(agent, each) for each in found])
 
 
 @router.route_both(
@@ -464,11 +472,14 @@ async def add(request: HttpRequest, place: Place, body: FactIn) -> HttpResponse:
     out=FactsOut,
     refusals=_LISTS,
 )
-async def list_all(
+def list_all(
     request: HttpRequest, place: Place, query: Query[FactsQuery]
 ) -> HttpResponse:
     """List a subject's facts valid at one time, as known at another."""
-    return await read(_list_facts, auth.get_caller(request), place, query)
+    where = _build_filter(query, ended=query.ended == "true")
+    return _render_facts(
+        auth.get_caller(request), place, where, after=query.after, limit=query.limit
+    )
 
 
 @router.route(
@@ -525,11 +536,19 @@ async def retract(
     out=FactStoryOut,
     refusals=[*GONE, FactUnknownError],
 )
-async def get(
+def get(
     request: HttpRequest, subject: Path[Id], fact: Path[int], query: Query[Moment]
 ) -> HttpResponse:
     """Read a fact with its assertions, their sources and its timeline."""
-    return await read(_get_fact, auth.get_caller(request), subject, fact, query)
+    agent = auth.get_caller(request)
+    found = facts.get_fact(
+        get_agent_subject(agent, subject),
+        fact,
+        now=clock.now(),
+        valid_at=query.valid_at,
+        known_at=query.known_at,
+    )
+    return render_answer(FactStoryOut.from_story(agent, found))
 
 
 async def _add_facts(
@@ -546,32 +565,6 @@ async def _add_facts(
     return await _render_written(
         await _submit_command(request, place, body, build_command), status=201
     )
-
-
-def _list_facts(agent: Agent, place: Place, query: FactsQuery) -> HttpResponse:
-    where = _build_filter(query, ended=query.ended == "true")
-    return _render_facts(agent, place, where, after=query.after, limit=query.limit)
-
-
-def _search_facts(agent: Agent, subject: UUID, body: FactSearchIn) -> HttpResponse:
-    where = _build_filter(
-        body,
-        ended=body.ended,
-        entity=body.entity,
-        predicate=body.predicate,
-    )
-    return _render_facts(agent, subject, where, after=body.after, limit=body.limit)
-
-
-def _get_fact(agent: Agent, subject: UUID, fact: int, query: Moment) -> HttpResponse:
-    found = facts.get_fact(
-        get_agent_subject(agent, subject),
-        fact,
-        now=clock.now(),
-        valid_at=query.valid_at,
-        known_at=query.known_at,
-    )
-    return render_answer(FactStoryOut.from_story(agent, found))
 
 
 def _render_facts(
@@ -646,8 +639,3 @@ async def _render_written(receipt: OrderReceipt, *, status: int = 200) -> HttpRe
         ),
     )
     return render_answer(out, status=status, replayed=receipt.replayed)
-
-
-def _review_facts(agent: Agent, subject: UUID) -> ReviewOut:
-    found = facts.list_wrong(get_agent_subject(agent, subject))
-    return ReviewOut(items=[AssertionOut.from_line(agent, each) for each in found])

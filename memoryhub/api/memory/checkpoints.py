@@ -276,11 +276,21 @@ async def take(
     out=CheckpointsOut,
     refusals=[*GONE, SeqUnknownError, BadCursorError],
 )
-async def list_all(
+def list_all(
     request: HttpRequest, thread: Path[ThreadName], query: Query[CheckpointsQuery]
 ) -> HttpResponse:
     """List checkpoints, oldest first, without their contents."""
-    return await read(_list_checkpoints, auth.get_caller(request), thread, query)
+    thread_row = get_agent_thread(auth.get_caller(request), thread)
+    found = checkpoints.list_checkpoints(
+        thread_row,
+        name=query.name,
+        auto=None if query.auto is None else query.auto == "true",
+        seq=get_seq(thread_row, query),
+        after=query.after,
+        limit=query.limit,
+    )
+    items = [CheckpointOut.from_line(line) for line in found.items]
+    return render_answer(CheckpointsOut(items=items, next=found.next))
 
 
 @router.route(
@@ -290,11 +300,21 @@ async def list_all(
     out=CompareOut,
     refusals=[*GONE, SeqUnknownError, BadCursorError, CheckpointUnknownError],
 )
-async def compare(
+def compare(
     request: HttpRequest, thread: Path[ThreadName], query: Query[CompareQuery]
 ) -> HttpResponse:
     """Compare two checkpoints, or one and `head`, from `a` to `b`."""
-    return await read(_compare_checkpoints, auth.get_caller(request), thread, query)
+    thread_row = get_agent_thread(auth.get_caller(request), thread)
+    found = comparisons.compare(
+        thread_row,
+        query.a,
+        query.b,
+        values=query.values == "true",
+        seq=get_seq(thread_row, query),
+        after=query.after,
+        limit=query.limit,
+    )
+    return render_answer(CompareOut.from_comparison(found))
 
 
 @router.route(
@@ -338,16 +358,18 @@ async def restore(
     out=CheckpointOut,
     refusals=[*GONE, SeqUnknownError, CheckpointUnknownError],
 )
-async def get(
+def get(
     request: HttpRequest,
     thread: Path[ThreadName],
     checkpoint: Path[CheckpointPath],
     query: Query[AsOf],
 ) -> HttpResponse:
     """Read a checkpoint, by its seq or name."""
-    return await read(
-        _get_checkpoint, auth.get_caller(request), thread, checkpoint, query
+    thread_row = get_agent_thread(auth.get_caller(request), thread)
+    line = checkpoints.get_checkpoint(
+        thread_row, parse_checkpoint(checkpoint), seq=get_seq(thread_row, query)
     )
+    return render_answer(CheckpointOut.from_line(line))
 
 
 @router.route(
@@ -378,13 +400,13 @@ _SO_NAMED = "/threads/{thread}/checkpoints/{checkpoint}:restore"
 
 
 @router.route("GET", _SO_NAMED, needs=auth.READ, out=CheckpointOut, hidden=True)
-async def get_so_named(
+def get_so_named(
     request: HttpRequest,
     thread: Path[ThreadName],
     checkpoint: Path[CheckpointPath],
     query: Query[AsOf],
 ) -> HttpResponse:
-    return await get(request, thread, f"{checkpoint}:restore", query)
+    return get(request, thread, f"{checkpoint}:restore", query)
 
 
 @router.route("DELETE", _SO_NAMED, needs=auth.WRITE, out=ExistedOut, hidden=True)
@@ -425,42 +447,6 @@ def _render_restored(
         left_out=event.left_out if event else [],
     )
     return render_answer(out, replayed=receipt.replayed)
-
-
-def _list_checkpoints(agent: Agent, name: str, query: CheckpointsQuery) -> HttpResponse:
-    thread = get_agent_thread(agent, name)
-    found = checkpoints.list_checkpoints(
-        thread,
-        name=query.name,
-        auto=None if query.auto is None else query.auto == "true",
-        seq=get_seq(thread, query),
-        after=query.after,
-        limit=query.limit,
-    )
-    items = [CheckpointOut.from_line(line) for line in found.items]
-    return render_answer(CheckpointsOut(items=items, next=found.next))
-
-
-def _get_checkpoint(agent: Agent, name: str, target: str, query: AsOf) -> HttpResponse:
-    thread = get_agent_thread(agent, name)
-    line = checkpoints.get_checkpoint(
-        thread, parse_checkpoint(target), seq=get_seq(thread, query)
-    )
-    return render_answer(CheckpointOut.from_line(line))
-
-
-def _compare_checkpoints(agent: Agent, name: str, query: CompareQuery) -> HttpResponse:
-    thread = get_agent_thread(agent, name)
-    found = comparisons.compare(
-        thread,
-        query.a,
-        query.b,
-        values=query.values == "true",
-        seq=get_seq(thread, query),
-        after=query.after,
-        limit=query.limit,
-    )
-    return render_answer(CompareOut.from_comparison(found))
 
 
 def _count_expired(agent: Agent, name: str, target: int | str, body: RestoreIn) -> int:

@@ -57,8 +57,6 @@ from memoryhub.kernel.memory.key_events import (
 from memoryhub.kernel.memory.keys import DeleteKey, SetKey
 from memoryhub.kernel.memory.memory_commands import Expected
 from memoryhub.queries.memory import keys
-from memoryhub.queries.threads.readers import read
-from memoryhub.services.access.api_keys import Agent
 from memoryhub.services.memory import keys as writing
 
 VERSION = "Of the key, for If-Match: a seq; 0 or less of what a fork inherits."
@@ -257,7 +255,7 @@ async def put(
     out=KeyValueOut,
     refusals=[*GONE, KeyNotFoundError, ContentErasedError, SeqUnknownError],
 )
-async def get(
+def get(
     request: HttpRequest,
     thread: Path[ThreadName],
     key: Path[KeyName],
@@ -267,7 +265,9 @@ async def get(
 
     A past value may be erased: after its expiry and the project's grace period.
     """
-    return await read(_get_key, auth.get_caller(request), thread, key, query)
+    thread_row = get_agent_thread(auth.get_caller(request), thread)
+    line = keys.get_key(thread_row, key, seq=get_seq(thread_row, query))
+    return render_answer(KeyValueOut.model_validate(line))
 
 
 @router.route(
@@ -321,11 +321,24 @@ async def delete(
     out=KeysOut,
     refusals=[*GONE, SeqUnknownError, BadCursorError],
 )
-async def list_all(
+def list_all(
     request: HttpRequest, thread: Path[ThreadName], query: Query[KeysQuery]
 ) -> HttpResponse:
     """List matching keys, with values if asked. All parts show one instant."""
-    return await read(_list_keys, auth.get_caller(request), thread, query)
+    thread_row = get_agent_thread(auth.get_caller(request), thread)
+    values = query.values == "true"
+    found = keys.list_keys(
+        thread_row,
+        glob=query.glob,
+        sort=query.sort,
+        values=values,
+        seq=get_seq(thread_row, query),
+        after=query.after,
+        limit=query.limit,
+    )
+    shape = KeyValueOut if values else KeyOut
+    items = [shape.model_validate(line) for line in found.items]
+    return render_answer(KeysOut(items=items, next=found.next))
 
 
 @router.route(
@@ -432,26 +445,3 @@ def _build_changed(items: list[KeyChangeIn], receipt: OrderReceipt) -> list[Chan
 
 
 # Reads are rendered in the reader's thread, which keeps the event loop free.
-
-
-def _get_key(agent: Agent, name: str, key: str, query: AsOf) -> HttpResponse:
-    thread = get_agent_thread(agent, name)
-    line = keys.get_key(thread, key, seq=get_seq(thread, query))
-    return render_answer(KeyValueOut.model_validate(line))
-
-
-def _list_keys(agent: Agent, name: str, query: KeysQuery) -> HttpResponse:
-    thread = get_agent_thread(agent, name)
-    values = query.values == "true"
-    found = keys.list_keys(
-        thread,
-        glob=query.glob,
-        sort=query.sort,
-        values=values,
-        seq=get_seq(thread, query),
-        after=query.after,
-        limit=query.limit,
-    )
-    shape = KeyValueOut if values else KeyOut
-    items = [shape.model_validate(line) for line in found.items]
-    return render_answer(KeysOut(items=items, next=found.next))

@@ -44,8 +44,6 @@ from memoryhub.kernel.memory.notes import (
 )
 from memoryhub.kernel.text import strict_json
 from memoryhub.queries.memory import notes
-from memoryhub.queries.threads.readers import read
-from memoryhub.services.access.api_keys import Agent
 from memoryhub.services.memory import working_memory
 
 _MAX_BYTES: Final = 16 * 1024
@@ -165,11 +163,20 @@ async def add_batch(
     out=NotesOut,
     refusals=[*GONE, SeqUnknownError, BadCursorError],
 )
-async def list_all(
+def list_all(
     request: HttpRequest, thread: Path[ThreadName], query: Query[NotesQuery]
 ) -> HttpResponse:
     """List notes by number, now or as of an event."""
-    return await read(_list_notes, auth.get_caller(request), thread, query)
+    thread_row = get_agent_thread(auth.get_caller(request), thread)
+    found = notes.list_notes(
+        thread_row,
+        order=query.order,
+        content=query.content == "full",
+        seq=get_seq(thread_row, query),
+        after=query.after,
+        limit=query.limit,
+    )
+    return render_answer(NotesOut.model_validate(found))
 
 
 @router.route(
@@ -219,16 +226,3 @@ def _build_added(receipt: OrderReceipt) -> list[AddedOut]:
         for each in receipt.events
         if isinstance(each.event, NoteAdded)
     ]
-
-
-def _list_notes(agent: Agent, name: str, query: NotesQuery) -> HttpResponse:
-    thread = get_agent_thread(agent, name)
-    found = notes.list_notes(
-        thread,
-        order=query.order,
-        content=query.content == "full",
-        seq=get_seq(thread, query),
-        after=query.after,
-        limit=query.limit,
-    )
-    return render_answer(NotesOut.model_validate(found))

@@ -24,8 +24,6 @@ from memoryhub.queries.memory.stats import (
     get_subject_counts,
     get_thread_stats,
 )
-from memoryhub.queries.threads.readers import read
-from memoryhub.services.access.api_keys import Agent
 
 router = StrictRouter(tags=["stats"])
 
@@ -121,11 +119,19 @@ class ProjectStatsOut(Out):
     out=ThreadStatsOut,
     refusals=[*GONE, SeqUnknownError],
 )
-async def of_thread(
+def of_thread(
     request: HttpRequest, thread: Path[ThreadName], query: Query[AsOf]
 ) -> ThreadStatsOut:
     """Count a thread's contents, now or as of an event."""
-    return await read(_get_thread_stats, auth.get_caller(request), thread, query)
+    thread_row = get_agent_thread(auth.get_caller(request), thread)
+    found = get_thread_stats(
+        thread_row, now=clock.now(), at_seq=get_seq(thread_row, query)
+    )
+    return ThreadStatsOut.from_record(
+        found,
+        thread=thread,
+        **found.memory.to_dict(),
+    )
 
 
 @router.route(
@@ -135,25 +141,12 @@ async def of_thread(
     out=ProjectStatsOut,
     refusals=[SubjectErasedError, SubjectRestrictedError],
 )
-async def of_project(request: HttpRequest) -> ProjectStatsOut:
+def of_project(request: HttpRequest) -> ProjectStatsOut:
     """Return the project's counts, as last summed up.
 
     A key that is bound to a subject gets that subject's threads only.
     """
-    return await read(_get_project_stats, auth.get_caller(request))
-
-
-def _get_thread_stats(agent: Agent, name: str, moment: AsOf) -> ThreadStatsOut:
-    thread = get_agent_thread(agent, name)
-    found = get_thread_stats(thread, now=clock.now(), at_seq=get_seq(thread, moment))
-    return ThreadStatsOut.from_record(
-        found,
-        thread=name,
-        **found.memory.to_dict(),
-    )
-
-
-def _get_project_stats(agent: Agent) -> ProjectStatsOut:
+    agent = auth.get_caller(request)
     now = clock.now()
     require_unrestricted(agent)
     if agent.bound is None:

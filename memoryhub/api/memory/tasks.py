@@ -46,7 +46,6 @@ from memoryhub.kernel.memory.tasks import (
 from memoryhub.kernel.text import strict_json
 from memoryhub.queries.memory import tasks
 from memoryhub.queries.threads.readers import read
-from memoryhub.services.access.api_keys import Agent
 from memoryhub.services.memory import working_memory
 
 
@@ -139,11 +138,13 @@ router = StrictRouter(tags=["task"])
     out=TaskOut,
     refusals=[*GONE, SeqUnknownError, TaskNotFoundError],
 )
-async def get(
+def get(
     request: HttpRequest, thread: Path[ThreadName], query: Query[AsOf]
 ) -> HttpResponse:
     """Read the task, now or as of an event."""
-    return await read(_get_task, auth.get_caller(request), thread, query)
+    thread_row = get_agent_thread(auth.get_caller(request), thread)
+    task = tasks.get_task(thread_row, seq=get_seq(thread_row, query))
+    return render_answer(TaskOut.model_validate(task))
 
 
 @router.route(
@@ -236,12 +237,6 @@ def _build_fields(body: TaskIn | TaskPatch) -> dict[TaskField, bytes]:
         for name, value in plain.items()
         if value is not None
     }
-
-
-def _get_task(agent: Agent, name: str, moment: AsOf) -> HttpResponse:
-    thread = get_agent_thread(agent, name)
-    task = tasks.get_task(thread, seq=get_seq(thread, moment))
-    return render_answer(TaskOut.model_validate(task))
 
 
 def _render_task(receipt: OrderReceipt) -> HttpResponse:

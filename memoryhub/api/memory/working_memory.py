@@ -27,8 +27,6 @@ from memoryhub.api.memory.tasks import TASK, TaskOut
 from memoryhub.errors import SeqUnknownError
 from memoryhub.kernel.memory.nouns import build_measured_fields
 from memoryhub.queries.memory.working_memory import get_memory
-from memoryhub.queries.threads.readers import read
-from memoryhub.services.access.api_keys import Agent
 
 #: Example of the working-memory counts of a thread.
 STATS = {
@@ -109,25 +107,21 @@ router = StrictRouter(tags=["working memory"])
     out=MemoryOut,
     refusals=[*GONE, SeqUnknownError],
 )
-async def get(
+def get(
     request: HttpRequest, thread: Path[ThreadName], query: Query[MemoryQuery]
 ) -> HttpResponse:
     """Read task, keys, newest notes and checkpoints at one instant."""
-    return await read(_get_memory, auth.get_caller(request), thread, query)
-
-
-def _get_memory(agent: Agent, name: str, query: MemoryQuery) -> HttpResponse:
-    thread = get_agent_thread(agent, name)
+    thread_row = get_agent_thread(auth.get_caller(request), thread)
     found = get_memory(
-        thread,
+        thread_row,
         max_keys=query.keys,
         newest={each.name: getattr(query, each.name) for each in NEWEST},
-        seq=get_seq(thread, query),
+        seq=get_seq(thread_row, query),
     )
     out = MemoryOut.from_record(
         found,
-        thread=name,
-        thread_id=thread.id,
+        thread=thread,
+        thread_id=thread_row.id,
         checkpoints=[CheckpointOut.from_line(line) for line in found.checkpoints],
         stats=MemoryStatsOut(**found.stats.to_dict()),
         **found.newest,

@@ -83,21 +83,39 @@ _Act = Callable[..., Awaitable[OrderReceipt]]
     out=ObserverOut,
     refusals=_READS,
 )
-async def get(
+def get(
     request: HttpRequest, thread: Path[ThreadName], query: Query[AsOf]
 ) -> HttpResponse:
     """Report how far a thread is observed, what is due, and newest runs."""
-    return await read(_get_observer, auth.get_caller(request), thread, query)
+    thread_row, state = get_agent_state(auth.get_caller(request), thread, query)
+    out = ObserverOut(
+        thread=thread,
+        seq=state.seq,
+        observer=_build_observer(state, get_seq(thread_row, query)),
+        runs=[
+            RunOut.from_run(each)
+            for each in observers.list_runs(thread_row, seq=state.seq)
+        ],
+    )
+    return render_answer(out)
 
 
 @router.route(
     "GET", "/threads/{thread}/log", needs=auth.READ, out=LogOut, refusals=_READS
 )
-async def get_log(
+def get_log(
     request: HttpRequest, thread: Path[ThreadName], query: Query[AsOf]
 ) -> HttpResponse:
     """Read the log, which replaces messages in requests."""
-    return await read(_get_log, auth.get_caller(request), thread, query)
+    thread_row, state = get_agent_state(auth.get_caller(request), thread, query)
+    found = observers.list_log(thread_row, seq=state.seq)
+    out = LogOut(
+        thread=thread,
+        seq=state.seq,
+        log_tokens=state.observing.log_tokens,
+        items=[ObservationOut.from_view(each) for each in found],
+    )
+    return render_answer(out)
 
 
 @router.route(
@@ -107,11 +125,26 @@ async def get_log(
     out=ObservationsOut,
     refusals=[*_READS, BadCursorError],
 )
-async def list_all(
+def list_all(
     request: HttpRequest, thread: Path[ThreadName], query: Query[ObservationsQuery]
 ) -> HttpResponse:
     """List the thread's own observations, newest first, or those in one state."""
-    return await read(_list_observations, auth.get_caller(request), thread, query)
+    thread_row = get_agent_thread(auth.get_caller(request), thread)
+    seq = get_seq(thread_row, query)
+    found: ListBatch[ObservationView]
+    if query.state is None:
+        found = observers.list_observations(
+            thread_row, seq=seq, after=query.after, limit=query.limit
+        )
+    elif query.after is not None:
+        raise BadCursorError
+    else:
+        standing = {"log": observers.list_log, "waiting": observers.list_waiting}
+        found = ListBatch(
+            items=tuple(standing[query.state](thread_row, seq=seq)), next=None
+        )
+    items = [ObservationOut.from_view(each) for each in found.items]
+    return render_answer(ObservationsOut(items=items, next=found.next))
 
 
 @router.route(
@@ -121,11 +154,17 @@ async def list_all(
     out=GenerationsOut,
     refusals=_READS,
 )
-async def list_generations(
+def list_generations(
     request: HttpRequest, thread: Path[ThreadName], query: Query[GenerationsQuery]
 ) -> HttpResponse:
     """List the newest reflections of the log and what each replaced."""
-    return await read(_list_generations, auth.get_caller(request), thread, query)
+    thread_row = get_agent_thread(auth.get_caller(request), thread)
+    found = observers.list_generations(
+        thread_row, seq=get_seq(thread_row, query), limit=query.limit
+    )
+    return render_answer(
+        GenerationsOut(items=[GenerationOut.from_generation(each) for each in found])
+    )
 
 
 @router.route(
@@ -261,59 +300,3 @@ def _get_state_after(agent: Agent, name: str, receipt: OrderReceipt) -> ThreadSt
 def _build_observer(state: ThreadState, seq: int | None) -> ObserverStateOut:
     found = Observer.from_state(state, now=states.compute_instant(state, seq))
     return ObserverStateOut.from_observer(found, state.paging.settings)
-
-
-def _get_observer(agent: Agent, name: str, moment: AsOf) -> HttpResponse:
-    thread, state = get_agent_state(agent, name, moment)
-    out = ObserverOut(
-        thread=name,
-        seq=state.seq,
-        observer=_build_observer(state, get_seq(thread, moment)),
-        runs=[
-            RunOut.from_run(each) for each in observers.list_runs(thread, seq=state.seq)
-        ],
-    )
-    return render_answer(out)
-
-
-def _get_log(agent: Agent, name: str, moment: AsOf) -> HttpResponse:
-    thread, state = get_agent_state(agent, name, moment)
-    found = observers.list_log(thread, seq=state.seq)
-    out = LogOut(
-        thread=name,
-        seq=state.seq,
-        log_tokens=state.observing.log_tokens,
-        items=[ObservationOut.from_view(each) for each in found],
-    )
-    return render_answer(out)
-
-
-def _list_observations(
-    agent: Agent, name: str, query: ObservationsQuery
-) -> HttpResponse:
-    thread = get_agent_thread(agent, name)
-    seq = get_seq(thread, query)
-    found: ListBatch[ObservationView]
-    if query.state is None:
-        found = observers.list_observations(
-            thread, seq=seq, after=query.after, limit=query.limit
-        )
-    elif query.after is not None:
-        raise BadCursorError
-    else:
-        standing = {"log": observers.list_log, "waiting": observers.list_waiting}
-        found = ListBatch(
-            items=tuple(standing[query.state](thread, seq=seq)), next=None
-        )
-    items = [ObservationOut.from_view(each) for each in found.items]
-    return render_answer(ObservationsOut(items=items, next=found.next))
-
-
-def _list_generations(agent: Agent, name: str, query: GenerationsQuery) -> HttpResponse:
-    thread = get_agent_thread(agent, name)
-    found = observers.list_generations(
-        thread, seq=get_seq(thread, query), limit=query.limit
-    )
-    return render_answer(
-        GenerationsOut(items=[GenerationOut.from_generation(each) for each in found])
-    )

@@ -182,11 +182,26 @@ async def put_system_prompt(
     out=PagesOut,
     refusals=[*GONE, SeqUnknownError, BadCursorError],
 )
-async def list_all(
+def list_all(
     request: HttpRequest, thread: Path[ThreadName], query: Query[PagesQuery]
 ) -> HttpResponse:
     """List pages in order of creation, filtered by type, modality, tier and pin."""
-    return await read(_list_pages, auth.get_caller(request), thread, query)
+    thread_row, state = get_agent_state(auth.get_caller(request), thread, query)
+    batch = pages.list_pages(
+        thread_row,
+        state,
+        where=pages.PageFilter(
+            type=query.type,
+            modality=query.modality,
+            tier=query.tier,
+            pinned=None if query.pinned is None else query.pinned == "true",
+        ),
+        after=query.after,
+        limit=query.limit,
+    )
+    items = [PageOut.from_line(line) for line in batch.items]
+    tokenizer = state.paging.settings.tokenizer
+    return render_answer(PagesOut(tokenizer=tokenizer, items=items, next=batch.next))
 
 
 @router.route(
@@ -196,7 +211,7 @@ async def list_all(
     out=PageViewOut,
     refusals=[*GONE, *PAGE_REFUSALS, SeqUnknownError],
 )
-async def get(
+def get(
     request: HttpRequest,
     thread: Path[ThreadName],
     page_id: Path[Name],
@@ -206,7 +221,19 @@ async def get(
 
     `page.level` is the level served. Reading changes nothing: no look-up is counted.
     """
-    return await read(_get_page, auth.get_caller(request), thread, page_id, query)
+    thread_row, state = get_agent_state(auth.get_caller(request), thread, query)
+    line = pages.build_line(state, pages.find_entry(state, page_id))
+    envelope = envelopes.get_envelope(
+        thread_row, line.entry, level=query.level, tier=line.tier
+    )
+    out = PageViewOut.from_line(
+        line,
+        tokenizer=state.paging.settings.tokenizer,
+        hint=envelopes.get_hint(thread_row, line.entry),
+        provenance=list(pages.get_provenance(state, page_id)),
+        page=EnvelopeOut.from_envelope(envelope),
+    )
+    return render_answer(out)
 
 
 @router.route(
@@ -216,14 +243,24 @@ async def get(
     out=MutationsOut,
     refusals=[*GONE, SeqUnknownError, BadCursorError, PageUnknownError],
 )
-async def history(
+def history(
     request: HttpRequest,
     thread: Path[ThreadName],
     page_id: Path[Name],
     query: Query[HistoryQuery],
 ) -> HttpResponse:
     """List all events of a page, oldest first, even if deleted."""
-    return await read(_list_history, auth.get_caller(request), thread, page_id, query)
+    thread_row, state = get_agent_state(auth.get_caller(request), thread, query)
+    batch = list_history(
+        thread_row,
+        pages.list_segments(state),
+        page_id,
+        after=query.after,
+        limit=query.limit,
+    )
+    if not batch.items and query.after is None:
+        raise PageUnknownError
+    return render_answer(MutationsOut.model_validate(batch))
 
 
 @router.route(
@@ -348,54 +385,3 @@ def _get_entry(agent: Agent, name: str, page_id: str) -> tuple[Thread, PageEntry
     entry = pages.find_current_entry(thread, page_id)
     # The slower look-up raises the reason why there is no entry.
     return thread, entry or pages.find_entry(states.load_state(thread), page_id)
-
-
-def _list_pages(agent: Agent, name: str, query: PagesQuery) -> HttpResponse:
-    thread, state = get_agent_state(agent, name, query)
-    batch = pages.list_pages(
-        thread,
-        state,
-        where=pages.PageFilter(
-            type=query.type,
-            modality=query.modality,
-            tier=query.tier,
-            pinned=None if query.pinned is None else query.pinned == "true",
-        ),
-        after=query.after,
-        limit=query.limit,
-    )
-    items = [PageOut.from_line(line) for line in batch.items]
-    tokenizer = state.paging.settings.tokenizer
-    return render_answer(PagesOut(tokenizer=tokenizer, items=items, next=batch.next))
-
-
-def _get_page(agent: Agent, name: str, page_id: str, query: PageQuery) -> HttpResponse:
-    thread, state = get_agent_state(agent, name, query)
-    line = pages.build_line(state, pages.find_entry(state, page_id))
-    envelope = envelopes.get_envelope(
-        thread, line.entry, level=query.level, tier=line.tier
-    )
-    out = PageViewOut.from_line(
-        line,
-        tokenizer=state.paging.settings.tokenizer,
-        hint=envelopes.get_hint(thread, line.entry),
-        provenance=list(pages.get_provenance(state, page_id)),
-        page=EnvelopeOut.from_envelope(envelope),
-    )
-    return render_answer(out)
-
-
-def _list_history(
-    agent: Agent, name: str, page_id: str, query: HistoryQuery
-) -> HttpResponse:
-    thread, state = get_agent_state(agent, name, query)
-    batch = list_history(
-        thread,
-        pages.list_segments(state),
-        page_id,
-        after=query.after,
-        limit=query.limit,
-    )
-    if not batch.items and query.after is None:
-        raise PageUnknownError
-    return render_answer(MutationsOut.model_validate(batch))

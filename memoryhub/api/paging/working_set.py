@@ -43,9 +43,7 @@ from memoryhub.kernel.state.state import ThreadState
 from memoryhub.queries.paging.paging_metrics import PagingCounts, get_metrics
 from memoryhub.queries.paging.residency import Residency, ResidentPage, get_residency
 from memoryhub.queries.threads.mutations import MutationFilter, list_mutations
-from memoryhub.queries.threads.readers import read
 from memoryhub.queries.turns import manifests, prefetch
-from memoryhub.services.access.api_keys import Agent
 from memoryhub.services.paging import pages as writing
 
 _FRAME = {
@@ -368,31 +366,75 @@ _READS = (*GONE, SeqUnknownError)
     out=WorkingSetOut,
     refusals=_READS,
 )
-async def get(
+def get(
     request: HttpRequest, thread: Path[ThreadName], query: Query[AsOf]
 ) -> HttpResponse:
     """List the pages in the model's context and why each stays or leaves."""
-    return await read(_get_working_set, auth.get_caller(request), thread, query)
+    thread_row = get_agent_thread(auth.get_caller(request), thread)
+    seq = get_seq(thread_row, query)
+    found = get_residency(thread_row, thread_row.head_seq if seq is None else seq)
+    return render_answer(WorkingSetOut.from_residency(thread, found))
 
 
 @router.route(
     "GET", "/threads/{thread}/tlb", needs=auth.READ, out=TlbOut, refusals=_READS
 )
-async def get_tlb(
+def get_tlb(
     request: HttpRequest, thread: Path[ThreadName], query: Query[AsOf]
 ) -> HttpResponse:
     """List the page-table entries looked up last. Reading it counts nothing."""
-    return await read(_get_tlb, auth.get_caller(request), thread, query)
+    _, state = get_agent_state(auth.get_caller(request), thread, query)
+    tlb = state.paging.tlb
+    out = TlbOut(
+        thread=thread,
+        seq=state.seq,
+        size=state.paging.settings.tlb_entries,
+        hits=tlb.hits,
+        misses=tlb.misses,
+        hit_rate=PagingCounts(counts={"hits": tlb.hits, "misses": tlb.misses}).hit_rate,
+        items=[
+            TlbEntryOut.from_entry(state, entry)
+            for entry in tlb.list_oldest_first()[::-1]
+        ],
+    )
+    return render_answer(out)
 
 
 @router.route(
     "GET", "/threads/{thread}/paging", needs=auth.READ, out=PagingOut, refusals=_READS
 )
-async def get_paging(
+def get_paging(
     request: HttpRequest, thread: Path[ThreadName], query: Query[AsOf]
 ) -> HttpResponse:
     """Count look-ups, faults and evictions: total, this turn, by turn."""
-    return await read(_get_paging, auth.get_caller(request), thread, query)
+    thread_row, state = get_agent_state(auth.get_caller(request), thread, query)
+    found, exchanges = get_metrics(thread_row, state), state.paging.exchanges
+    out = PagingOut(
+        thread=thread,
+        seq=state.seq,
+        turn=state.turn_count,
+        budget=BudgetOut.from_budget(found.residency.budget),
+        pages=state.paging.pages,
+        mapped=len(state.paging.frames),
+        hot=len(state.paging.hot),
+        exchanges=exchanges.begun,
+        resident_rate=exchanges.rate,
+        resident_rate_in_all=exchanges.rate_in_all,
+        total=PagingTallyOut.from_tally(found.total),
+        this_turn=PagingTallyOut.from_tally(found.turn),
+        turns=[
+            TurnTallyOut(
+                turn=each.n,
+                resident_rate=each.resident_rate,
+                counts=PagingTallyOut.from_tally(each.tally),
+            )
+            for each in found.turns
+        ],
+        thrash_index=found.residency.thrash_index,
+        over_budget=found.residency.over_budget,
+        verdict=VerdictOut.model_validate(found.verdict),
+    )
+    return render_answer(out)
 
 
 @router.route(
@@ -402,11 +444,14 @@ async def get_paging(
     out=ManifestOut,
     refusals=_READS,
 )
-async def get_manifest(
+def get_manifest(
     request: HttpRequest, thread: Path[ThreadName], query: Query[AsOf]
 ) -> HttpResponse:
     """List the pages that a model can be told of, with all frames."""
-    return await read(_get_manifest, auth.get_caller(request), thread, query)
+    thread_row, state = get_agent_state(auth.get_caller(request), thread, query)
+    return render_answer(
+        ManifestOut(**manifests.get_manifest(thread_row, state) | {"thread": thread})
+    )
 
 
 @router.route(
@@ -416,11 +461,13 @@ async def get_manifest(
     out=PrefetchOut,
     refusals=_READS,
 )
-async def get_prefetch(
+def get_prefetch(
     request: HttpRequest, thread: Path[ThreadName], query: Query[AsOf]
 ) -> HttpResponse:
     """List the pages that a turn would prefetch for any message, and why."""
-    return await read(_get_prefetch, auth.get_caller(request), thread, query)
+    thread_row, state = get_agent_state(auth.get_caller(request), thread, query)
+    found = prefetch.get_prefetch(thread_row, state) | {"thread": thread}
+    return render_answer(PrefetchOut.model_validate(found))
 
 
 @router.route(
@@ -430,11 +477,21 @@ async def get_prefetch(
     out=MutationsOut,
     refusals=[*_READS, BadCursorError],
 )
-async def mutations(
+def mutations(
     request: HttpRequest, thread: Path[ThreadName], query: Query[MutationsQuery]
 ) -> HttpResponse:
     """List changes of pages, oldest first; of a fork, inherited ones too."""
-    return await read(_list_mutations, auth.get_caller(request), thread, query)
+    thread_row = get_agent_thread(auth.get_caller(request), thread)
+    batch = list_mutations(
+        thread_row,
+        where=MutationFilter(
+            type=query.type, by=query.by, page_id=query.page_id, turn=query.turn
+        ),
+        at_seq=get_seq(thread_row, query),
+        after=query.after,
+        limit=query.limit,
+    )
+    return render_answer(MutationsOut.model_validate(batch))
 
 
 @router.route(
@@ -488,86 +545,3 @@ def _render_dropped(receipt: OrderReceipt, dropped: int) -> HttpResponse:
 
 
 # Reads are rendered in the reader's thread, which keeps the event loop free.
-
-
-def _get_working_set(agent: Agent, name: str, moment: AsOf) -> HttpResponse:
-    thread = get_agent_thread(agent, name)
-    seq = get_seq(thread, moment)
-    found = get_residency(thread, thread.head_seq if seq is None else seq)
-    return render_answer(WorkingSetOut.from_residency(name, found))
-
-
-def _get_tlb(agent: Agent, name: str, moment: AsOf) -> HttpResponse:
-    _, state = get_agent_state(agent, name, moment)
-    tlb = state.paging.tlb
-    out = TlbOut(
-        thread=name,
-        seq=state.seq,
-        size=state.paging.settings.tlb_entries,
-        hits=tlb.hits,
-        misses=tlb.misses,
-        hit_rate=PagingCounts(counts={"hits": tlb.hits, "misses": tlb.misses}).hit_rate,
-        items=[
-            TlbEntryOut.from_entry(state, entry)
-            for entry in tlb.list_oldest_first()[::-1]
-        ],
-    )
-    return render_answer(out)
-
-
-def _get_paging(agent: Agent, name: str, moment: AsOf) -> HttpResponse:
-    thread, state = get_agent_state(agent, name, moment)
-    found, exchanges = get_metrics(thread, state), state.paging.exchanges
-    out = PagingOut(
-        thread=name,
-        seq=state.seq,
-        turn=state.turn_count,
-        budget=BudgetOut.from_budget(found.residency.budget),
-        pages=state.paging.pages,
-        mapped=len(state.paging.frames),
-        hot=len(state.paging.hot),
-        exchanges=exchanges.begun,
-        resident_rate=exchanges.rate,
-        resident_rate_in_all=exchanges.rate_in_all,
-        total=PagingTallyOut.from_tally(found.total),
-        this_turn=PagingTallyOut.from_tally(found.turn),
-        turns=[
-            TurnTallyOut(
-                turn=each.n,
-                resident_rate=each.resident_rate,
-                counts=PagingTallyOut.from_tally(each.tally),
-            )
-            for each in found.turns
-        ],
-        thrash_index=found.residency.thrash_index,
-        over_budget=found.residency.over_budget,
-        verdict=VerdictOut.model_validate(found.verdict),
-    )
-    return render_answer(out)
-
-
-def _get_prefetch(agent: Agent, name: str, moment: AsOf) -> HttpResponse:
-    thread, state = get_agent_state(agent, name, moment)
-    found = prefetch.get_prefetch(thread, state) | {"thread": name}
-    return render_answer(PrefetchOut.model_validate(found))
-
-
-def _get_manifest(agent: Agent, name: str, moment: AsOf) -> HttpResponse:
-    thread, state = get_agent_state(agent, name, moment)
-    return render_answer(
-        ManifestOut(**manifests.get_manifest(thread, state) | {"thread": name})
-    )
-
-
-def _list_mutations(agent: Agent, name: str, query: MutationsQuery) -> HttpResponse:
-    thread = get_agent_thread(agent, name)
-    batch = list_mutations(
-        thread,
-        where=MutationFilter(
-            type=query.type, by=query.by, page_id=query.page_id, turn=query.turn
-        ),
-        at_seq=get_seq(thread, query),
-        after=query.after,
-        limit=query.limit,
-    )
-    return render_answer(MutationsOut.model_validate(batch))

@@ -3,7 +3,6 @@ from __future__ import annotations
 from collections.abc import Callable
 from datetime import datetime
 from typing import Any, NamedTuple
-from uuid import UUID
 
 from django.http import HttpRequest, HttpResponse
 from ninja import Path
@@ -22,7 +21,6 @@ from memoryhub.queries.episodes.episodes import EpisodeView
 from memoryhub.queries.episodes.pending import EpisodeOutcome
 from memoryhub.queries.knowledge.blocks import BlockView
 from memoryhub.queries.people import long_term
-from memoryhub.queries.threads.readers import read
 from memoryhub.services.access.api_keys import Agent
 
 router = StrictRouter(tags=["subjects"])
@@ -77,16 +75,13 @@ class LongTermOut(Out):
     out=LongTermOut,
     refusals=GONE,
 )
-async def get(request: HttpRequest, subject: Path[Id]) -> HttpResponse:
+def get(request: HttpRequest, subject: Path[Id]) -> HttpResponse:
     """Read an agent's start-up knowledge of a subject, at one instant.
 
     All blocks, the facts valid now that began to hold last, the newest episodes, and
     how many there are in all.
     """
-    return await read(_get_memory, auth.get_caller(request), subject)
-
-
-def _get_memory(agent: Agent, subject: UUID) -> HttpResponse:
+    agent = auth.get_caller(request)
     found = long_term.get_memory(get_agent_subject(agent, subject), now=clock.now())
     parts = {
         name: [part.build(agent, each) for each in found.parts[name]]

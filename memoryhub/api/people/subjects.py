@@ -201,14 +201,16 @@ class ProfileOut(SubjectOut):
     out=SubjectOut,
     refusals=[NotFoundError, *GONE],
 )
-async def resolve(request: HttpRequest, body: UserIdIn) -> SubjectOut:
+def resolve(request: HttpRequest, body: UserIdIn) -> SubjectOut:
     """Find the subject of a `user_id`, for routes that take its `id`.
 
     A POST, so that the `user_id` stays out of URLs and logs; creates no subject.
     """
-    return _build_subject(
-        await read(_require_subject, auth.get_caller(request), body.user_id)
-    )
+    agent = auth.get_caller(request)
+    found = subjects.find(agent.project, body.user_id, bound=agent.bound)
+    if found is None:
+        raise NotFoundError
+    return _build_subject(found)
 
 
 @router.route(
@@ -292,33 +294,21 @@ async def unrestrict(
     out=ProfileOut,
     refusals=[NotFoundError, SubjectRestrictedError, *GONE],
 )
-async def get(request: HttpRequest, subject: Path[Id]) -> ProfileOut:
+def get(request: HttpRequest, subject: Path[Id]) -> ProfileOut:
     """Count a subject's records.
 
     While the subject is restricted, only for keys with a subject scope.
     """
-    return ProfileOut.from_profile(
-        await read(_get_profile, auth.get_caller(request), subject)
-    )
-
-
-def _require_subject(agent: Agent, user_id: str) -> Subject:
-    found = subjects.find(agent.project, user_id, bound=agent.bound)
-    if found is None:
-        raise NotFoundError
-    return found
-
-
-def _get_subject(agent: Agent, subject: UUID) -> Subject:
-    return profiles.get_subject(agent.project, subject, bound=agent.bound)
-
-
-def _get_profile(agent: Agent, subject: UUID) -> Profile:
+    agent = auth.get_caller(request)
     found = _get_subject(agent, subject)
     restricted = found.state == Subject.State.RESTRICTED
     if restricted and auth.READ in agent.scopes:
         raise SubjectRestrictedError
-    return profiles.get_profile(found, now=clock.now())
+    return ProfileOut.from_profile(profiles.get_profile(found, now=clock.now()))
+
+
+def _get_subject(agent: Agent, subject: UUID) -> Subject:
+    return profiles.get_subject(agent.project, subject, bound=agent.bound)
 
 
 def _build_subject(subject: Subject) -> SubjectOut:

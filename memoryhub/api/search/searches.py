@@ -43,7 +43,6 @@ from memoryhub.queries.search import searching
 from memoryhub.queries.search.hits import SearchHit
 from memoryhub.queries.search.searching import KINDS, SearchRequest, SearchResult
 from memoryhub.queries.threads import threads
-from memoryhub.queries.threads.readers import read
 from memoryhub.services.access.api_keys import Agent
 
 MOST_HITS = 50
@@ -248,7 +247,7 @@ router = SubjectRouter(tags=["search"])
     out=FoundOut,
     refusals=[*GONE, SeqUnknownError],
 )
-async def search(
+def search(
     request: HttpRequest, thread: Path[ThreadName], body: ThreadSearchIn
 ) -> HttpResponse:
     """Search a thread and what it inherits, now or as of an event.
@@ -257,37 +256,31 @@ async def search(
     event, the state known then. A POST, so that the words stay out of URLs and logs; it
     writes nothing. An empty list has a `reason`.
     """
-    return await read(_search_thread, auth.get_caller(request), thread, body)
+    agent = auth.get_caller(request)
+    thread_row = get_agent_thread(agent, thread)
+    wanted = replace(body.to_request(), where=FactFilter(valid_at=clock.now()))
+    found = searching.search_thread(thread_row, wanted, seq=get_seq(thread_row, body))
+    return _render_found(agent, found, body)
 
 
 @router.route_both("POST", "/recall", needs=auth.READ, out=FoundOut, refusals=GONE)
-async def recall(request: HttpRequest, place: Place, body: RecallIn) -> HttpResponse:
+def recall(request: HttpRequest, place: Place, body: RecallIn) -> HttpResponse:
     """Search the memory of a subject, in all of its threads.
 
     Valid facts are found, each once. A message or page comes with the present state of
     facts learnt from it.
     """
-    return await read(_recall_subject, auth.get_caller(request), place, body)
-
-
-def _search_thread(agent: Agent, name: str, body: ThreadSearchIn) -> HttpResponse:
-    thread = get_agent_thread(agent, name)
-    request = replace(body.to_request(), where=FactFilter(valid_at=clock.now()))
-    found = searching.search_thread(thread, request, seq=get_seq(thread, body))
-    return _render_found(agent, found, body)
-
-
-def _recall_subject(agent: Agent, place: Place, body: RecallIn) -> HttpResponse:
+    agent = auth.get_caller(request)
     subject = get_agent_subject(agent, place)
-    request = body.to_request()
-    filters = request.query.filters
+    wanted = body.to_request()
+    filters = wanted.query.filters
     # The query names threads as the key names them: translate to stored names.
     named = {
         stored
         for name in filters.threads
         for stored in threads.list_stored_names(name, bound=agent.bound)
     }
-    query = replace(request.query, filters=replace(filters, threads=frozenset(named)))
+    query = replace(wanted.query, filters=replace(filters, threads=frozenset(named)))
     where = FactFilter(
         valid_at=body.valid_at or clock.now(),
         known_at=body.known_at,
@@ -295,7 +288,7 @@ def _recall_subject(agent: Agent, place: Place, body: RecallIn) -> HttpResponse:
     )
     found = searching.recall(
         subject,
-        replace(request, query=query, where=where),
+        replace(wanted, query=query, where=where),
         threads=_get_thread_names(agent, subject, body.thread),
         exclude=_list_names(agent, body.exclude_thread),
     )

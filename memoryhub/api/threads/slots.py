@@ -53,7 +53,6 @@ from memoryhub.kernel.state.pages import build_slot_page_id
 from memoryhub.kernel.text import strict_json
 from memoryhub.kernel.threads import measuring
 from memoryhub.queries.lists.cursors import PART_BYTES
-from memoryhub.queries.threads.readers import read
 from memoryhub.queries.threads.slots import (
     SlotFilter,
     SlotLine,
@@ -61,7 +60,6 @@ from memoryhub.queries.threads.slots import (
     list_newest_messages,
     list_slots,
 )
-from memoryhub.services.access.api_keys import Agent
 from memoryhub.services.paging import pages
 from memoryhub.services.threads import slots
 
@@ -366,7 +364,7 @@ async def append_batch(
     out=SlotsOut,
     refusals=[*GONE, SeqUnknownError, BadCursorError],
 )
-async def list_all(
+def list_all(
     request: HttpRequest, thread: Path[ThreadName], query: Query[SlotsQuery]
 ) -> HttpResponse:
     """List slots of a Python slice, filtered by type, sender, receiver and turn.
@@ -374,7 +372,26 @@ async def list_all(
     The first part fixes the head: a walk of a live thread neither skips nor repeats. A
     part ends early at about 4 MiB of content; `next` goes on after it.
     """
-    return await read(_list_slots, auth.get_caller(request), thread, query)
+    thread_row = get_agent_thread(auth.get_caller(request), thread)
+    batch = list_slots(
+        thread_row,
+        start=query.start,
+        end=query.end,
+        where=SlotFilter(
+            type=query.type,
+            from_name=query.from_name,
+            to_name=query.to_name,
+            turn=query.turn,
+        ),
+        order=query.order,
+        content=query.content == "full",
+        at_seq=get_seq(thread_row, query),
+        after=query.after,
+        limit=query.limit,
+        max_bytes=PART_BYTES,
+    )
+    items = [SlotOut.from_line(thread, line) for line in batch.items]
+    return render_answer(SlotsOut(items=items, next=batch.next))
 
 
 @router.route(
@@ -384,7 +401,7 @@ async def list_all(
     out=SlotOut | HandlerViewOut,
     refusals=[*GONE, SeqUnknownError, ContentErasedError],
 )
-async def get(
+def get(
     request: HttpRequest,
     thread: Path[ThreadName],
     index: Path[Index],
@@ -394,7 +411,13 @@ async def get(
 
     A negative index counts from the end: `slots/-1` is the newest, also as of a seq.
     """
-    return await read(_get_slot, auth.get_caller(request), thread, index, query)
+    thread_row = get_agent_thread(auth.get_caller(request), thread)
+    line = get_slot(thread_row, index, at_seq=get_seq(thread_row, query))
+    if line.erased:
+        raise ContentErasedError
+    if query.view == "handler":
+        return render_answer(HandlerViewOut.from_line(thread, line))
+    return render_answer(SlotOut.from_line(thread, line))
 
 
 @router.route(
@@ -404,7 +427,7 @@ async def get(
     out=MessagesOut,
     refusals=[*GONE, SeqUnknownError],
 )
-async def list_messages(
+def list_messages(
     request: HttpRequest, thread: Path[ThreadName], query: Query[MessagesQuery]
 ) -> HttpResponse:
     """List the newest messages of user and assistant, oldest first.
@@ -412,7 +435,13 @@ async def list_messages(
     Up to `limit` messages; messages of tools and system and erased messages are left
     out.
     """
-    return await read(_list_messages, auth.get_caller(request), thread, query)
+    thread_row = get_agent_thread(auth.get_caller(request), thread)
+    found = list_newest_messages(
+        thread_row, limit=query.limit, at_seq=get_seq(thread_row, query)
+    )
+    return render_answer(
+        MessagesOut(items=[SlotOut.from_line(thread, line) for line in found])
+    )
 
 
 def _build_appended(receipt: OrderReceipt) -> list[AppendedOut]:
@@ -434,46 +463,3 @@ def _build_appended(receipt: OrderReceipt) -> list[AppendedOut]:
 
 
 # Reads are rendered in the reader's thread, which keeps the event loop free.
-
-
-def _list_slots(agent: Agent, name: str, query: SlotsQuery) -> HttpResponse:
-    thread = get_agent_thread(agent, name)
-    batch = list_slots(
-        thread,
-        start=query.start,
-        end=query.end,
-        where=SlotFilter(
-            type=query.type,
-            from_name=query.from_name,
-            to_name=query.to_name,
-            turn=query.turn,
-        ),
-        order=query.order,
-        content=query.content == "full",
-        at_seq=get_seq(thread, query),
-        after=query.after,
-        limit=query.limit,
-        max_bytes=PART_BYTES,
-    )
-    items = [SlotOut.from_line(name, line) for line in batch.items]
-    return render_answer(SlotsOut(items=items, next=batch.next))
-
-
-def _list_messages(agent: Agent, name: str, query: MessagesQuery) -> HttpResponse:
-    thread = get_agent_thread(agent, name)
-    found = list_newest_messages(
-        thread, limit=query.limit, at_seq=get_seq(thread, query)
-    )
-    return render_answer(
-        MessagesOut(items=[SlotOut.from_line(name, line) for line in found])
-    )
-
-
-def _get_slot(agent: Agent, name: str, index: int, query: SlotQuery) -> HttpResponse:
-    thread = get_agent_thread(agent, name)
-    line = get_slot(thread, index, at_seq=get_seq(thread, query))
-    if line.erased:
-        raise ContentErasedError
-    if query.view == "handler":
-        return render_answer(HandlerViewOut.from_line(name, line))
-    return render_answer(SlotOut.from_line(name, line))

@@ -68,7 +68,6 @@ from memoryhub.kernel.text import names
 from memoryhub.kernel.text.strict_json import MAX_INTEGER
 from memoryhub.models.subjects import Subject
 from memoryhub.models.threads import Thread
-from memoryhub.queries.lists.cursors import ListBatch
 from memoryhub.queries.memory import checkpoints
 from memoryhub.queries.replay import replay
 from memoryhub.queries.threads.readers import read
@@ -384,7 +383,7 @@ async def fork(
     out=ThreadsOut,
     refusals=[BadCursorError, SubjectErasedError, SubjectRestrictedError],
 )
-async def list_all(request: HttpRequest, query: Query[ThreadsQuery]) -> ThreadsOut:
+def list_all(request: HttpRequest, query: Query[ThreadsQuery]) -> ThreadsOut:
     """List threads by latest activity, creation or size.
 
     Threads of restricted subjects are left out, and erased ones unless asked for.
@@ -392,7 +391,7 @@ async def list_all(request: HttpRequest, query: Query[ThreadsQuery]) -> ThreadsO
     """
     where = build_thread_filter(query, query.labels)
     agent = auth.get_caller(request)
-    return _build_threads(agent, await read(_list_threads, agent, where, query))
+    return _list_threads(agent, where, query)
 
 
 @router.route(
@@ -402,7 +401,7 @@ async def list_all(request: HttpRequest, query: Query[ThreadsQuery]) -> ThreadsO
     out=ThreadsOut,
     refusals=[BadCursorError, SubjectErasedError, SubjectRestrictedError],
 )
-async def search(request: HttpRequest, body: SearchIn) -> ThreadsOut:
+def search(request: HttpRequest, body: SearchIn) -> ThreadsOut:
     """List threads of a `user_id`.
 
     A POST, so that the `user_id` stays out of URLs and logs; it changes nothing.
@@ -412,7 +411,14 @@ async def search(request: HttpRequest, body: SearchIn) -> ThreadsOut:
     }
     where = build_thread_filter(body, labels)
     agent = auth.get_caller(request)
-    return _build_threads(agent, await read(_search_threads, agent, where, body))
+    if body.user_id is not None:
+        subject = subjects.find(agent.project, body.user_id, bound=agent.bound)
+        if subject is None:
+            return ThreadsOut(items=[], next=None)
+        if subject.state == Subject.State.RESTRICTED:
+            raise SubjectRestrictedError
+        where = replace(where, subject=subject.id)
+    return _list_threads(agent, where, body)
 
 
 @router.route(
@@ -465,11 +471,17 @@ async def put(
     out=ThreadOut,
     refusals=[*GONE, SeqUnknownError],
 )
-async def get(
+def get(
     request: HttpRequest, thread: Path[ThreadName], query: Query[AsOf]
 ) -> ThreadOut:
     """Read a thread's counters and lineage, now or as of an event."""
-    return await read(_get_as_of, auth.get_caller(request), thread, query)
+    thread_row = get_agent_thread(auth.get_caller(request), thread)
+    seq = get_seq(thread_row, query)
+    if seq is None:
+        return ThreadOut.from_line(ThreadLine.from_row(thread_row), called=thread)
+    return ThreadOut.from_state(
+        thread_row, replay.load_state_at(thread_row, seq).state, called=thread
+    )
 
 
 @router.route(
@@ -518,10 +530,10 @@ def _route_so_named(method: str, *, needs: str) -> Callable[[Named], Named]:
 
 
 @_route_so_named("GET", needs=auth.READ)
-async def get_so_named(
+def get_so_named(
     request: HttpRequest, thread: Path[ThreadName], query: Query[AsOf]
 ) -> ThreadOut:
-    return await get(request, _build_whole_name(request, thread), query)
+    return get(request, _build_whole_name(request, thread), query)
 
 
 @_route_so_named("PUT", needs=auth.WRITE)
@@ -545,11 +557,9 @@ def _build_whole_name(request: HttpRequest, thread: str) -> str:
     return name
 
 
-def _list_threads(
-    agent: Agent, where: ThreadFilter, query: ListQuery
-) -> ListBatch[ThreadLine]:
+def _list_threads(agent: Agent, where: ThreadFilter, query: ListQuery) -> ThreadsOut:
     require_unrestricted(agent)
-    return list_threads(
+    batch = list_threads(
         agent.project,
         where=where,
         sort=query.sort,
@@ -558,22 +568,6 @@ def _list_threads(
         limit=query.limit,
         bound=agent.bound,
     )
-
-
-def _search_threads(
-    agent: Agent, where: ThreadFilter, query: SearchIn
-) -> ListBatch[ThreadLine]:
-    if query.user_id is None:
-        return _list_threads(agent, where, query)
-    subject = subjects.find(agent.project, query.user_id, bound=agent.bound)
-    if subject is None:
-        return ListBatch(items=(), next=None)
-    if subject.state == Subject.State.RESTRICTED:
-        raise SubjectRestrictedError
-    return _list_threads(agent, replace(where, subject=subject.id), query)
-
-
-def _build_threads(agent: Agent, batch: ListBatch[ThreadLine]) -> ThreadsOut:
     return ThreadsOut(
         items=[
             ThreadOut.from_line(line, called=agent.get_thread_name(line.name))
@@ -610,16 +604,6 @@ def _get_with_warnings(agent: Agent, name: str, *, bucket: bool) -> ThreadOut:
     found = _get_current(agent, name)
     mixed = bucket and subjects.has_named(agent.project)
     return found.model_copy(update={"warnings": ["anonymous_bucket"]} if mixed else {})
-
-
-def _get_as_of(agent: Agent, name: str, moment: AsOf) -> ThreadOut:
-    thread = get_agent_thread(agent, name)
-    seq = get_seq(thread, moment)
-    if seq is None:
-        return ThreadOut.from_line(ThreadLine.from_row(thread), called=name)
-    return ThreadOut.from_state(
-        thread, replay.load_state_at(thread, seq).state, called=name
-    )
 
 
 def _build_fork(agent: Agent, name: str, body: ForkIn) -> ForkThread:

@@ -153,11 +153,11 @@ async def put(
     out=OwnToolsOut,
     refusals=[*GONE, SeqUnknownError],
 )
-async def get(
+def get(
     request: HttpRequest, thread: Path[ThreadName], query: Query[AsOf]
 ) -> HttpResponse:
     """List the agent's tools, now or as of an event."""
-    return await read(_get_tools, auth.get_caller(request), thread, query)
+    return _get_tools(auth.get_caller(request), thread, query)
 
 
 def _get_tools(

@@ -21,11 +21,9 @@ from memoryhub.api.http.operations import StrictRouter, render_answer
 from memoryhub.api.http.reading import GONE, get_agent_thread
 from memoryhub.errors import NotFoundError, NotRecordedError
 from memoryhub.kernel.turns.turn_diffs import ChangeKind
-from memoryhub.queries.threads.readers import read
 from memoryhub.queries.turns import prefixes, turn_diffs
 from memoryhub.queries.turns.prefixes import PrefixCause, PrefixLens
 from memoryhub.queries.turns.turn_diffs import TurnDiff
-from memoryhub.services.access.api_keys import Agent
 
 router = StrictRouter(tags=["turns"])
 
@@ -185,14 +183,21 @@ class PrefixOut(Out):
     out=DiffOut,
     refusals=_REFUSALS,
 )
-async def get_diff(
+def get_diff(
     request: HttpRequest,
     thread: Path[ThreadName],
     turn: Path[int],
     query: Query[DiffQuery],
 ) -> HttpResponse:
     """Compare the pages of two turns, with the event behind each change."""
-    return await read(_get_diff, auth.get_caller(request), thread, turn, query)
+    thread_row = get_agent_thread(auth.get_caller(request), thread)
+    if turn > thread_row.turn_count:
+        raise NotFoundError
+    base = turn - 1 if query.base is None else query.base
+    if turn == 1 and query.base is None:
+        raise NotRecordedError
+    found = turn_diffs.get_diff(thread_row, turn, base=base)
+    return render_answer(DiffOut.from_diff(thread, found))
 
 
 @router.route(
@@ -202,31 +207,16 @@ async def get_diff(
     out=PrefixOut,
     refusals=_REFUSALS,
 )
-async def get_prefix(
+def get_prefix(
     request: HttpRequest,
     thread: Path[ThreadName],
     turn: Path[int],
     query: Query[PrefixQuery],
 ) -> HttpResponse:
     """Measure how much of the previous request a provider could reuse."""
-    return await read(_get_prefix, auth.get_caller(request), thread, turn, query)
+    thread_row = get_agent_thread(auth.get_caller(request), thread)
+    lens = prefixes.get_lens(thread_row, turn, block=query.block)
+    return render_answer(PrefixOut.from_lens(thread, lens))
 
 
 # Reads are rendered in the reader's thread, which keeps the event loop free.
-
-
-def _get_diff(agent: Agent, name: str, turn: int, query: DiffQuery) -> HttpResponse:
-    thread = get_agent_thread(agent, name)
-    if turn > thread.turn_count:
-        raise NotFoundError
-    base = turn - 1 if query.base is None else query.base
-    if turn == 1 and query.base is None:
-        raise NotRecordedError
-    found = turn_diffs.get_diff(thread, turn, base=base)
-    return render_answer(DiffOut.from_diff(name, found))
-
-
-def _get_prefix(agent: Agent, name: str, turn: int, query: PrefixQuery) -> HttpResponse:
-    thread = get_agent_thread(agent, name)
-    lens = prefixes.get_lens(thread, turn, block=query.block)
-    return render_answer(PrefixOut.from_lens(name, lens))

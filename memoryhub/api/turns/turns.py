@@ -50,15 +50,16 @@ from memoryhub.errors import (
     ThreadFullError,
     TokensRequiredError,
 )
+from memoryhub.kernel.levels.block_lines import CarriedBlock
 from memoryhub.kernel.packing import packing
 from memoryhub.kernel.packing.selection import PackingOptions
 from memoryhub.kernel.state.paging_config import ESTIMATED, RANGES, Format, Mode
 from memoryhub.kernel.text import names
+from memoryhub.kernel.turns.turns import carry_blocks
 from memoryhub.models.server.clock import clock
-from memoryhub.queries.threads.readers import read
+from memoryhub.queries.knowledge.blocks import list_carried
 from memoryhub.queries.turns import contexts, turns
 from memoryhub.queries.turns.turns import TurnLine, TurnStart
-from memoryhub.services.access.api_keys import Agent
 from memoryhub.services.turns import turns as beginning
 from memoryhub.services.turns.turns import BegunTurn, NewTurn
 
@@ -370,11 +371,20 @@ async def begin(
     out=TurnsOut,
     refusals=[*GONE, SeqUnknownError, BadCursorError],
 )
-async def list_all(
+def list_all(
     request: HttpRequest, thread: Path[ThreadName], query: Query[TurnsQuery]
 ) -> HttpResponse:
     """List model calls, newest first; a fork's inherited ones after its own."""
-    return await read(_list_turns, auth.get_caller(request), thread, query)
+    thread_row = get_agent_thread(auth.get_caller(request), thread)
+    batch = turns.list_turns(
+        thread_row,
+        up_to=get_seq(thread_row, query),
+        after=query.after,
+        limit=query.limit,
+    )
+    began = turns.get_starts(batch.items)
+    items = [TurnLineOut.from_line(began[line.n], line) for line in batch.items]
+    return render_answer(TurnsOut(items=items, next=batch.next))
 
 
 @router.route(
@@ -384,11 +394,14 @@ async def list_all(
     out=TurnLineOut,
     refusals=[*GONE],
 )
-async def get(
+def get(
     request: HttpRequest, thread: Path[ThreadName], turn: Path[int]
 ) -> HttpResponse:
     """Read a model call: how it began, its request's size, its cost."""
-    return await read(_get_turn, auth.get_caller(request), thread, turn)
+    thread_row = get_agent_thread(auth.get_caller(request), thread)
+    line = turns.get_turn(thread_row, turn)
+    began = turns.get_starts([line])
+    return render_answer(TurnLineOut.from_line(began[turn], line))
 
 
 @router.route(
@@ -398,7 +411,7 @@ async def get(
     out=ContextOut,
     refusals=[*GONE, NotRecordedError, PageErasedError],
 )
-async def get_context(
+def get_context(
     request: HttpRequest,
     thread: Path[ThreadName],
     turn: Path[int],
@@ -409,69 +422,19 @@ async def get_context(
     `verified` says whether its bytes hash to what was handed out; in another format
     there is no hash to compare with.
     """
-    return await read(
-        _get_context, auth.get_caller(request), thread, turn, query.format
-    )
-
-
-@router.route(
-    "GET",
-    "/threads/{thread}/context",
-    needs=auth.READ,
-    out=ContextOut,
-    refusals=[*GONE, SeqUnknownError, NoRoomError, PageErasedError],
-)
-async def preview(
-    request: HttpRequest, thread: Path[ThreadName], query: Query[ContextQuery]
-) -> HttpResponse:
-    """Preview a model call's request without beginning one. Counts nothing."""
-    return await read(_preview_request, auth.get_caller(request), thread, query)
-
-
-def _build_turn(begun: BegunTurn) -> TurnOut:
-    return TurnOut.from_record(
-        begun,
-        thread=begun.receipt.name,
-        thread_id=begun.receipt.thread,
-        request=orjson.Fragment(begun.request),
-    )
-
-
-# Reads are rendered in the reader's thread, which keeps the event loop free.
-
-
-def _list_turns(agent: Agent, name: str, query: TurnsQuery) -> HttpResponse:
-    thread = get_agent_thread(agent, name)
-    batch = turns.list_turns(
-        thread, up_to=get_seq(thread, query), after=query.after, limit=query.limit
-    )
-    began = turns.get_starts(batch.items)
-    items = [TurnLineOut.from_line(began[line.n], line) for line in batch.items]
-    return render_answer(TurnsOut(items=items, next=batch.next))
-
-
-def _get_turn(agent: Agent, name: str, turn: int) -> HttpResponse:
-    thread = get_agent_thread(agent, name)
-    line = turns.get_turn(thread, turn)
-    began = turns.get_starts([line])
-    return render_answer(TurnLineOut.from_line(began[turn], line))
-
-
-def _get_context(
-    agent: Agent, name: str, turn: int, shape: Format | None
-) -> HttpResponse:
-    thread = get_agent_thread(agent, name)
-    found = contexts.get_recorded_turn(thread, turn)
+    shape = query.format
+    thread_row = get_agent_thread(auth.get_caller(request), thread)
+    found = contexts.get_recorded_turn(thread_row, turn)
     if shape is not None:
         found = contexts.convert_format(found, shape)
-    whole = contexts.reassemble_request(thread, found)
+    whole = contexts.reassemble_request(thread_row, found)
     if whole.request is None:
         raise PageErasedError(
             pages=len(whole.missing), page_ids=", ".join(whole.missing[:20])
         )
     out = ContextOut.from_record(
-        contexts.list_fates(thread, found),
-        thread=name,
+        contexts.list_fates(thread_row, found),
+        thread=thread,
         turn=turn,
         seq=found.seq,
         request=orjson.Fragment(whole.request),
@@ -485,23 +448,42 @@ def _get_context(
     return render_answer(out)
 
 
-def _preview_request(agent: Agent, name: str, query: ContextQuery) -> HttpResponse:
-    thread, state = get_agent_state(agent, name, query)
+@router.route(
+    "GET",
+    "/threads/{thread}/context",
+    needs=auth.READ,
+    out=ContextOut,
+    refusals=[*GONE, SeqUnknownError, NoRoomError, PageErasedError],
+)
+def preview(
+    request: HttpRequest, thread: Path[ThreadName], query: Query[ContextQuery]
+) -> HttpResponse:
+    """Preview a model call's request without beginning one. Counts nothing.
+
+    Blocks stand in a preview of now; a preview as of an event has none.
+    """
+    agent = auth.get_caller(request)
+    thread_row, state = get_agent_state(agent, thread, query)
+    carried = tuple[CarriedBlock, ...]()
+    if get_seq(thread_row, query) is None:
+        carried = list_carried(agent.project, thread, bound=agent.bound)
+        state = carry_blocks(state, carried)
     options = PackingOptions(
-        name=names.remove_subject(thread.name, thread.subject_id),
+        name=names.remove_subject(thread_row.name, thread_row.subject_id),
         turn=state.turn_count,
         mode=query.mode,
         token_budget=query.token_budget,
+        blocks=carried,
         now=clock.now(),
     )
     try:
-        before = contexts.find_previous(thread, options.turn)
-        packed = contexts.pack_request(thread, state, options, before=before)
+        before = contexts.find_previous(thread_row, options.turn)
+        packed = contexts.pack_request(thread_row, state, options, before=before)
     except packing.TooSmallError:
         raise NoRoomError from None
     out = ContextOut.from_record(
         packed,
-        thread=name,
+        thread=thread,
         turn=state.turn_count,
         seq=state.seq,
         request=orjson.Fragment(packed.request),
@@ -511,3 +493,15 @@ def _preview_request(agent: Agent, name: str, query: ContextQuery) -> HttpRespon
         recall_given=packed.record.recall_given,
     )
     return render_answer(out)
+
+
+def _build_turn(begun: BegunTurn) -> TurnOut:
+    return TurnOut.from_record(
+        begun,
+        thread=begun.receipt.name,
+        thread_id=begun.receipt.thread,
+        request=orjson.Fragment(begun.request),
+    )
+
+
+# Reads are rendered in the reader's thread, which keeps the event loop free.

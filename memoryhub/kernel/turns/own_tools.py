@@ -1,7 +1,8 @@
 """An agent's own tools: the tools its model may call besides ours.
 
 Pure. The thread keeps the definitions, so that their tokens count against the budget
-and a request can be assembled again. Every request names the event that holds them.
+and a request can be assembled again. Every request names the event that holds them. See
+decision 49.
 """
 
 from __future__ import annotations

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import replace
 
 from memoryhub.errors import NotFoundError
 from memoryhub.kernel.commands import MadeLevels
 from memoryhub.kernel.decision import Decision, PageTable
 from memoryhub.kernel.levels import block_lines
+from memoryhub.kernel.levels.block_lines import CarriedBlock
 from memoryhub.kernel.observing import observing
 from memoryhub.kernel.packing import context_records
 from memoryhub.kernel.paging import (
@@ -95,16 +97,30 @@ def _reserve_blocks(decision: Decision, command: BeginTurn) -> int | None:
     """
     if command.blocks is None:
         return None
-    paging = decision.paging
-    bare = replace(paging.settings, blocks_tokens=0)
-    room = bare.pinnable - pins.count_pinned_tokens(paging)
-    found = block_lines.choose_blocks(command.blocks if bare.blocks else (), room)
-    tokens = block_lines.count_tokens_of(found)
-    if tokens == paging.settings.blocks_tokens:
+    settings = decision.paging.settings
+    tokens = _count_carried(decision.paging, command.blocks)
+    if tokens == settings.blocks_tokens:
         return None
-    decision.use_settings(replace(bare, blocks_tokens=tokens))
+    decision.use_settings(replace(settings, blocks_tokens=tokens))
     eviction.shrink(decision)
     return tokens
+
+
+def _count_carried(paging: Paging, blocks: Sequence[CarriedBlock]) -> int:
+    """Count the tokens of the blocks that fit beside the pins."""
+    bare = replace(paging.settings, blocks_tokens=0)
+    room = bare.pinnable - pins.count_pinned_tokens(paging)
+    found = block_lines.choose_blocks(blocks if bare.blocks else (), room)
+    return block_lines.count_tokens_of(found)
+
+
+def carry_blocks(state: ThreadState, blocks: Sequence[CarriedBlock]) -> ThreadState:
+    """Return the state with room for these blocks, as the next turn makes it.
+
+    For a preview: nothing is evicted, so packing leaves out what has no room.
+    """
+    tokens = _count_carried(state.paging, blocks)
+    return state._replace(paging=state.paging.set_blocks_tokens(tokens))
 
 
 def should_continue_exchange(paging: Paging) -> bool:

@@ -180,6 +180,18 @@ async def test_preview_begins_nothing(api: Client) -> None:
     assert (small.status, small.code) == (409, "no_room")
 
 
+async def test_preview_carries_the_blocks_of_the_next_turn(api: Client) -> None:
+    await api.put(T, {"user_id": "ann"})
+    await api.put(f"{T}/blocks/persona", {"text": "Speaks Latvian."})
+    await api.append("t-1", {"role": "user", "content": "hello"})
+    preview = request_of(await api.get(f"{T}/context"))
+    turn = request_of(await api.post(f"{T}/turns", {}))
+    assert b"Speaks Latvian." in preview
+    assert preview.partition(b"</VM:BLOCKS>")[0] == turn.partition(b"</VM:BLOCKS>")[0]
+    past = request_of(await api.get(f"{T}/context?at_seq=1"))
+    assert b"Speaks Latvian." not in past
+
+
 async def test_fork_gives_out_its_parents_contexts(api: Client) -> None:
     turn = await api.post(f"{T}/turns", {"items": [item_of("hello")]})
     await api.post(f"{T}:fork", {"thread": "t-2"})
