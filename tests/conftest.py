@@ -29,7 +29,7 @@ from hypothesis import settings as hypothesis_settings
 from pytest_django import DjangoDbBlocker
 from servestatic.middleware import ServeStaticMiddleware
 
-from memoryhub.journal.writing import texts
+from memoryhub.journal import texts
 from memoryhub.journal.writing.activity import activity
 from memoryhub.journal.writing.uses import uses
 from memoryhub.journal.writing.writer import BatchCommitter, writer

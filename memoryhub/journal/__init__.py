@@ -1,6 +1,6 @@
 """The journal: the only code that appends events, and the code that folds them."""
 
-from memoryhub.journal.log.log import fold_thread, open_contents
+from memoryhub.journal.log.log import fold_thread
 from memoryhub.journal.log.orders import (
     Address,
     KeyedRequest,
@@ -25,7 +25,6 @@ __all__ = [
     "OrderReceipt",
     "fold_thread",
     "name_defect",
-    "open_contents",
     "perform",
     "run",
     "run_async",

@@ -7,8 +7,7 @@ from collections.abc import Iterable, Iterator
 from pathlib import Path
 from typing import Any
 
-from memoryhub import journal
-from memoryhub.journal.log import log
+from memoryhub.journal import texts
 from memoryhub.kernel.formats import formats
 from memoryhub.kernel.formats.records import BadRecord
 from memoryhub.kernel.formats.transcripts import ImportOptions, Item
@@ -112,7 +111,7 @@ def find(project: Project, name: str) -> Thread:
 def contents(thread: Thread) -> list[Any]:
     """Return the contents of a thread's slots, in order."""
     seqs = [*thread.slots.order_by("index").values_list("seq", flat=True)]
-    opened = journal.open_contents(thread.subject, thread.project_id, thread.id, seqs)
+    opened = texts.open_contents(thread.subject, thread.project_id, thread.id, seqs)
     return [opened[seq]["content"] for seq in seqs]
 
 
@@ -141,7 +140,7 @@ def _event(thread: Thread, row: Event) -> list[Any]:
     body = json.loads(row.body)
     keyed = "subject", "digest", "tools"
     body = {name: body[name] for name in body if name not in keyed}
-    content = log.open_payload(thread.subject, thread.project_id, row)
+    content = texts.open_payload(thread.subject, thread.project_id, row)
     if content and body.get("recall"):
         # The request says of what it brings along at what minute it was said.
         content.pop("sha256", None)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from memoryhub import journal
-from memoryhub.journal import OrderReceipt
+from memoryhub.journal import OrderReceipt, texts
 from memoryhub.kernel.state.events import LabelValue, ThreadConfig
 from memoryhub.kernel.state.paging import Paging
 from memoryhub.kernel.state.state import ScopeLabels, ThreadState
@@ -70,5 +70,5 @@ def list_own_contents(thread: Thread, first: int, end: int) -> list[object]:
     row = Thread.objects.select_related("subject").get(id=thread.id)
     slots = row.slots.filter(index__gte=first, index__lt=end).order_by("index")
     seqs = [slot.seq for slot in slots]
-    opened = journal.open_contents(row.subject, row.project_id, row.id, seqs)
+    opened = texts.open_contents(row.subject, row.project_id, row.id, seqs)
     return [opened[seq]["content"] for seq in seqs]

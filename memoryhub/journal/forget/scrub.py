@@ -1,7 +1,7 @@
 """Scrubbing: removal of deleted bytes from the databases' files, for each engine.
 
 Runs outside any transaction, on the caller's own connections. Returns the word for the
-obstacle, if there is one; the caller then tries again later.
+obstacle, if there is one; the caller then tries again later. See decision 32.
 """
 
 from __future__ import annotations
@@ -176,7 +176,7 @@ def _rewrite_table(cursor: Any, table: str, seconds: float) -> bool:
 
 
 def _vacuum_full(cursor: Any, table: str) -> bool:
-    """Rewrite a table; return whether dead rows that "cannot be removed yet" remain."""
+    """Vacuum a table; return whether dead rows that "cannot be removed yet" remain."""
     details: list[str] = []
 
     def note(diagnostic: Any) -> None:

@@ -15,7 +15,7 @@ FIRST_PAUSE, LAST_PAUSE = 0.05, 1.0
 
 
 def truncate(*, seconds: float = SECONDS) -> bool:
-    """Checkpoint the log into the database and empty it; return whether that succeeded.
+    """Truncate the log after a checkpoint; return whether that succeeded.
 
     Waits for no transaction: a reader who stays leaves the log to the next checkpoint.
     Returns False inside a transaction and on PostgreSQL, which recycles its log itself.
@@ -47,6 +47,7 @@ def iter_polls(seconds: float) -> Iterator[None]:
 
 
 def _try_truncate(cursor: Any) -> bool:
+    """Try to truncate the log; return whether no reader was in the way."""
     try:
         (busy, _, _) = cursor.execute("PRAGMA wal_checkpoint(TRUNCATE)").fetchone()
     except OperationalError:

@@ -76,7 +76,8 @@ def require_own_name(address: Address, name: str, subject: UUID) -> None:
 
     A name is refused if it is too long once the subject's id stands before it, if it
     begins with the id of another subject, or if it begins like the name of a home
-    thread. Otherwise a refusal could reveal the names of another subject's threads.
+    thread. Otherwise a refusal could reveal the names of another subject's threads. See
+    decision 38.
     """
     where = "name" if address.fresh else "path.thread"
     if address.called and not names.is_valid(name):

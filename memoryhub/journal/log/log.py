@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from dataclasses import dataclass
-from typing import Any
 from uuid import UUID
 
 from pydantic import ValidationError
@@ -17,12 +16,9 @@ from memoryhub.kernel.registry import TYPES
 from memoryhub.kernel.replay import RecordedEvent, evolve
 from memoryhub.kernel.state.events import REPLAY_FORMAT
 from memoryhub.kernel.state.state import ThreadState
-from memoryhub.kernel.text import strict_json
 from memoryhub.kernel.threads.threads import inherit_state
 from memoryhub.models.events import Event
-from memoryhub.models.subjects import Subject
 from memoryhub.models.threads import Thread
-from memoryhub.vault.keys import keys, payloads
 from memoryhub.vault.registry.lru import Lru
 
 #: Events read at once; bounds the memory of a fold.
@@ -178,40 +174,3 @@ def get_chain(thread: UUID, seq: int) -> bytes:
     if digest is None:
         raise CorruptError(missing_seq=seq)
     return digest
-
-
-def open_payload(
-    subject: Subject, project: UUID, row: Event | EventTableRow
-) -> dict[str, Any] | None:
-    """Open the content of an event; None once erased, or without content."""
-    if row.payload is None:
-        return None
-    place = payloads.PayloadAddress(
-        project=project,
-        subject=subject.id,
-        thread=row.thread_id,
-        seq=row.seq,
-        purpose=payloads.Purpose.PAYLOAD,
-    )
-    sealed = bytes(row.payload)
-    opened = keys.get_subject_keys(subject.id, epoch=subject.epoch)
-    plain: dict[str, Any] = strict_json.parse_stored(
-        payloads.open_sealed(opened, place, sealed)
-    )
-    return plain
-
-
-def open_contents(
-    subject: Subject, project: UUID, thread: UUID, seqs: Sequence[int]
-) -> dict[int, dict[str, Any]]:
-    """Open the payloads of these events, by seq; leave out erased payloads.
-
-    One query. `subject` must be read in the same request: its epoch decides which key
-    opens.
-    """
-    rows = Event.objects.filter(thread_id=thread, seq__in=list(seqs))
-    opened = {
-        row.seq: open_payload(subject, project, row)
-        for row in rows.only("thread_id", "seq", "payload")
-    }
-    return {seq: plain for seq, plain in opened.items() if plain is not None}

@@ -1,7 +1,8 @@
 """Requests served under an Idempotency-Key: one effect each, for 24 hours.
 
 The table keeps only digests, ids and seqs. The answer to a repeat is read again: from
-the journal, or, for a request about a person, from the person's current rows.
+the journal, or, for a request about a person, from the person's current rows. See
+decision 4.
 """
 
 from __future__ import annotations

@@ -1,4 +1,7 @@
-"""Snapshots: sealed folded states, so that every seek has the same cost."""
+"""Snapshots: sealed folded states, so that every seek has the same cost.
+
+See decision 5.
+"""
 
 from __future__ import annotations
 
@@ -19,7 +22,7 @@ from memoryhub.vault.keys import keys, payloads
 from memoryhub.vault.registry.lru import Lru
 
 #: Events between two snapshots of a small state. A seek folds half as many on average,
-#: which costs about as much as opening the snapshot.
+#: which costs about as much as opening the snapshot. See decision 70.
 INTERVAL = 400
 #: zlib level: a sixth fewer bytes than level 1, for 2 ms more a snapshot.
 LEVEL = 6

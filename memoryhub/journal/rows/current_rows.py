@@ -31,7 +31,10 @@ StandingRows: TypeAlias = dict[str, dict[tuple[UUID, Any], Any]]
 
 
 def has_ended(state: ThreadState) -> bool:
-    """Return whether nobody can read the thread; no list and no sweep has its rows."""
+    """Return whether nobody can read the thread; no list and no sweep has its rows.
+
+    See decision 17.
+    """
     return state.status in _ENDED
 
 
@@ -97,7 +100,7 @@ class Projection(Generic[Row]):
         """Write rows in place of stored ones; delete the stored rows given as None."""
         there = [row for row in rows.values() if row is not None]
         if there:
-            _statement(self.model, self.row).write(self.complete_rows(there))
+            _build_statement(self.model, self.row).write(self.complete_rows(there))
         gone: dict[UUID, list[Any]] = {}
         for (thread, name), row in rows.items():
             if row is None:
@@ -109,7 +112,7 @@ class Projection(Generic[Row]):
 
 
 @cache
-def _statement(model: type[Model], row: Any) -> Replace:
+def _build_statement(model: type[Model], row: Any) -> Replace:
     return Replace(model, row, key=row._fields[:2], kept=())
 
 

@@ -1,4 +1,7 @@
-"""Rows of derivations: which record was made of which. Built from events alone."""
+"""Rows of derivations: which record was made of which. Built from events alone.
+
+See decision 29.
+"""
 
 from __future__ import annotations
 

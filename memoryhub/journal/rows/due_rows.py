@@ -1,4 +1,7 @@
-"""Rows of due values: values of keys that are erased once their time is over."""
+"""Rows of due values: values of keys that are erased once their time is over.
+
+See decision 16.
+"""
 
 from __future__ import annotations
 

@@ -2,6 +2,7 @@
 
 The ORM builds each statement anew and converts each value through four calls, which
 costs more than sealing and chaining the event. Column names still come from the models.
+See decision 3.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
 """Tombstones: keyed digests of erased values and names that must not come back.
 
 The writer looks them up in its own transaction, so that nothing can be erased between
-look and write. The eraser inserts them in the transaction that erases.
+look and write. The eraser inserts them in the transaction that erases. See decision 22.
 """
 
 from __future__ import annotations

@@ -1,7 +1,8 @@
 """Totals: record counts of each subject, by kind, stored beside the counted rows.
 
 Written in the transaction of the rows that they count, last of all: on PostgreSQL two
-processes that write for one subject wait for each other from there to the commit.
+processes that write for one subject wait for each other from there to the commit. See
+decision 35.
 """
 
 from __future__ import annotations

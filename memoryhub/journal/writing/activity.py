@@ -2,7 +2,7 @@
 
 Counted in the process and added to the rows of all processes every few seconds: neither
 a write nor a refusal costs a statement. A killed process loses the counts that it had
-not written yet.
+not written yet. See decision 55.
 """
 
 from __future__ import annotations

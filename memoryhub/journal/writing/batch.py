@@ -24,13 +24,13 @@ from memoryhub.errors import (
     SubjectRestrictedError,
     ThreadErasedError,
 )
-from memoryhub.journal import audit
+from memoryhub.journal import audit, texts
 from memoryhub.journal.log import fence, heads, requests, snapshots, thread_terms
 from memoryhub.journal.log.heads import Heads, ThreadHead
 from memoryhub.journal.log.orders import Address, Order, OrderReceipt
 from memoryhub.journal.rows import erased_rows, projections, statements, tombstones
 from memoryhub.journal.rows.rows import EventTableRow
-from memoryhub.journal.writing import sealing, texts
+from memoryhub.journal.writing import sealing
 from memoryhub.journal.writing.activity import activity
 from memoryhub.journal.writing.page_table import StoredPageTable
 from memoryhub.kernel.commands import EventDraft, ForkThread, RetireThread
@@ -127,7 +127,7 @@ class WriteBatch:
         """Return the outcomes of a commit that got no answer; None if it was lost.
 
         The stored chain shows it: either each moved head's hash is in the journal, or
-        not.
+        not. See decision 7.
         """
         if self.outcomes is None:
             return None
@@ -414,7 +414,8 @@ def _require_seen(seq: int, state: ThreadState) -> None:
     """Raise StaleError when somebody other than a worker has written since `seq`.
 
     Workers' events change nothing that a sender could have relied on: they sweep
-    expired keys, make levels, and erase values whose time in history was over.
+    expired keys, make levels, and erase values whose time in history was over. See
+    decision 40.
     """
     if not state.active_seq <= seq <= state.seq:
         raise StaleError(head_seq=state.seq)

@@ -74,6 +74,7 @@ def every_page_can_go(*_: Any, **__: Any) -> list[CheckMessage]:
     """Refuse an event whose page is neither a marked name nor an id that we made.
 
     Its erasure would blank the row's column but not the body, or the other way round.
+    See decision 66.
     """
     return [
         Error(

@@ -1,7 +1,7 @@
 """The writer: one thread and one connection that commit for the whole process.
 
 It drains its queue and commits many commands in one transaction, so that one disk flush
-serves all waiting callers. Nothing is acknowledged before the commit.
+serves all waiting callers. Nothing is acknowledged before the commit. See decision 1.
 """
 
 from __future__ import annotations
@@ -141,7 +141,7 @@ class _WriterJob:
     came_at: float = field(default_factory=time.perf_counter)
 
     def begin(self) -> bool:
-        """Return whether the caller still waits; from then on it can't cancel."""
+        """Begin the job unless the caller cancelled it; return whether it began."""
         if isinstance(self.future, Future):
             return self.future.set_running_or_notify_cancel()
         return not self.future.cancelled()

@@ -1,7 +1,7 @@
 """Bundles: a subject's whole memory as a ZIP, built while it is sent. Never writes.
 
 The server stores no bundle and uses constant memory. An erasure meanwhile ends the
-stream before the ZIP's directory, so a bundle that opens is whole.
+stream before the ZIP's directory, so a bundle that opens is whole. See decision 23.
 """
 
 from __future__ import annotations

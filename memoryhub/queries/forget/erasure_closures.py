@@ -1,4 +1,7 @@
-"""Closures: records with all records derived from them, transitively. Never writes."""
+"""Closures: records with all records derived from them, transitively. Never writes.
+
+See decision 29.
+"""
 
 from __future__ import annotations
 

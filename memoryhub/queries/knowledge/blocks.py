@@ -9,11 +9,11 @@ from typing import Any
 from uuid import UUID
 
 from memoryhub.errors import InvalidError, PageErasedError, PageUnknownError
+from memoryhub.journal import texts
 from memoryhub.journal.log import log
 from memoryhub.journal.rows import statements
 from memoryhub.journal.rows.page_rows import build_entry
 from memoryhub.journal.rows.statements import PAGES_READ
-from memoryhub.journal.writing import texts
 from memoryhub.kernel.levels import block_lines
 from memoryhub.kernel.levels.block_lines import CarriedBlock
 from memoryhub.kernel.levels.opened import OpenedPage
@@ -216,7 +216,7 @@ def get_version(home: Thread | None, block: str, version: int) -> BlockVersion:
 
 
 def _open_version(home: Thread, row: Event) -> BlockVersion:
-    payload = log.open_payload(home.subject, home.project_id, row)
+    payload = texts.open_payload(home.subject, home.project_id, row)
     opened = None if payload is None else texts.build_text(row, payload, level=0)
     recorded = log.to_recorded(row)
     event = recorded.event

@@ -10,6 +10,7 @@ from typing import Any
 from uuid import UUID
 
 from memoryhub.errors import FactUnknownError
+from memoryhub.journal import texts
 from memoryhub.kernel.knowledge.derivation import Fact, TimelineAssertion
 from memoryhub.kernel.state.knowledge import Cardinality
 from memoryhub.kernel.state.state import ThreadState
@@ -28,7 +29,6 @@ from memoryhub.queries.knowledge.timelines import (
     select_rows,
 )
 from memoryhub.queries.lists.cursors import ListBatch, ListScope
-from memoryhub.queries.replay import payloads
 from memoryhub.queries.replay.state_files import CHUNK, StateFile, build_record
 
 #: Sources of a fact that a list names, oldest first.
@@ -284,9 +284,7 @@ def iter_fact_lines(
 ) -> Iterator[FactLine]:
     """Yield lines of these facts, with their contents. Three queries."""
     rests = [(t, fact, t.list_supports(fact)[:SOURCES]) for t, fact in found]
-    opened = payloads.open_events_at(
-        home, [(home.id, fact.seq) for _, fact, _ in rests]
-    )
+    opened = texts.open_events_at(home, [(home.id, fact.seq) for _, fact, _ in rests])
     sources = _list_sources(home, [each.seq for *_, of in rests for each in of])
     for timeline, fact, of in rests:
         first = opened[home.id, fact.seq]
@@ -313,7 +311,7 @@ def iter_assertion_lines(
     """Yield lines of these assertions, with contents. Three queries for 500 lines."""
     counting = {each.seq for timeline, _ in found for each in timeline.living}
     seqs = [each.seq for _, each in found]
-    opened = payloads.open_events_at(home, [(home.id, seq) for seq in seqs])
+    opened = texts.open_events_at(home, [(home.id, seq) for seq in seqs])
     sources, origins = _list_sources(home, seqs), _list_origins(home, seqs)
     for _, each in found:
         event = opened[home.id, each.seq]
@@ -384,7 +382,7 @@ def _iter_records(
     held = sorted(state.knowledge.assertions.items())
     for start in range(0, len(held), CHUNK):
         batch = held[start : start + CHUNK]
-        opened = payloads.open_events(thread, state, [seq for seq, _ in batch])
+        opened = texts.open_events(thread, state, [seq for seq, _ in batch])
         for seq, each in batch:
             event = opened[seq]
             content = event.content or {}

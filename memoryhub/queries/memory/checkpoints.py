@@ -11,17 +11,16 @@ from uuid import UUID
 
 import orjson
 
-from memoryhub.journal import OrderReceipt
+from memoryhub.journal import OrderReceipt, texts
 from memoryhub.journal.rows.checkpoint_rows import CHECKPOINTS
 from memoryhub.journal.rows.rows import CheckpointRow
+from memoryhub.journal.texts import OpenedEvent
 from memoryhub.kernel.memory import checkpoints
 from memoryhub.kernel.memory.checkpoint_events import COUNTED
 from memoryhub.kernel.state.state import ThreadState
 from memoryhub.kernel.state.working_memory import SavedCheckpoint
 from memoryhub.models.threads import Thread
 from memoryhub.queries.lists.cursors import ListBatch, ListScope
-from memoryhub.queries.replay import payloads
-from memoryhub.queries.replay.payloads import OpenedEvent
 from memoryhub.queries.replay.state_files import CHUNK, StateFile, build_record
 from memoryhub.queries.replay.states import load_state
 
@@ -161,7 +160,7 @@ def _open_lines(
     thread: Thread, rows: Sequence[CheckpointRow]
 ) -> tuple[CheckpointLine, ...]:
     places = [(row.event_thread, row.event_seq) for row in rows]
-    opened = payloads.open_events_at(thread, places)
+    opened = texts.open_events_at(thread, places)
     return tuple(
         _build_line(row, opened[place]) for row, place in zip(rows, places, strict=True)
     )

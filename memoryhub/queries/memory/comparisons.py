@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from datetime import datetime
 from typing import Any, Literal, NamedTuple
 
+from memoryhub.journal import texts
 from memoryhub.journal.rows.projections import ProjectedRows
 from memoryhub.journal.writing.page_table import StoredPageTable
 from memoryhub.kernel.memory import checkpoint_tree, checkpoints, resident
@@ -24,7 +25,6 @@ from memoryhub.queries.lists.cursors import (
 from memoryhub.queries.memory.checkpoints import to_clock
 from memoryhub.queries.memory.nouns import COMPARED
 from memoryhub.queries.memory.slice_views import SliceDifferences
-from memoryhub.queries.replay import payloads
 from memoryhub.queries.replay.states import compute_instant, load_state
 
 #: `rewritten`: another event wrote an equal value; `retimed`: only the expiry differs.
@@ -190,7 +190,7 @@ def _build_differences(
         for entry in pair[1:]
         if entry is not None
     ]
-    opened = payloads.open_events(thread, state, wanted)
+    opened = texts.open_events(thread, state, wanted)
     return tuple(
         _build_difference(state, pair, opened, values=values) for pair in pairs
     )
@@ -207,7 +207,7 @@ def _needs_values(pair: _KeyPair) -> bool:
 def _build_difference(
     state: ThreadState,
     pair: _KeyPair,
-    opened: dict[int, payloads.OpenedEvent],
+    opened: dict[int, texts.OpenedEvent],
     *,
     values: bool,
 ) -> KeyDifference:
@@ -220,9 +220,7 @@ def _build_difference(
     )
 
 
-def _find_kind(
-    pair: _KeyPair, opened: dict[int, payloads.OpenedEvent]
-) -> DifferenceKind:
+def _find_kind(pair: _KeyPair, opened: dict[int, texts.OpenedEvent]) -> DifferenceKind:
     before, after = pair.before, pair.after
     if before is None:
         return "added"
@@ -241,7 +239,7 @@ def _find_kind(
 
 
 def _build_side(
-    state: ThreadState, entry: KeyEntry | None, opened: dict[int, payloads.OpenedEvent]
+    state: ThreadState, entry: KeyEntry | None, opened: dict[int, texts.OpenedEvent]
 ) -> KeySide | None:
     if entry is None:
         return None

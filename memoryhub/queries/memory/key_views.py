@@ -11,13 +11,13 @@ import orjson
 from django.db.models import Q
 
 from memoryhub.errors import KeyNotFoundError
+from memoryhub.journal import texts
 from memoryhub.models.events import Event
 from memoryhub.models.threads import Thread
 from memoryhub.queries.lists.cursors import PART_BYTES, count_fitting
 from memoryhub.queries.memory import keys
 from memoryhub.queries.memory.keys import KeyLine
 from memoryhub.queries.paging.page_views import PageStep
-from memoryhub.queries.replay import payloads
 from memoryhub.queries.replay.states import compute_instant, load_state
 
 #: Number of events in a key's history, and number of journal events searched.
@@ -149,13 +149,13 @@ def _open_values(
     wrote = [seq for seq in left if seq is not None and seq in sizes]
     count = count_fitting((sizes[seq] for seq in wrote), max_bytes=PART_BYTES)
     places = [(thread.id, seq) for seq in wrote[:count]]
-    found = payloads.open_events_at(thread, places) if places else {}
+    found = texts.open_events_at(thread, places) if places else {}
     return tuple(
         _add_value(each, found.get((thread.id, each.wrote or 0))) for each in history
     )
 
 
-def _add_value(each: KeyStep, found: payloads.OpenedEvent | None) -> KeyStep:
+def _add_value(each: KeyStep, found: texts.OpenedEvent | None) -> KeyStep:
     if found is None:
         return each
     if found.content is None:

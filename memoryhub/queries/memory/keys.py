@@ -14,6 +14,7 @@ from typing import Any, Literal
 from uuid import UUID
 
 from memoryhub.errors import ContentErasedError, KeyNotFoundError
+from memoryhub.journal import texts
 from memoryhub.kernel.state.paging import list_items
 from memoryhub.kernel.state.state import ThreadState
 from memoryhub.kernel.state.working_memory import KeyEntry
@@ -27,7 +28,6 @@ from memoryhub.queries.lists.cursors import (
 )
 from memoryhub.queries.lists.terms import SearchTerm
 from memoryhub.queries.memory import key_search
-from memoryhub.queries.replay import payloads
 from memoryhub.queries.replay.state_files import StateFile, build_record
 from memoryhub.queries.replay.states import compute_instant, load_state
 
@@ -185,12 +185,12 @@ def build_lines(
     One query, or two with values.
     """
     entries = keys.values()
-    written = payloads.open_events(
+    written = texts.open_events(
         thread, state, [each.version for each in entries], content=False
     )
     values = {}
     if content:
-        values = payloads.open_events(thread, state, [each.value for each in entries])
+        values = texts.open_events(thread, state, [each.value for each in entries])
     return tuple(
         _build_line(state, name, entry, written[entry.version], values.get(entry.value))
         for name, entry in keys.items()
@@ -201,8 +201,8 @@ def _build_line(
     state: ThreadState,
     name: str,
     entry: KeyEntry,
-    written: payloads.OpenedEvent,
-    value: payloads.OpenedEvent | None,
+    written: texts.OpenedEvent,
+    value: texts.OpenedEvent | None,
 ) -> KeyLine:
     content = value.content if value else None
     return KeyLine(

@@ -9,6 +9,7 @@ from itertools import islice
 from typing import Literal
 from uuid import UUID
 
+from memoryhub.journal import texts
 from memoryhub.kernel.memory.notes import NOTES, Note, Scratchpad
 from memoryhub.kernel.state.state import ThreadState
 from memoryhub.models.threads import Thread
@@ -19,7 +20,6 @@ from memoryhub.queries.lists.cursors import (
     count_fitting,
 )
 from memoryhub.queries.memory.slice_views import SliceDifferences, SliceView
-from memoryhub.queries.replay import payloads
 from memoryhub.queries.replay.state_files import CHUNK, StateFile, build_record
 from memoryhub.queries.replay.states import load_state
 
@@ -93,7 +93,7 @@ def build_lines(
 ) -> tuple[NoteLine, ...]:
     """Build lines of these notes with times and, if requested, texts. One query."""
     clocks = [note.clock for note in notes]
-    opened = payloads.open_events(thread, state, clocks, content=content)
+    opened = texts.open_events(thread, state, clocks, content=content)
     return tuple(
         NoteLine(
             seq=state.to_seq(note.clock),
@@ -130,12 +130,12 @@ def _open_texts(
     found: SliceDifferences,
 ) -> SliceDifferences:
     """Open the newest of the added and of the removed notes. Two queries."""
-    texts = {}
+    opened = {}
     for name, scratchpad in (("notes_added", after), ("notes_removed", before)):
         wanted = {*found[name][-SHOWN:]}
         held = [n for n in scratchpad.lines if state.to_seq(n.clock) in wanted]
-        texts[name] = build_lines(thread, state, held)
-    return texts
+        opened[name] = build_lines(thread, state, held)
+    return opened
 
 
 def _iter_records(

@@ -9,7 +9,7 @@ from typing import Any
 
 import orjson
 
-from memoryhub.journal.log import log
+from memoryhub.journal import texts
 from memoryhub.kernel.memory.tasks import TASK
 from memoryhub.kernel.state.state import ThreadState
 from memoryhub.models.events import Event
@@ -99,7 +99,7 @@ def _build_steps(
                 continue
             after = _find_step(steps, body["target"] - inherited)
         else:
-            content = log.open_payload(thread.subject, thread.project_id, row) or {}
+            content = texts.open_payload(thread.subject, thread.project_id, row) or {}
             after = _compute_next(last, row.type, body, content)
         steps.append(
             replace(

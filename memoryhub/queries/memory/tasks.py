@@ -9,13 +9,12 @@ from typing import Any
 from uuid import UUID
 
 from memoryhub.errors import ContentErasedError, TaskNotFoundError
-from memoryhub.journal import OrderReceipt
+from memoryhub.journal import OrderReceipt, texts
 from memoryhub.kernel.memory.tasks import TASK, TASK_FIELDS, Task, TaskField
 from memoryhub.kernel.state.state import ThreadState
 from memoryhub.kernel.text import strict_json
 from memoryhub.models.threads import Thread
 from memoryhub.queries.memory.slice_views import SliceDifferences, SliceView
-from memoryhub.queries.replay import payloads
 from memoryhub.queries.replay.state_files import StateFile, build_record
 from memoryhub.queries.replay.states import load_state
 
@@ -84,7 +83,7 @@ def build_view(thread: Thread, state: ThreadState, task: Task) -> TaskView:
     """Build the view of a task that the state or a checkpoint holds. One query."""
     clocks = {name: getattr(task, name) for name in TASK_FIELDS}
     places = {task.version, *clocks.values()} - {None}
-    opened = payloads.open_events(thread, state, sorted(places))
+    opened = texts.open_events(thread, state, sorted(places))
     found = {}
     for name, clock in clocks.items():
         content = None if clock is None else opened[clock].content
@@ -111,7 +110,7 @@ def get_texts(
     """
     all_clocks = {name: getattr(task, name) for name in fields}
     clocks = {name: clock for name, clock in all_clocks.items() if clock is not None}
-    opened = payloads.open_events(thread, state, sorted({*clocks.values()}))
+    opened = texts.open_events(thread, state, sorted({*clocks.values()}))
     found: dict[TaskField, bytes] = {}
     for name, clock in clocks.items():
         content = opened[clock].content

@@ -11,6 +11,7 @@ from uuid import UUID
 
 from django.conf import settings
 
+from memoryhub.journal import texts
 from memoryhub.journal.log import log
 from memoryhub.kernel.levels import log_lines
 from memoryhub.kernel.observing import formulas
@@ -22,7 +23,6 @@ from memoryhub.kernel.state.state import ThreadState
 from memoryhub.models.events import Event
 from memoryhub.models.threads import Thread
 from memoryhub.queries.lists.cursors import ListBatch, ListScope
-from memoryhub.queries.replay import replay
 from memoryhub.queries.replay.states import compute_instant, load_state
 from memoryhub.queries.threads.events import get_rows_at
 
@@ -323,7 +323,7 @@ def _open_views(
 
 
 def _open_view(thread: Thread, state: ThreadState, row: Event) -> ObservationView:
-    body, opened = _read_body(row), replay.open_content(thread, row)
+    body, opened = _read_body(row), texts.open_content(thread, row)
     text = opened["content"]["text"] if opened else None
     rows = text.split("\n") if text else []
     return ObservationView(

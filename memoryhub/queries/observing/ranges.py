@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator
 from typing import NamedTuple
 
-from memoryhub.journal.writing import texts
+from memoryhub.journal import texts
 from memoryhub.kernel.levels import log_lines
 from memoryhub.kernel.levels.tokens import Count
 from memoryhub.kernel.observing import formulas, lines, making

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 
-from memoryhub.journal.writing import texts
+from memoryhub.journal import texts
 from memoryhub.kernel.levels.opened import OpenedPage
 from memoryhub.kernel.state.pages import Location, PageEntry
 from memoryhub.kernel.state.paging import Paging

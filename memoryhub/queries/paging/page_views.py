@@ -13,8 +13,8 @@ from typing import Any
 
 import orjson
 
+from memoryhub.journal import texts
 from memoryhub.journal.rows.page_rows import build_entry
-from memoryhub.journal.writing import texts
 from memoryhub.kernel.levels.opened import OpenedPage, get_body
 from memoryhub.kernel.state.pages import LEVEL_NAMES, PageEntry
 from memoryhub.models.events import Event

@@ -1,4 +1,7 @@
-"""Exact JSON for answers, streams and exports: numbers keep every digit."""
+"""Exact JSON for answers, streams and exports: numbers keep every digit.
+
+See decision 39.
+"""
 
 from __future__ import annotations
 

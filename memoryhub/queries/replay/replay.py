@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
-from typing import Any
 from uuid import UUID
 
 from memoryhub.errors import SeqUnknownError
@@ -127,11 +126,3 @@ def get_turn_end(thread: Thread, turn: int) -> int:
     if seq is None:
         raise SeqUnknownError
     return seq - 1
-
-
-def open_content(thread: Thread, row: Event) -> dict[str, Any]:
-    """Open the content of an event of the thread or an ancestor; empty without content.
-
-    `thread` comes with its subject: forks share the subject.
-    """
-    return log.open_payload(thread.subject, thread.project_id, row) or {}

@@ -1,6 +1,6 @@
 """Surfaces: all places that a scan reads, each with a reader of its bytes.
 
-Never writes. `place` names the place and never its content.
+Never writes. `place` names the place and never its content. See decision 32.
 """
 
 from __future__ import annotations

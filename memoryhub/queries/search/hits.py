@@ -10,6 +10,7 @@ from itertools import chain, islice, repeat
 from typing import Literal, NamedTuple
 from uuid import UUID
 
+from memoryhub.journal import texts
 from memoryhub.journal.log import log
 from memoryhub.journal.rows import statements
 from memoryhub.journal.rows.rows import EventTableRow
@@ -192,7 +193,7 @@ def _list_rows(
 
 def _open_text(thread: Thread, row: EventTableRow) -> tuple[Body, str] | None:
     event = log.to_recorded(row).event
-    payload = log.open_payload(thread.subject, thread.project_id, row)
+    payload = texts.open_payload(thread.subject, thread.project_id, row)
     text = None if payload is None else contents.build_text(event, payload)
     return None if text is None else (event, text)
 

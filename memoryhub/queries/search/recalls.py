@@ -1,11 +1,14 @@
-"""Recall: selection of earlier texts that a turn brings along. Never writes."""
+"""Recall: selection of earlier texts that a turn brings along. Never writes.
+
+See decision 59.
+"""
 
 from __future__ import annotations
 
 from dataclasses import replace
 from datetime import datetime
 
-from memoryhub.journal.writing import texts
+from memoryhub.journal import texts
 from memoryhub.kernel.levels import recalls
 from memoryhub.kernel.levels.contexts import Texts
 from memoryhub.kernel.levels.opened import OpenedPage

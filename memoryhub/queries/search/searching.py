@@ -7,7 +7,7 @@ from dataclasses import dataclass, field, replace
 from typing import NamedTuple
 from uuid import UUID
 
-from memoryhub.journal.writing import texts
+from memoryhub.journal import texts
 from memoryhub.kernel.levels import marks
 from memoryhub.kernel.registry import TYPES
 from memoryhub.kernel.search import parsing, ranking

@@ -13,7 +13,7 @@ from django.db.models import Q
 from django.db.models.functions import Length
 
 from memoryhub.errors import SeqUnknownError
-from memoryhub.journal.log import log
+from memoryhub.journal import texts
 from memoryhub.models.events import Event
 from memoryhub.models.threads import Thread
 from memoryhub.queries.lists.cursors import PART_BYTES, count_fitting
@@ -148,7 +148,7 @@ def build_line(thread: Thread, row: Event, *, content: bool) -> ThreadEventLine:
         body=orjson.loads(row.body),
         sealed=row.payload_digest is not None,
         erased=row.erased_by is not None,
-        payload=log.open_payload(thread.subject, thread.project_id, row)
+        payload=texts.open_payload(thread.subject, thread.project_id, row)
         if content
         else None,
         chain=bytes(row.chain).hex(),

@@ -9,10 +9,10 @@ from uuid import UUID
 
 from django.db.models import Q
 
+from memoryhub.journal import texts
 from memoryhub.models.events import Event
 from memoryhub.models.slots import Slot
 from memoryhub.models.threads import Thread
-from memoryhub.queries.replay import replay
 from memoryhub.queries.threads.events import get_rows_at
 
 #: Maximum size in bytes of a message opened for a line.
@@ -70,4 +70,4 @@ def list_last(newest: Mapping[UUID, int]) -> dict[UUID, LastMessage]:
 
 
 def _open_content(row: Slot, stored: Event | None) -> Any:
-    return replay.open_content(row.thread, stored).get("content") if stored else None
+    return texts.open_content(row.thread, stored).get("content") if stored else None

@@ -4,7 +4,7 @@ The worker retires the threads due here, and the settings page previews them bef
 policy is saved: one definition, so that both agree. A thread is idle while neither the
 thread nor any fork of it, at any depth, is active. The status of a fork does not
 matter, so that no due date comes earlier than previewed. A legal hold on the subject
-defers the due date.
+defers the due date. See decision 10.
 """
 
 from __future__ import annotations

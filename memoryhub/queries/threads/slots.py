@@ -13,6 +13,7 @@ from typing import Any, Literal
 from uuid import UUID
 
 from memoryhub.errors import CorruptError, NotFoundError
+from memoryhub.journal import texts
 from memoryhub.journal.log import log
 from memoryhub.kernel.state.events import SlotAppended
 from memoryhub.kernel.state.pages import compute_request_turn
@@ -21,7 +22,6 @@ from memoryhub.models.events import Event
 from memoryhub.models.slots import Slot
 from memoryhub.models.threads import Thread
 from memoryhub.queries.lists.cursors import ListBatch, ListScope, count_fitting
-from memoryhub.queries.replay import replay
 from memoryhub.queries.threads.events import get_rows_at
 from memoryhub.queries.threads.forks import get_segments
 
@@ -244,7 +244,7 @@ def build_line(
         raise CorruptError(missing_seq=row.seq)
     event = log.to_recorded(stored).event
     assert isinstance(event, SlotAppended)
-    opened = replay.open_content(thread, stored) if content else {}
+    opened = texts.open_content(thread, stored) if content else {}
     return SlotLine(
         thread=thread.id,
         index=row.index,

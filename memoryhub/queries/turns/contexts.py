@@ -14,15 +14,15 @@ from uuid import UUID
 import orjson
 
 from memoryhub.errors import NotFoundError, NotRecordedError, PageErasedError
+from memoryhub.journal import texts
 from memoryhub.journal.log import log
 from memoryhub.journal.rows import statements
 from memoryhub.journal.rows.page_rows import build_entry
 from memoryhub.journal.rows.projections import ProjectedRows
 from memoryhub.journal.rows.rows import LevelRow
 from memoryhub.journal.rows.statements import LEVELS_READ, PAGES_READ
-from memoryhub.journal.writing import texts
+from memoryhub.journal.texts import NewestRequest
 from memoryhub.journal.writing.page_table import StoredPageTable
-from memoryhub.journal.writing.texts import NewestRequest
 from memoryhub.kernel.levels.contexts import ContextRecord, Texts
 from memoryhub.kernel.levels.recalls import ELSEWHERE
 from memoryhub.kernel.levels.tokens import Count
@@ -328,7 +328,7 @@ def open_record(thread: Thread, stored: Event, *, home: Thread) -> RecordedTurn:
     """
     event = log.to_recorded(stored).event
     assert isinstance(event, TurnPacked)
-    payload = log.open_payload(thread.subject, thread.project_id, stored) or {}
+    payload = texts.open_payload(thread.subject, thread.project_id, stored) or {}
     return RecordedTurn(
         home=home,
         seq=stored.seq,

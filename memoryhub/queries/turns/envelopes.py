@@ -6,8 +6,7 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 from memoryhub.errors import PageErasedError
-from memoryhub.journal.log import log
-from memoryhub.journal.writing import texts
+from memoryhub.journal import texts
 from memoryhub.kernel.commands import MadeLevels
 from memoryhub.kernel.levels import levels, making
 from memoryhub.kernel.levels.opened import OpenedPage, get_body
@@ -120,7 +119,7 @@ def get_payload(thread: Thread, entry: PageEntry) -> dict[str, Any]:
     """Return the payload with FULL of the entry's version. One query."""
     place = entry.full.location
     row = Event.objects.get(thread_id=place.thread, seq=place.seq)
-    payload = log.open_payload(thread.subject, thread.project_id, row)
+    payload = texts.open_payload(thread.subject, thread.project_id, row)
     if payload is None:
         raise PageErasedError
     return payload

@@ -14,11 +14,11 @@ from django.db.models import Q, Subquery
 from django.db.models.functions import Coalesce
 
 from memoryhub.errors import NotFoundError
+from memoryhub.journal import texts
 from memoryhub.kernel.messages.words import render_content_words
 from memoryhub.kernel.state.state import ThreadState
 from memoryhub.models.slots import Slot, Turn
 from memoryhub.models.threads import Thread
-from memoryhub.queries.replay import replay
 from memoryhub.queries.threads import slots
 from memoryhub.queries.threads.events import get_rows_at
 from memoryhub.queries.threads.slots import SlotFilter, SlotLine
@@ -110,7 +110,7 @@ def list_questions(
     return {
         n: ExchangeQuestion(
             index=row.index,
-            content=replay.open_content(thread, opened[row.thread_id, row.seq]).get(
+            content=texts.open_content(thread, opened[row.thread_id, row.seq]).get(
                 "content"
             ),
         )

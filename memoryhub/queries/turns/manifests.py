@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from memoryhub.journal.writing import texts
+from memoryhub.journal import texts
 from memoryhub.kernel.levels import manifest
 from memoryhub.kernel.packing import selection
 from memoryhub.kernel.packing.selection import PackingOptions

@@ -12,8 +12,8 @@ from dataclasses import dataclass
 import orjson
 from django.db.models import Q
 
+from memoryhub.journal import texts
 from memoryhub.journal.rows.page_rows import build_entry
-from memoryhub.journal.writing import texts
 from memoryhub.kernel.levels import manifest
 from memoryhub.kernel.levels.opened import OpenedPage
 from memoryhub.kernel.state.page_events import (

@@ -11,8 +11,8 @@ from typing import Literal
 
 from django.conf import settings
 
+from memoryhub.journal import texts
 from memoryhub.journal.log import log
-from memoryhub.journal.writing import texts
 from memoryhub.kernel.levels.contexts import Ref
 from memoryhub.kernel.packing import prefixes
 from memoryhub.kernel.packing.prefixes import CommonPrefix, PrefixBreak, RecordedRequest

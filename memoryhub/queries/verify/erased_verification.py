@@ -1,6 +1,7 @@
 """Verification of an erased thread: whole chain, lawful gaps, nothing left.
 
 Never folds the thread, since its events' names are blanked one by one. Never writes.
+See decision 31.
 """
 
 from __future__ import annotations

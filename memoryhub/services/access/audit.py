@@ -45,7 +45,7 @@ def record_operator(
     """Append an entry about an operator, such as a sign-in, to each of their projects.
 
     Each project gets an entry of its own, so that no project learns of people of
-    others.
+    others. See decision 21.
     """
     rows = Membership.objects.filter(operator=operator).order_by("project_id")
     projects: list[UUID | None] = [*rows.values_list("project_id", flat=True)]

@@ -74,6 +74,7 @@ def remove_identities(operator: Operator, *, actor: str = COMMAND_ACTOR) -> bool
     """Remove all of the operator's identities; returns whether any existed."""
 
     def delete() -> bool:
+        """Delete the identities; return whether one existed."""
         with transaction.atomic():
             gone, _ = Identity.objects.filter(operator=operator).delete()
             if gone:

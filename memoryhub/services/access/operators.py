@@ -104,7 +104,7 @@ def set_role(
     """Set the operator's role in the project; None removes the operator from it.
 
     Any change ends the operator's sessions: a session keeps no rights of an earlier
-    role.
+    role. See decision 9.
 
     Raises InvalidError: `value` for an unknown role, and at `own` when operators raise
     their own role; `last_owner` when the project would lose its last owner. Raises

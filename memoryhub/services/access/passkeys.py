@@ -2,6 +2,7 @@
 
 A browser lets a device sign a challenge of this server for the host that the passkey
 was made for, and reports the page's origin. The server stores no secret.
+See decision 24.
 """
 
 from __future__ import annotations
@@ -171,7 +172,7 @@ def add(
 
 
 def remove(operator: Operator, which: str) -> bool:
-    """Delete the operator's passkey of this id; returns whether one existed."""
+    """Remove the operator's passkey of this id; return whether one existed."""
     own = [row for row in list_passkeys(operator) if str(row.id) == which]
     for row in own:
         row.delete()

@@ -1,6 +1,7 @@
 """Second factors: time-based codes (RFC 6238), six digits every thirty seconds.
 
 The keys database stores the secret wrapped, as every key; no code is accepted twice.
+See decisions 24 and 53.
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
 """Sign-ins: limits on failures by name, by address and by both together.
 
-No typed text is stored: a failure is two keyed digests and a time.
+No typed text is stored: a failure is two keyed digests and a time. See decision 41.
 """
 
 from __future__ import annotations

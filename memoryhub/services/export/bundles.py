@@ -1,7 +1,7 @@
 """Bundle imports: a subject's export becomes memory here, all of it or nothing.
 
 Only the manifest and the events are read. All events are checked before any is written;
-no reader sees the threads until the last event is written.
+no reader sees the threads until the last event is written. See decision 23.
 """
 
 from __future__ import annotations

@@ -54,7 +54,7 @@ def is_complete() -> bool:
 
 
 def release_ballast() -> bool:
-    """Delete the ballast; False if it held no space."""
+    """Release the ballast; return False if it held no space."""
     path: Path = settings.BALLAST
     had = _measure_allocated(path) > 0
     path.unlink(missing_ok=True)

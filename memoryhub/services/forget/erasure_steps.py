@@ -23,7 +23,7 @@ from django.db.models import F, Q, QuerySet
 
 from memoryhub import journal
 from memoryhub.errors import CorruptError, ProjectDeletedError, SubjectErasedError
-from memoryhub.journal import audit, importing
+from memoryhub.journal import audit, importing, texts
 from memoryhub.journal.forget import erasing, purging
 from memoryhub.journal.forget import scrub as scrubbing
 from memoryhub.journal.log import announce, log, thread_terms
@@ -450,7 +450,7 @@ def _has_rows(row: Erasure) -> bool:
 
 
 def _note_scan(erasure: UUID, times: str, result: ScanResult) -> bool:
-    """Record a scan and enter VERIFIED if it was clean, in one transaction.
+    """Note a scan and enter VERIFIED if it was clean, in one transaction.
 
     Of two scans at once the receipt tells of the first that passed. Returns True if the
     scan proves nothing: an earlier scan found something in the clear, and this scan had
@@ -534,6 +534,7 @@ def _order_records(row: Erasure, ranges: Sequence[Range]) -> None:
         # Records derived since the count go too; nothing can be derived from what is
         # erased.
         whole = erasure_closures.compute_closure(ranges, taught=row.reason != RETENTION)
+        # What grew old may be written anew; see decision 26.
         if row.reason != RETENTION:
             tombstones.lay_values(row, _iter_values(owner, whole))
         for piece in erasing.split_ranges(whole):
@@ -555,7 +556,7 @@ def _iter_values(owner: Subject, ranges: Sequence[Range]) -> Iterator[ValueDiges
     for event in sealed.filter(type__in=tombstones.TYPES).order_by("thread", "seq"):
         # Content that does not open is erased all the same, but leaves no tombstone.
         with suppress(CorruptError):
-            payload = log.open_payload(owner, owner.project_id, event)
+            payload = texts.open_payload(owner, owner.project_id, event)
             yield from tombstones.iter_values(
                 opened, log.to_recorded(event).event, payload
             )

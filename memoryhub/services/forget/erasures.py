@@ -5,6 +5,7 @@ changes no memory, and only the holder of its token can confirm it.
 
 Each step states only what is true, may be repeated without harm, and is found again by
 the erasure's id: if a process dies in a step, another process continues.
+See decision 25.
 """
 
 from __future__ import annotations

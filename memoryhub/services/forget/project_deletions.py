@@ -2,7 +2,7 @@
 
 A deletion is begun once, for good. Nothing new begins in the project from then on, and
 the rows show how far the deletion is: a crash loses nothing. The project's row, its
-audit log and all receipts stay, as proof of the deletion.
+audit log and all receipts stay, as proof of the deletion. See decision 34.
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
 """Replays: content that a restored backup brought back is erased again before serving.
 
-The ledger is no part of a backup, so it lists the erasures to replay.
+The ledger is no part of a backup, so it lists the erasures to replay. See decision 18.
 """
 
 from __future__ import annotations

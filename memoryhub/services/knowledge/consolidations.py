@@ -1,7 +1,7 @@
 """Consolidation: the model is asked once for the facts of each finished exchange.
 
 Reading, asking and writing are separate: nothing is locked while the model answers. A
-write names its sources, so a slower process writes nothing.
+write names its sources, so a slower process writes nothing. See decision 68.
 """
 
 from __future__ import annotations

@@ -14,7 +14,7 @@ from memoryhub.errors import (
     SubjectErasedError,
     ThreadErasedError,
 )
-from memoryhub.journal.log import log
+from memoryhub.journal import texts
 from memoryhub.kernel.knowledge.facts import (
     AssertFacts,
     ConfigureTimeline,
@@ -138,7 +138,7 @@ def _find_sources(
             thread=thread, seq__in=seqs, type__in=SOURCES, payload__isnull=False
         )
         for row in rows:
-            payload = log.open_payload(thread.subject, thread.project_id, row) or {}
+            payload = texts.open_payload(thread.subject, thread.project_id, row) or {}
             place = PlaceBody(seq=row.seq, thread=str(thread.id))
             at = parse_agent_time(payload) or row.at
             found[SourceAddress(name, row.seq)] = _SourceRecord(place, at)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from memoryhub.errors import ContentErasedError, InvalidError, StaleError
-from memoryhub.journal import OrderReceipt
+from memoryhub.journal import OrderReceipt, texts
 from memoryhub.kernel.memory.keys import ChangeKeys, DeleteKey, Expiry, RetimeKey
 from memoryhub.kernel.memory.memory_commands import Expected, MemoryCommand
 from memoryhub.kernel.memory.tasks import (
@@ -19,7 +19,6 @@ from memoryhub.kernel.state.state import ThreadState
 from memoryhub.kernel.state.working_memory import KeyEntry
 from memoryhub.models.threads import Thread
 from memoryhub.queries.memory import tasks
-from memoryhub.queries.replay import payloads
 from memoryhub.queries.replay.states import compute_instant, load_state
 from memoryhub.queries.threads import edits
 from memoryhub.services.memory import keys, working_memory
@@ -72,7 +71,7 @@ def _build_change(change: keys.Change) -> ChangeKeys:
 
 def _open_value(thread: Thread, state: ThreadState, entry: KeyEntry) -> object:
     """Open the value of a key. Raises ContentErasedError."""
-    content = payloads.open_events(thread, state, [entry.value])[entry.value].content
+    content = texts.open_events(thread, state, [entry.value])[entry.value].content
     if content is None:
         raise ContentErasedError
     return content["value"]
@@ -87,20 +86,20 @@ def _build_task_undo(
     if old is None:
         return ClearTask(expected=expected)
     if left is None:
-        texts = tasks.get_texts(thread, before, old)
+        contents = tasks.get_texts(thread, before, old)
         # Without a start the command would set the present time.
-        fields: dict[TaskField, bytes] = {"started_at": b"null", **texts}
+        fields: dict[TaskField, bytes] = {"started_at": b"null", **contents}
         return SetTask(status=old.status, fields=fields, expected=expected)
     moved = [
         name
         for name in TASK_FIELDS
         if _get_field_clock(old, name) != _get_field_clock(left, name)
     ]
-    texts = tasks.get_texts(thread, before, old, moved)
+    contents = tasks.get_texts(thread, before, old, moved)
     return UpdateTask(
         status=old.status if old.status != left.status else None,
-        fields={name: texts[name] for name in moved if name in texts},
-        cleared=tuple(name for name in moved if name not in texts),
+        fields={name: contents[name] for name in moved if name in contents},
+        cleared=tuple(name for name in moved if name not in contents),
         expected=expected,
     )
 

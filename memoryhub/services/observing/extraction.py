@@ -1,7 +1,7 @@
 """The extractive observer: observations for a turn that no model has made in time.
 
 Reading and observing happen before the turn's transaction, which takes the observations
-that are still needed then.
+that are still needed then. See decision 64.
 """
 
 from __future__ import annotations
@@ -130,7 +130,7 @@ def fold_log(found: LogExcerpt, tokens: int, count: Count) -> NewObservation:
 async def relieve_log(
     project: UUID, name: str, bound: UUID | None, *, behind: bool = False
 ) -> bool:
-    """Condense a log beyond half of the window; returns whether anything was done.
+    """Relieve a log beyond half of the window; return whether anything was done.
 
     An erasure restores everything that a reflection replaced, which may exceed the
     room in requests. Fills the log's gaps and folds the log to half of its limit,

@@ -8,8 +8,7 @@ from dataclasses import dataclass
 
 from memoryhub import journal
 from memoryhub.errors import StaleError, SubjectRestrictedError
-from memoryhub.journal import Address, Order, OrderReceipt
-from memoryhub.journal.writing import texts
+from memoryhub.journal import Address, Order, OrderReceipt, texts
 from memoryhub.kernel.commands import MadeLevels
 from memoryhub.kernel.levels import levels, making
 from memoryhub.kernel.levels.opened import OpenedPage

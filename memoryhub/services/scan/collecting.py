@@ -1,7 +1,7 @@
 """Targets of a scan, collected while the content can still be read.
 
 Random targets are stored with the erasure. Clear targets stay in this process's memory
-and are lost with it; the receipt says how many were looked for.
+and are lost with it; the receipt says how many were looked for. See decision 42.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from django.db.models import Q, QuerySet
 from django.db.models.functions import Substr
 
 from memoryhub.errors import InvalidError, Refusal
-from memoryhub.journal.log.log import open_payload
+from memoryhub.journal.texts import open_payload
 from memoryhub.kernel.registry import TYPES
 from memoryhub.kernel.text import names
 from memoryhub.models.erasures import Erasure, Tombstone

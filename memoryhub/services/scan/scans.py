@@ -1,6 +1,7 @@
 """Scans: search every byte of this server's stores for targets, and judge the hits.
 
-Results never contain the targets. A run that does not find its own probes is void.
+Results never contain the targets. A run that does not find its own probes is void. See
+decision 32.
 """
 
 from __future__ import annotations

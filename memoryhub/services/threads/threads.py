@@ -194,7 +194,7 @@ async def _require_retention(
 ) -> None:
     """Raise InvalidError for idle days below the project's.
 
-    An agent under prompt injection must not bring an erasure nearer.
+    An agent under prompt injection must not bring an erasure nearer. See decision 33.
     """
     if idle_days is not None:
         require = partial(projects.require_retention, made=made, bound=agent.bound)

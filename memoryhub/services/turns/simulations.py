@@ -21,9 +21,8 @@ from memoryhub.errors import (
     PageErasedError,
     PageUnknownError,
 )
-from memoryhub.journal import OrderReceipt
+from memoryhub.journal import OrderReceipt, texts
 from memoryhub.journal.log import log
-from memoryhub.journal.writing import texts
 from memoryhub.kernel.commands import Command, MadeLevels
 from memoryhub.kernel.formats.transcripts import ImportedMessage
 from memoryhub.kernel.levels import making

@@ -1,6 +1,6 @@
 """Anchors: signed lines outside the databases that record the heads of all chains.
 
-The anchors have their own chained file beside the ledger.
+The anchors have their own chained file beside the ledger. See decision 19.
 """
 
 from __future__ import annotations

@@ -144,7 +144,7 @@ class Chain:
         return chained.iter_links(self.get_path())
 
     def update_mirror(self, *, upto: Link | None = None) -> bool:
-        """Copy new lines to the mirror; return whether the mirror, if any, is complete.
+        """Update the mirror by new lines; return whether the mirror is complete.
 
         With `upto` no line after that line is copied, which may be a draft.
         """

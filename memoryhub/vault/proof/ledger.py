@@ -1,7 +1,7 @@
 """The ledger of erasures: a file of signed, chained lines outside the databases.
 
 Lines hold ids and digests only. After the restore of an older database the ledger
-tells which erasures to replay.
+tells which erasures to replay. See decision 18.
 """
 
 from __future__ import annotations

@@ -3,7 +3,7 @@
 Private halves are stored wrapped, like every key. Public halves are kept for ever, in
 the keys database and in a file beside the ledger, since a restored database knows no
 newer keys. Each key is endorsed by the key before, back to the root. Only the root is
-trusted without endorsement, because the ring opens its private half.
+trusted without endorsement, because the ring opens its private half. See decision 19.
 """
 
 from __future__ import annotations

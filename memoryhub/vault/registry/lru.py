@@ -1,7 +1,8 @@
 """The LRU cache class of the server's processes.
 
 Each cache that outlives a request is listed in `other_places`. With cachetools each
-cache would need its own lock, and could weigh values only, not their source bytes.
+cache would need its own lock, and could weigh values only, not their source bytes. See
+decision 54.
 """
 
 from __future__ import annotations

@@ -101,14 +101,14 @@ PROCESS: Mapping[str, OtherPlace] = MappingProxyType(
         "memoryhub.journal.rows.statements.PAGE_CHANGES": OtherPlace(
             holds="a statement, without values"
         ),
-        "memoryhub.journal.writing.texts.Texts": OtherPlace(holds="what `texts` holds"),
-        "memoryhub.journal.writing.texts.texts": OtherPlace(
+        "memoryhub.journal.texts.Texts": OtherPlace(holds="what `texts` holds"),
+        "memoryhub.journal.texts.texts": OtherPlace(
             holds="opened texts of pages, of 32 MiB sealed",
             found="(subject, epoch), read before use, as is which texts were erased;"
             " a deleted page's are dropped at once where it was deleted",
             forget=Fate.VOID,
         ),
-        "memoryhub.journal.writing.texts.newest": OtherPlace(
+        "memoryhub.journal.texts.newest": OtherPlace(
             holds="newest requests of threads, opened; 16 MiB",
             found="(subject, epoch), read before use, as is what was erased since;"
             " dropped at once where something of the subject was erased",

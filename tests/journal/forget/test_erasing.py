@@ -11,8 +11,8 @@ from django.db import connection
 from django.test.utils import CaptureQueriesContext
 
 from memoryhub.errors import Refusal, ThreadErasedError
+from memoryhub.journal import texts
 from memoryhub.journal.forget import erasing
-from memoryhub.journal.writing import texts
 from memoryhub.kernel.paging.page_commands import (
     BeginTurn,
     DeletePage,

@@ -11,7 +11,7 @@ from django.test.utils import CaptureQueriesContext
 from memoryhub.errors import PageErasedError
 from memoryhub.journal import OrderReceipt
 from memoryhub.journal.log import log
-from memoryhub.journal.writing.texts import open_texts, texts
+from memoryhub.journal.texts import open_texts, texts
 from memoryhub.journal.writing.writer import BatchCommitter
 from memoryhub.kernel.paging.page_commands import (
     CreatePages,

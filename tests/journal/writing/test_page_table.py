@@ -7,7 +7,7 @@ from django.db import connection
 from django.test.utils import CaptureQueriesContext
 
 from memoryhub.errors import PageErasedError
-from memoryhub.journal.writing.texts import open_texts
+from memoryhub.journal.texts import open_texts
 from memoryhub.kernel.paging.page_commands import (
     CreatePages,
     DeletePage,

@@ -45,7 +45,7 @@ CHAINS_PLAIN_TEXT = (
         VERIFICATION,
         "    digest = None if row.payload_digest is None "
         "else bytes(row.payload_digest)\n",
-        "    plain = log.open_payload(\n"
+        "    plain = texts.open_payload(\n"
         "        walk.thread.subject, walk.thread.project_id, row\n"
         "    )\n"
         "    digest = plain and hashlib.sha256(orjson.dumps(plain)).digest()\n",

@@ -10,7 +10,7 @@ from functools import partial
 from typing import Any
 
 from memoryhub.errors import ProjectDeletedError, SubjectErasedError
-from memoryhub.journal.log import log
+from memoryhub.journal import texts
 from memoryhub.management import deleting
 from memoryhub.models.access.audit import AuditEntry
 from memoryhub.models.erasures import Erasure, Receipt
@@ -116,7 +116,7 @@ def try_to_read(slug: str) -> None:
     opened, closed = 0, 0
     for row in rows.select_related("thread__subject"):
         try:
-            log.open_payload(row.thread.subject, project.id, row)
+            texts.open_payload(row.thread.subject, project.id, row)
             opened += 1
         except SubjectErasedError:
             closed += 1

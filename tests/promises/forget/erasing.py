@@ -11,8 +11,7 @@ from typing import Any
 
 from django.core.management import execute_from_command_line
 
-from memoryhub import journal
-from memoryhub.journal.log import log
+from memoryhub.journal import texts
 from memoryhub.models.erasures import Erasure, Receipt
 from memoryhub.models.events import Event
 from memoryhub.models.projects import Project
@@ -123,8 +122,8 @@ def show_parts(slug: str) -> None:
     for row in Erasure.objects.filter(project__slug=slug).select_related("subject"):
         events = Event.objects.filter(thread__subject=row.subject)
         sealed = events.filter(payload__isnull=False)
-        texts = [
-            json.dumps(log.open_payload(row.subject, row.project_id, event))
+        held = [
+            json.dumps(texts.open_payload(row.subject, row.project_id, event))
             for event in sealed
         ]
         receipt = Receipt.objects.get(erasure=row, n=0)
@@ -135,8 +134,8 @@ def show_parts(slug: str) -> None:
             "fenced": {place: count for place, count in fenced.items() if count},
             "erased": erased_of(row),
             "gone": events.exclude(erased_by=None).count(),
-            "canaries": sum("canary" in text for text in texts),
-            "own": sorted(text for text in texts if "own " in text),
+            "canaries": sum("canary" in text for text in held),
+            "own": sorted(text for text in held if "own " in text),
         }
     _print(told)
 
@@ -211,7 +210,7 @@ def _texts(subject: Subject) -> list[str]:
     for thread in Thread.objects.filter(subject=subject).order_by("id"):
         rows = Event.objects.filter(thread=thread, payload__isnull=False)
         for seq in rows.order_by("seq").values_list("seq", flat=True):
-            plain = journal.open_contents(subject, subject.project_id, thread.id, [seq])
+            plain = texts.open_contents(subject, subject.project_id, thread.id, [seq])
             found.append(hashlib.sha256(json.dumps(plain).encode()).hexdigest())
     return found
 

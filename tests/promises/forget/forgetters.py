@@ -8,7 +8,7 @@ from uuid import UUID
 from django.db.models import Q
 
 from memoryhub.errors import Refusal
-from memoryhub.journal.log import log
+from memoryhub.journal import texts
 from memoryhub.models.access.api_keys import MEMORY_SCOPES
 from memoryhub.models.events import Event
 from memoryhub.models.keys import SubjectKey
@@ -54,7 +54,7 @@ def open_all(subject: str) -> None:
     told: dict[str, int] = {}
     for event in events:
         try:
-            log.open_payload(row, row.project_id, event)
+            texts.open_payload(row, row.project_id, event)
             word = "opened"
         except Refusal as refusal:
             word = refusal.code

@@ -8,7 +8,7 @@ import time
 
 from memoryhub import journal
 from memoryhub.errors import Refusal
-from memoryhub.journal import Order
+from memoryhub.journal import Order, texts
 from memoryhub.kernel.commands import AppendSlots
 from memoryhub.kernel.state.events import SlotAppended
 from memoryhub.models.projects import Project
@@ -50,7 +50,7 @@ def show(slug: str, thread: str) -> None:
     row = Thread.objects.select_related("subject").get(project__slug=slug, name=thread)
     slots = list(row.slots.order_by("index"))
     seqs = [slot.seq for slot in slots]
-    opened = journal.open_contents(row.subject, row.project_id, row.id, seqs)
+    opened = texts.open_contents(row.subject, row.project_id, row.id, seqs)
     shown = {
         "seqs": list(row.events.order_by("seq").values_list("seq", flat=True)),
         "indexes": [slot.index for slot in slots],

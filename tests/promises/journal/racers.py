@@ -13,7 +13,7 @@ from typing import Any
 
 from memoryhub import journal
 from memoryhub.errors import Refusal
-from memoryhub.journal import Order
+from memoryhub.journal import Order, texts
 from memoryhub.kernel.commands import RetireThread
 from memoryhub.kernel.state.events import SlotAppended
 from memoryhub.models.projects import Project
@@ -99,7 +99,7 @@ def show(slug: str) -> None:
 def shown(row: Thread) -> dict[str, Any]:
     stored = list(row.slots.order_by("index"))
     seqs = [slot.seq for slot in stored]
-    opened = journal.open_contents(row.subject, row.project_id, row.id, seqs)
+    opened = texts.open_contents(row.subject, row.project_id, row.id, seqs)
     return {
         "name": row.name,
         "indexes": [slot.index for slot in stored],

@@ -9,7 +9,7 @@ from pathlib import Path
 import orjson
 
 from memoryhub.journal.log import log
-from memoryhub.journal.writing.texts import texts
+from memoryhub.journal.texts import texts
 from memoryhub.kernel.replay import evolve
 from memoryhub.kernel.state.page_events import TurnPacked
 from memoryhub.kernel.state_json import to_json

@@ -17,7 +17,7 @@ from typing import Any
 import pytest
 
 from memoryhub.journal.log import log
-from memoryhub.journal.writing.texts import texts
+from memoryhub.journal.texts import texts
 from memoryhub.kernel.levels import tokens
 from memoryhub.kernel.paging import pins
 from memoryhub.kernel.replay import evolve

@@ -42,7 +42,7 @@ def models() -> set[type[BaseModel]]:
         model = waiting.pop()
         if model not in found:
             found.add(model)
-            waiting += [inner for _, inner in bundles._places(model)[1]]
+            waiting += [inner for _, inner in bundles._list_id_places(model)[1]]
     return found
 
 
@@ -67,7 +67,7 @@ def test_every_moved_field_is_mapped() -> None:
     by_name = {model.__name__: model for model in models()}
     for each in MOVED:
         model, _, field = each.partition(".")
-        ids, _ = bundles._places(by_name[model])
+        ids, _ = bundles._list_id_places(by_name[model])
         assert field in ids or field in bundles._LISTS, each
 
 

@@ -7,7 +7,7 @@ import pytest
 
 from memoryhub.errors import TokensRequiredError
 from memoryhub.journal import KeyedRequest
-from memoryhub.journal.writing.texts import texts
+from memoryhub.journal.texts import texts
 from memoryhub.kernel.commands import NewSlot
 from memoryhub.kernel.levels.opened import get_body
 from memoryhub.kernel.levels.tokens import estimate_tokens

@@ -10,7 +10,6 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from memoryhub import journal
 from memoryhub.errors import (
     IdempotencyMismatchError,
     NotFoundError,
@@ -20,8 +19,7 @@ from memoryhub.errors import (
     TokensRequiredError,
     UnavailableError,
 )
-from memoryhub.journal import KeyedRequest, writer
-from memoryhub.journal.log import log
+from memoryhub.journal import KeyedRequest, texts, writer
 from memoryhub.journal.writing.writer import BatchCommitter
 from memoryhub.kernel.commands import HandlerContext, NewSlot
 from memoryhub.kernel.state.events import SlotAppended
@@ -55,7 +53,7 @@ VALUES = st.recursive(
 def payload(agent: Agent, thread: str = "t-1", *, index: int = 0) -> dict[str, Any]:
     row = get_thread(agent, thread)
     seq = row.slots.get(index=index).seq
-    opened = journal.open_contents(row.subject, row.project_id, row.id, [seq])
+    opened = texts.open_contents(row.subject, row.project_id, row.id, [seq])
     return opened[seq]
 
 
@@ -270,16 +268,16 @@ def test_payload_of_another_event_does_not_open(agent: Agent) -> None:
         Event.objects.get(thread=row, seq=2),
         get_thread(agent, "t-2").events.get(seq=2),
     )
-    opened = log.open_payload(row.subject, row.project_id, here)
+    opened = texts.open_payload(row.subject, row.project_id, here)
     assert opened == {"content": "a"}
     for moved in ({"seq": 3}, {"thread_id": there.thread_id}):
         stray = Event(
             **{"thread_id": row.id, "seq": 2, "payload": here.payload, **moved}
         )
         with pytest.raises(SealBrokenError):
-            log.open_payload(row.subject, row.project_id, stray)
+            texts.open_payload(row.subject, row.project_id, stray)
     with pytest.raises(SealBrokenError):
-        log.open_payload(row.subject, there.thread_id, here)
+        texts.open_payload(row.subject, there.thread_id, here)
 
 
 # Concurrent appends

@@ -9,7 +9,7 @@ import pytest
 from django.db import connection
 from django.test.utils import CaptureQueriesContext
 
-from memoryhub.journal.writing import texts
+from memoryhub.journal import texts
 from memoryhub.kernel.packing import selection
 from memoryhub.kernel.packing.selection import PackingOptions
 from memoryhub.kernel.paging.page_commands import (

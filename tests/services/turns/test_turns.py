@@ -16,7 +16,7 @@ from memoryhub.errors import (
     PageErasedError,
 )
 from memoryhub.journal import KeyedRequest, Order
-from memoryhub.journal.writing.texts import newest, texts
+from memoryhub.journal.texts import newest, texts
 from memoryhub.journal.writing.writer import BatchCommitter, writer
 from memoryhub.kernel.levels.tokens import estimate_tokens
 from memoryhub.kernel.packing.selection import PackingOptions

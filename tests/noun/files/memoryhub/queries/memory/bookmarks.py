@@ -7,12 +7,12 @@ from dataclasses import dataclass
 from datetime import datetime
 from uuid import UUID
 
+from memoryhub.journal import texts
 from memoryhub.kernel.memory.bookmarks import BOOKMARKS, Bookmark
 from memoryhub.kernel.state.state import ThreadState
 from memoryhub.models.threads import Thread
 from memoryhub.queries.lists.cursors import ListBatch, ListScope
 from memoryhub.queries.memory.slice_views import SliceDifferences, SliceView
-from memoryhub.queries.replay import payloads
 from memoryhub.queries.replay.state_files import StateFile, build_record
 from memoryhub.queries.replay.states import load_state
 
@@ -61,7 +61,7 @@ def _lines(
     thread: Thread, state: ThreadState, found: Sequence[Bookmark]
 ) -> tuple[BookmarkLine, ...]:
     """Return these bookmarks with their times and words. One query."""
-    opened = payloads.open_events(thread, state, [each.clock for each in found])
+    opened = texts.open_events(thread, state, [each.clock for each in found])
     return tuple(
         BookmarkLine(
             seq=state.to_seq(each.clock),

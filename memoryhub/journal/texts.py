@@ -1,12 +1,20 @@
-"""Texts of pages: payloads opened at their locations, and cached for a while."""
+"""Sealed texts: the one place where queries and services open them.
+
+`open_payload` opens one event, `open_events` a state's events by their clocks,
+`open_texts` pages at their locations, from a cache. All need a subject that was read in
+the same request: its epoch decides which key opens and what the cache may serve.
+Snapshots, index segments and user ids are opened where they are sealed.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable
+from collections.abc import Collection, Iterable, Mapping, Sequence
+from dataclasses import dataclass
 from datetime import datetime
 from typing import Any, NamedTuple
 from uuid import UUID
 
+from memoryhub.errors import CorruptError
 from memoryhub.journal.log import log
 from memoryhub.journal.rows import statements
 from memoryhub.journal.rows.rows import EventTableRow
@@ -24,10 +32,14 @@ from memoryhub.kernel.state.page_events import (
     SlotPage,
 )
 from memoryhub.kernel.state.pages import BLOCK, FULL, HINT, Location, build_slot_page_id
+from memoryhub.kernel.state.state import ThreadState
 from memoryhub.kernel.state.tool_events import ToolsSet
+from memoryhub.kernel.text import strict_json
 from memoryhub.kernel.threads.slots import parse_agent_time
 from memoryhub.models.events import Event
+from memoryhub.models.subjects import Subject
 from memoryhub.models.threads import Thread
+from memoryhub.vault.keys import keys, payloads
 from memoryhub.vault.registry.lru import Lru
 
 #: Approximate bytes of opened texts that a process keeps: their payloads, and the
@@ -42,6 +54,111 @@ TOOLS = "tools"
 CHUNK = 500
 
 Key = tuple[UUID, int, Location]
+
+# Contents of events
+
+
+def open_payload(
+    subject: Subject, project: UUID, row: Event | EventTableRow
+) -> dict[str, Any] | None:
+    """Open the content of an event; None once erased, or without content."""
+    if row.payload is None:
+        return None
+    place = payloads.PayloadAddress(
+        project=project,
+        subject=subject.id,
+        thread=row.thread_id,
+        seq=row.seq,
+        purpose=payloads.Purpose.PAYLOAD,
+    )
+    sealed = bytes(row.payload)
+    opened = keys.get_subject_keys(subject.id, epoch=subject.epoch)
+    plain: dict[str, Any] = strict_json.parse_stored(
+        payloads.open_sealed(opened, place, sealed)
+    )
+    return plain
+
+
+def open_contents(
+    subject: Subject, project: UUID, thread: UUID, seqs: Sequence[int]
+) -> dict[int, dict[str, Any]]:
+    """Open the payloads of these events, by seq; leave out erased payloads.
+
+    One query. `subject` must be read in the same request: its epoch decides which key
+    opens.
+    """
+    rows = Event.objects.filter(thread_id=thread, seq__in=list(seqs))
+    opened = {
+        row.seq: open_payload(subject, project, row)
+        for row in rows.only("thread_id", "seq", "payload")
+    }
+    return {seq: plain for seq, plain in opened.items() if plain is not None}
+
+
+def open_content(thread: Thread, row: Event) -> dict[str, Any]:
+    """Open the content of an event of the thread or an ancestor; empty without content.
+
+    `thread` comes with its subject: forks share the subject.
+    """
+    return open_payload(thread.subject, thread.project_id, row) or {}
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class OpenedEvent:
+    """An event at a clock: its time, its actor and, if requested, its content."""
+
+    at: datetime
+    actor: str
+    #: None if erased or not requested.
+    content: Mapping[str, Any] | None
+    erased: bool
+
+
+def open_events(
+    thread: Thread, state: ThreadState, clocks: Collection[int], *, content: bool = True
+) -> dict[int, OpenedEvent]:
+    """Open the events at these clocks, those of ancestors included.
+
+    One query per 500 events. `thread` comes with its subject: forks share the subject.
+    Raises CorruptError for a missing event.
+    """
+    places = {state.locate_event(clock): clock for clock in sorted(set(clocks))}
+    found = open_events_at(thread, [*places], content=content)
+    return {places[place]: each for place, each in found.items()}
+
+
+def open_events_at(
+    thread: Thread, places: Sequence[tuple[UUID, int]], *, content: bool = True
+) -> dict[tuple[UUID, int], OpenedEvent]:
+    """Open the events at these places, (thread, seq); else as `open_events`."""
+    found: dict[tuple[UUID, int], OpenedEvent] = {}
+    for start in range(0, len(places), CHUNK):
+        chunk = places[start : start + CHUNK]
+        found |= _read_events(thread, chunk, content=content)
+    for each in places:
+        if each not in found:
+            raise CorruptError(missing_seq=each[1])
+    return found
+
+
+def _read_events(
+    thread: Thread, places: Sequence[tuple[UUID, int]], *, content: bool
+) -> dict[tuple[UUID, int], OpenedEvent]:
+    rows = Event.objects.filter_places(places).defer("body", "chain", "payload_digest")
+    if not content:
+        rows = rows.defer("body", "chain", "payload_digest", "payload")
+    return {
+        (row.thread_id, row.seq): OpenedEvent(
+            at=row.at,
+            actor=row.actor,
+            content=open_content(thread, row) if content and row.payload else None,
+            erased=row.erased_by is not None,
+        )
+        for row in rows
+    }
+
+
+# Texts of pages, cached
 
 
 class Texts(Lru[Key, OpenedPage]):
@@ -141,7 +258,7 @@ def _iter_opened(
         for row in EVENTS_READ.select(
             '"thread_id" = %s AND "seq" IN {}', home, chosen=chunk
         ):
-            payload = log.open_payload(thread.subject, thread.project_id, row)
+            payload = open_payload(thread.subject, thread.project_id, row)
             if payload is None:
                 continue
             size = len(row.payload or b"") // len(by_seq[row.seq])

@@ -7,8 +7,8 @@ import tracemalloc
 
 import pytest
 
-from memoryhub.journal.writing import texts
-from memoryhub.journal.writing.texts import BESIDE_BYTES, KEPT_BYTES, Texts
+from memoryhub.journal import texts
+from memoryhub.journal.texts import BESIDE_BYTES, KEPT_BYTES, Texts
 from memoryhub.services.access.api_keys import Agent
 from memoryhub.services.turns import turns
 from memoryhub.services.turns.turns import NewTurn
