@@ -352,7 +352,8 @@ SESSION_COOKIE_HTTPONLY = True
 SESSION_COOKIE_SAMESITE = "Lax"
 SESSION_COOKIE_SECURE = TLS
 # A cookie of its own, since a token in the session would write a row for every visitor
-# of the sign-in page. It ends with the browser; no script reads it.
+# of the sign-in page. It ends with the browser; no script reads it. See
+# decision 6.
 CSRF_COOKIE_NAME = "__Host-mh_csrf" if TLS else "mh_csrf"
 CSRF_COOKIE_AGE = None
 CSRF_COOKIE_HTTPONLY = True

@@ -27,7 +27,7 @@ def bad_request(request: HttpRequest, exception: Exception) -> HttpResponse:
     return _build_plain("This server does not take such a request.", status=400)
 
 
-def failed(request: HttpRequest) -> HttpResponse:
+def answer_failure(request: HttpRequest) -> HttpResponse:
     """Answer with plain text, since the failure may be in what a page needs."""
     return _build_plain("The server failed. Its log says where.", status=500)
 
@@ -38,7 +38,7 @@ def _build_plain(text: str, *, status: int) -> HttpResponse:
 
 handler400 = "memoryhub.urls.bad_request"
 handler404 = "inspector.web.refusals.not_found"
-handler500 = "memoryhub.urls.failed"
+handler500 = "memoryhub.urls.answer_failure"
 
 urlpatterns: list[URLPattern | URLResolver] = [
     path("health/live", report_live),

@@ -15,7 +15,10 @@ from memoryhub.settings import Environment
 from tools import docs
 
 ROOT = Path(__file__).parent.parent
-PAGES = [ROOT / "README.md", *sorted(docs.DOCS.rglob("*.md"))]
+PAGES = [
+    *(ROOT / name for name in ("README.md", "CONTRIBUTING.md", "SECURITY.md")),
+    *sorted(docs.DOCS.rglob("*.md")),
+]
 #: Of Markdown, and of pictures that come in two themes.
 LINK = re.compile(r'(?:\]\(|src="|srcset=")([^)"\s]+)')
 #: Folders too.

@@ -174,7 +174,7 @@ def note_sign_in(request: HttpRequest, operator: Operator) -> None:
 
 
 def _refresh_session(request: HttpRequest) -> bool:
-    """Note a page of the session; end an old or idle one. False without a session."""
+    """Refresh the session, or end it if old or idle; return whether it is open."""
     if not request.user.is_authenticated:
         return False
     now, seen = clock.now(), _read_time(request, SEEN)

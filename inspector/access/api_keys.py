@@ -154,7 +154,7 @@ def make_nonce(request: HttpRequest) -> str:
 
 
 def take_nonce(request: HttpRequest) -> bool:
-    """Use up the form's nonce; False if the form was sent before."""
+    """Take the form's nonce; return False if the form was sent before."""
     wanted = request.session.pop(_NONCE, None)
     return wanted is not None and request.POST.get("nonce") == wanted
 

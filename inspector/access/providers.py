@@ -3,7 +3,7 @@
 django-allauth does discovery, the state that a browser brings back, PKCE and the
 exchange of the code. This module checks the ID token (Core 1.0, section 3.1.3.7) with
 its signature, though the token comes by a channel of our own. The server neither
-creates nor queries allauth's tables.
+creates nor queries allauth's tables. See decision 24.
 """
 
 from __future__ import annotations

@@ -72,7 +72,9 @@ class ChatBlock:
     @property
     def alt(self) -> str:
         """Return the alternative text of the block's picture."""
-        seen = "".join(each.text for each in hidden.pieces(self.text[:_TITLE_CHARS]))
+        seen = "".join(
+            each.text for each in hidden.split_text(self.text[:_TITLE_CHARS])
+        )
         return seen or (self.picture.about if self.picture else "")
 
     @property

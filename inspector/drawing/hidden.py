@@ -30,7 +30,7 @@ class TextPiece:
     title: str = ""
 
 
-def pieces(text: str) -> list[TextPiece]:
+def split_text(text: str) -> list[TextPiece]:
     """Split a text so that each hidden character is a named mark.
 
     Templates escape both texts and marks.

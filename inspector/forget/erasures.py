@@ -97,7 +97,10 @@ def show(request: HttpRequest, project: str, erasure: UUID) -> HttpResponse:
 def show_panel(
     request: HttpRequest, project: str, erasure: UUID, panel: str
 ) -> HttpResponse:
-    """Show the progress of an erasure, for the page to replace each second."""
+    """Show the progress of an erasure, for the page to replace each second.
+
+    See decision 27.
+    """
     visitor = privacy_pages.require_officer(request, project)
     if panel != "erasure":
         raise Http404

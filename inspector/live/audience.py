@@ -199,7 +199,10 @@ class Audience:
     def drop_erased(
         self, watch: ThreadWatch, code: str, proof: Mapping[str, object]
     ) -> None:
-        """Remove an erased thread's content from every page and from memory."""
+        """Remove an erased thread's content from every page and from memory.
+
+        See decision 28.
+        """
         watch.panels.clear()
         for viewer in self.list_viewers(watch):
             viewer.drop_thread(watch.thread)

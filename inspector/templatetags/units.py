@@ -12,7 +12,7 @@ from inspector.drawing import chat, hidden
 from memoryhub.queries.replay import exact_json
 
 register = template.Library()
-register.filter(hidden.pieces)
+register.filter("pieces", hidden.split_text)
 
 _UNKNOWN = "–"
 _FIELDS = {

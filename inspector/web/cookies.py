@@ -1,6 +1,7 @@
 """Cookie names that contain the port, since browsers keep cookies by host alone.
 
 Without the port, signing in to one of two hubs on a host would sign out of the other.
+See decision 60.
 """
 
 from __future__ import annotations

@@ -2,7 +2,7 @@
 
 A route of a thread shows content unless `PLAIN` declares otherwise. A route of no
 thread shows only the content that its view adds: lists of last messages, and the card
-that waits for a thread. The privacy console writes its own entries.
+that waits for a thread. The privacy console writes its own entries. See decision 20.
 """
 
 from __future__ import annotations

@@ -36,8 +36,8 @@ GROUPS: Final[Mapping[str, Mapping[str, str]]] = {
         "frame": "A page's place in the working set, at a level.",
         "working set": "The pages that stand in the model's context.",
         "L0": "The pages that stand in the model's context.",
-        "L1": "Pages that have just left.",
-        "hot list": "Pages that have just left.",
+        "L1": "Pages that have just left the working set, or had no room in it.",
+        "hot list": "Pages that have just left the working set, or had no room in it.",
         "L2": "The page table: every page of the thread.",
         "TLB": "The page-table entries that were looked up last.",
         "manifest": "What a model is shown of pages that it does not see in full.",
@@ -54,12 +54,13 @@ GROUPS: Final[Mapping[str, Mapping[str, str]]] = {
         "keep score": "The number that says which pages leave first: the lowest.",
         "pin": "Keeps a page from eviction; set, or computed by a rule.",
         "pin share": "How much of the budget pinned pages may hold together.",
-        "protected": "A page that came back lately: it leaves after all others.",
+        "protected": "A page that was fetched or came back lately: it leaves after "
+        "unprotected pages.",
         "fault": "The model asks for a page that is not before it.",
         "refault": "A fault on a page that left or came back within the last five "
         "turns.",
-        "recall": "Earlier texts that a turn brings along unasked, because they match "
-        "the user's message.",
+        "recall": "Earlier texts that a turn brings along unasked: they match the "
+        "message, or are often used.",
         "thrashing": "Pages come back as soon as they leave: three refaults or more in "
         "the last five turns.",
         "resident rate": "The share of the last 20 exchanges in which the model had to "

@@ -90,7 +90,7 @@ class NotErasedError(Refusal):
 
 
 class ExportBusyError(Refusal):
-    """As many exports run as may. Wait for one to end."""
+    """The limit of exports at one time is reached. Wait for one to end."""
 
     code = "export_busy"
 

@@ -93,7 +93,10 @@ class Decision:
         self.drafts.append(EventDraft(event=event, payload=payload))
 
     def emit_eviction(self, event: PageEvicted) -> None:
-        """Emit an eviction, joined with the evictions just before where possible."""
+        """Emit an eviction, joined with the evictions just before where possible.
+
+        See decision 71.
+        """
         if self._evicted and not event.can_join(self._evicted[-1]):
             self._join_evictions()
         self._state = self._evolve[PageEvicted](self.state, event)

@@ -38,6 +38,7 @@ class Event(models.Model):
     at = models.DateTimeField()
     actor = models.CharField(max_length=64)
     #: Canonical JSON of the event body. Text, so that both engines keep the bytes.
+    #: See decision 2.
     body = models.TextField()
     payload = models.BinaryField(null=True)
     #: SHA-256 of the sealed payload; stays after the payload's erasure.

@@ -133,7 +133,7 @@ class Eraser:
         return steps
 
     def _step(self, erasure: UUID) -> bool:
-        """Advance an erasure by one state; return False at its end, or if it waits.
+        """Step an erasure to its next state; return False at its end, or if it waits.
 
         A failure stays with this erasure, which is tried again like a waiting one.
         """
@@ -160,6 +160,7 @@ class Eraser:
         self._again[erasure] = (self.ticks() + seconds, seconds)
 
     def _take_lease(self) -> bool:
+        """Take or keep the lease; return whether this process has it."""
         self._held = leases.hold(LEASE, holder=self.holder, now=self.clock())
         return self._held
 

@@ -1,7 +1,8 @@
 """Heartbeats: a check of the process's clock against another clock.
 
 On PostgreSQL the database gives the time. On SQLite each process on the machine writes
-its time into its row: the oldest living process is believed, so that all agree.
+its time into its row: the oldest living process is believed, so that all agree. See
+decision 11.
 """
 
 from __future__ import annotations
@@ -38,7 +39,7 @@ def compare() -> None:
 
 
 def beat(process: UUID) -> bool:
-    """Compare clocks, record the process as alive; return whether its clock is right.
+    """Beat as an alive process, compare clocks; return whether its clock is right.
 
     One query on PostgreSQL; a transaction of four statements on SQLite.
     """

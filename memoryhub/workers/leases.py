@@ -38,6 +38,7 @@ class HeldLease:
     lost: threading.Event = field(default_factory=threading.Event)
 
     def take(self) -> bool:
+        """Take or keep the lease; return whether the holder has it."""
         return hold(self.name, holder=self.holder, now=self.clock())
 
     def release(self) -> None:
@@ -69,13 +70,14 @@ class HeldLease:
 
 
 def hold(name: str, *, holder: UUID, now: datetime) -> bool:
-    """Take the lease or keep it; return False while another process has it.
+    """Hold the lease, or take it; return False while another process has it.
 
     It is the heartbeat too: `beaten_at` moves with each call that succeeds. One
     statement, and one more the first time ever.
     """
 
     def take() -> bool:
+        """Take a lease that is free; return whether it was."""
         rows = Lease.objects.filter(name=name)
         ended = Q(expires_at__lte=now) | Q(expires_at__gt=now + _ABSURD)
         free = rows.filter(Q(holder=holder) | ended)
@@ -94,11 +96,12 @@ def release(name: str, *, holder: UUID, now: datetime) -> None:
 
 
 def _insert_lease(name: str, *, holder: UUID, now: datetime) -> bool:
+    """Insert the first row of a lease; return False if another process was faster."""
     try:
         with transaction.atomic():
             Lease.objects.create(
                 name=name, holder=holder, beaten_at=now, expires_at=now + LEASE
             )
     except IntegrityError:
-        return False  # another process was faster
+        return False
     return True

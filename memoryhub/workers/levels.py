@@ -2,6 +2,7 @@
 
 An eviction run lowers pages only to existing levels: making levels there would delay
 all who wait for the writer. A thread is looked at once, then again when it has moved.
+See decision 14.
 """
 
 from __future__ import annotations

@@ -73,6 +73,7 @@ class ThreadObserver(ModelWorker):
             return sum(pool.map(self._ask_and_close, found))
 
     def _ask_and_close(self, thread: UUID) -> bool:
+        """Ask the model once for a thread; return as `_ask_next` does."""
         try:
             return self._ask_next(thread)
         finally:

@@ -213,6 +213,7 @@ class Reconciler:
             return None
 
     def _take_lease(self) -> bool:
+        """Take or keep the lease; return whether this process has it."""
         return leases.hold(LEASE, holder=self.holder, now=self.clock())
 
     def _release(self) -> None:

@@ -101,7 +101,7 @@ def move_ids(
     model: type[BaseModel], body: dict[str, Any], change: Callable[[str], str]
 ) -> dict[str, Any]:
     """Return a JSON body of `model`, its thread and subject ids changed by `change`."""
-    ids, nested = _places(model)
+    ids, nested = _list_id_places(model)
     changed = dict(body)
     for field in ids:
         if found := changed.get(field):
@@ -131,7 +131,7 @@ def _move_inside(
 
 
 @cache
-def _places(
+def _list_id_places(
     model: type[BaseModel],
 ) -> tuple[tuple[str, ...], tuple[tuple[str, type[BaseModel]], ...]]:
     """Return the names of the fields with such an id, and of the fields with models."""

@@ -129,7 +129,7 @@ def list_live(
     """List the assertions that count, as known at seq `known_at` of the home thread.
 
     Left out are retracted assertions, and assertions by a model of a value that was
-    retracted as wrong.
+    retracted as wrong. See decision 61.
     """
     standing, wrong = [], set[bytes]()
     for each in assertions:

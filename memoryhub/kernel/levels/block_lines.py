@@ -2,7 +2,7 @@
 
 A block's text is quoted, like a page's line: it cannot end its line or close a fence.
 Text added to the end of a block is shown behind the conversation, as the result of a
-search, while the head that holds the older text stays unchanged.
+search, while the head that holds the older text stays unchanged. See decision 69.
 """
 
 from __future__ import annotations

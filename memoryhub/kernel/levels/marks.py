@@ -1,6 +1,6 @@
 """Marks: notes that part of a text no longer holds, for models and agents. Pure.
 
-A text stays as written; its marks stand beside the text.
+A text stays as written; its marks stand beside the text. See decision 62.
 """
 
 from __future__ import annotations

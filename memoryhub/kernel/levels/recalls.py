@@ -1,7 +1,7 @@
 """Recall: the texts that a turn brings along unasked, as the model reads them.
 
 Pure. The texts stand as the result of one of our searches: with a tool's authority,
-never with their speaker's.
+never with their speaker's. See decision 59.
 """
 
 from __future__ import annotations

@@ -1,1 +1,4 @@
-"""Messages: one reader of every shape, and writers for three APIs. Pure."""
+"""Messages: one reader of every shape, and writers for three APIs. Pure.
+
+See decision 56.
+"""

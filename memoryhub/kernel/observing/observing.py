@@ -1,6 +1,7 @@
 """Observing: commands and events of observations and the log. Pure.
 
 An observation is a page of type summary; `residency` folds the creation of that page.
+See decision 63.
 """
 
 from __future__ import annotations
@@ -278,7 +279,7 @@ def _make_room(decision: Decision, log_tokens: int) -> None:
 def bring_observations(
     decision: Decision, command: BeginTurn, pages: PageTable
 ) -> bool:
-    """Put waiting observations into a turn's request, and map all uncovered messages.
+    """Bring waiting observations into a turn's request; map all uncovered messages.
 
     If none waits and there is no room, the observations made beforehand of the next
     slots are taken, made by the extractive observer: a turn waits for no model. Emits
@@ -355,7 +356,7 @@ def _is_long(state: ThreadState) -> bool:
 
 
 def _show_uncovered(decision: Decision, pages: PageTable) -> bool:
-    """Map uncovered messages, the newest first; False if there is no room for all."""
+    """Show uncovered messages, the newest first; return whether all found room."""
     state, paging = decision.state, decision.paging
     ranges = state.observing.list_uncovered(state.slot_count)
     names = [build_slot_page_id(n) for begin, end in ranges for n in range(begin, end)]

@@ -2,6 +2,7 @@
 
 A rule or a wish is asked for weeks later, a greeting never. Words tell them apart in
 the languages listed here; in other languages names, numbers and length do.
+See decision 67.
 """
 
 from __future__ import annotations

@@ -2,7 +2,7 @@
 
 Pure. Each message keeps its author's role. A page from memory, or one without a
 speaker, stands as the result of a call of `page_fault`: the text has a tool's
-authority, never more.
+authority, never more. See decisions 47 and 56.
 """
 
 from __future__ import annotations

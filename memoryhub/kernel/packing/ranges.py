@@ -1,7 +1,7 @@
 """Ranges: a page too large for a request is read in parts. Pure.
 
 Offsets count tokens of the page at FULL. A reader who goes from each part to its
-`next_offset` reads all of the text, and nothing twice.
+`next_offset` reads all of the text, and nothing twice. See decision 46.
 """
 
 from __future__ import annotations

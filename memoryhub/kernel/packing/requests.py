@@ -42,7 +42,7 @@ from memoryhub.kernel.packing.conversation import Media, ShownPage
 from memoryhub.kernel.text import prompts
 from memoryhub.kernel.text.json_text import dump_json, escape_for_string
 
-#: API shape of a packer's requests, and the role of their head.
+#: API shape of a packer's requests, and the role of their head. See decision 48.
 PACKERS: dict[str, tuple[Vendor, str]] = {
     "pack/2": ("chat", "system"),
     "pack/2-developer": ("chat", "developer"),

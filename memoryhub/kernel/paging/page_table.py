@@ -128,6 +128,7 @@ def _create_page(
 
 
 def _make_room(decision: Decision, page: NewPage) -> bool:
+    """Make room for a new page; return whether the page then fits."""
     weighs = page.cost + weights.weigh_call(page.page_id)
     if pins.is_charged_to_share(decision.paging, page.page_id):
         pins.require_share(decision.paging, more=weighs)

@@ -2,7 +2,7 @@
 
 A page may take the room of all pages that rank below it, and of no others. So a page
 fetched for an exchange is in its next request, and a page that cannot be there is
-refused before it is charged.
+refused before it is charged. See decision 44.
 """
 
 from __future__ import annotations

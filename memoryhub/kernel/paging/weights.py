@@ -2,6 +2,7 @@
 
 Pure. A page's cost is the cost of its text with its own framing. A page from memory
 also takes a call, whose result it is; a shortened message also says that it is short.
+See decision 47.
 """
 
 from __future__ import annotations

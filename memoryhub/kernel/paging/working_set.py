@@ -75,7 +75,7 @@ def map_entry(
     by: By = "system",
     own: Precedence | None = None,
 ) -> bool:
-    """Give the page a frame at `level` or the most faithful below that fits.
+    """Map the page at `level` or the most faithful below that fits.
 
     Emits page.mapped after the evictions for it; nothing when the page is mapped as
     well as it can be. Returns False when the page cannot be mapped.
@@ -199,7 +199,7 @@ def weigh(
 def make_room(
     decision: Decision, page_id: str, cost: int, *, own: Precedence | None = None
 ) -> bool:
-    """Evict pages to free `cost` tokens; return whether the page then fits.
+    """Make room of `cost` tokens by evictions; return whether the page then fits.
 
     A page that the exchange needs comes with its `own` precedence: pages below that
     precedence leave if they must.

@@ -4,7 +4,7 @@ BM25 (Robertson and Zaragoza, The Probabilistic Relevance Framework, 2009) with 
 df and mean length of the searched records. A word counts once in each neighbourhood.
 For a message, a word scores the most of its own score and a share of its scores in the
 messages next to it, since people answer without repeating what they mean. Linear in the
-records for each word.
+records for each word. See decision 58.
 """
 
 from __future__ import annotations

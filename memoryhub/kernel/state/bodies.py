@@ -2,7 +2,8 @@
 
 A body is stored unencrypted. The type of each field says what the field may hold: a
 name, a closed word, an id, a `ServerMade` value, or a value that a client chose within
-bounds that tell nothing of a person. A test looks through all event bodies.
+bounds that tell nothing of a person. A test looks through all event bodies. See
+decision 43.
 """
 
 from __future__ import annotations

@@ -60,4 +60,5 @@ class RecordsErased(EventBody):
     ranges: list[Range]
     #: Number of records in the ranges.
     records: Count
+    #: With their entries, so that a fold needs no row; see decision 30.
     pages: list[ErasedPage]

@@ -67,7 +67,7 @@ class Frame(NamedTuple):
     #: Seq of the event that put the page into this frame.
     cause_seq: int
     #: Seq at which the message's exchange ended; 0 for a page that entered the context
-    #: when it was mapped.
+    #: when it was mapped. See decision 13.
     joined_seq: int = 0
     #: Parts shown instead of all of FULL, in the order of the text.
     parts: tuple[PagePart, ...] = ()

@@ -29,7 +29,7 @@ MAX_RETENTION_DAYS = 36_500
 MAX_FORK_DEPTH = 32
 MAX_LABELS = 16
 #: Most types, and most senders, counted by name: a client may choose a new name with
-#: every slot, and the state must stay small.
+#: every slot, and the state must stay small. See decision 8.
 MAX_COUNTED = 1000
 #: Name that counts all further names; no client can choose the empty name.
 OTHER = ""

@@ -90,7 +90,7 @@ def replace_names(
     model: type[BaseModel], body: dict[str, Any], change: Callable[[str], str]
 ) -> dict[str, Any]:
     """Return the JSON body of `model` with each marked name passed through `change`."""
-    marked, nested = _fields(model)
+    marked, nested = _list_name_fields(model)
     changed = dict(body)
     for field in marked:
         if (value := changed.get(field)) not in (None, "", []):
@@ -103,7 +103,7 @@ def replace_names(
 
 def iter_marked_fields(model: type[BaseModel]) -> Iterator[str]:
     """Yield the serialised names of all marked fields, also of nested models."""
-    marked, nested = _fields(model)
+    marked, nested = _list_name_fields(model)
     yield from marked
     for _, inner in nested:
         yield from iter_marked_fields(inner)
@@ -136,7 +136,7 @@ def _replace_inside(
 
 
 @cache
-def _fields(
+def _list_name_fields(
     model: type[BaseModel],
 ) -> tuple[tuple[str, ...], tuple[tuple[str, type[BaseModel]], ...]]:
     """Return serialised names of the marked fields, and of the fields with models."""

@@ -1,4 +1,7 @@
-"""Numbers of content whose digits no integer or double would reproduce. Pure."""
+"""Numbers of content whose digits no integer or double would reproduce. Pure.
+
+See decision 57.
+"""
 
 from __future__ import annotations
 

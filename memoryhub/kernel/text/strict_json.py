@@ -2,7 +2,8 @@
 
 Pure. A value returned by `parse` means the same in every parser and database: no
 duplicate keys, no number that is not a 64-bit integer or a double, no text that is not
-Unicode. Only content may have other numbers; their digits are kept as they came.
+Unicode. Only content may have other numbers; their digits are kept as they came. See
+decisions 39 and 57.
 """
 
 from __future__ import annotations

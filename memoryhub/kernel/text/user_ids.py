@@ -2,7 +2,7 @@
 
 Pure. User ids stand in bodies, forms and on standard input. Each is therefore a line of
 text that nothing on the way changes: no line break, no invisible character, no blank at
-an end.
+an end. See decision 37.
 """
 
 from __future__ import annotations

@@ -76,7 +76,7 @@ def append_one(decision: Decision, slot: NewSlot, pages: PageTable) -> None:
     """Append a slot; its page is mapped at FULL if that fits, else at the best level.
 
     A slot that asks for a page, or brings it, gets no page: the fetched page is shown
-    in its place.
+    in its place. See decision 45.
     """
     decision.paging.settings.require_tokens(slot.counted_by)
     index, role = decision.state.slot_count, get_role(slot)

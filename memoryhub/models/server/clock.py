@@ -1,7 +1,8 @@
 """The process's clock: wall time at its start, advanced by a monotonic clock.
 
 Changes of the machine's time do not affect the clock. Workers compare the clock with
-other processes' clocks; once it is too far off, the process refuses to work.
+other processes' clocks; once it is too far off, the process refuses to work. See
+decision 11.
 """
 
 from __future__ import annotations

@@ -22,6 +22,7 @@ class KeysRouter:
     def allow_migrate(
         self, db: str, app_label: str, model_name: str | None = None, **hints: Any
     ) -> bool:
+        """Allow a migration in the model's own database only."""
         # Raw SQL has no model and says where it belongs.
         home = hints.get("home") or _find_database(app_label, model_name)
         return bool(db == home)
