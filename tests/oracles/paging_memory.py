@@ -148,19 +148,21 @@ class Memory:
             return 0, 0
         if self.user and page_id == self.user[0]:
             return 1, 0
-        frame = self.frames[page_id]
-        if frame["recalled"] and self.turn:
+        frame, said = self.frames[page_id], self.said_since(page_id)
+        # A message of the exchange that never left was not fetched.
+        if frame["recalled"] and self.turn and (not said or page_id in self.past):
             if self.past.get(page_id, no_past())["fault"] == self.turn:
                 return 2, 0
             if self.user and frame["at"] > self.user[1]:
                 return 3, 0
-        if page_id.startswith("slot-"):
-            number = int(page_id.removeprefix("slot-"))
-            if number >= (
-                int(self.user[0].removeprefix("slot-")) if self.user else self.slots - 1
-            ):
-                return 4, -number
-        return 5, 0
+        return (4, -int(page_id.removeprefix("slot-"))) if said else (5, 0)
+
+    def said_since(self, page_id: str) -> bool:
+        """Return whether this is a message since the exchange began."""
+        if not page_id.startswith("slot-"):
+            return False
+        begin = int(self.user[0].removeprefix("slot-")) if self.user else self.slots - 1
+        return int(page_id.removeprefix("slot-")) >= begin
 
     def staying(self, more: int = 0) -> set[str]:
         due = {each for each in self.frames if 1 <= self.rank(each)[0] <= 3}

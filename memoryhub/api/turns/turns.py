@@ -460,12 +460,12 @@ def preview(
 ) -> HttpResponse:
     """Preview a model call's request without beginning one. Counts nothing.
 
-    Blocks stand in a preview of now; a preview as of an event has none.
+    A preview as of an earlier event has no blocks: they are the subject's, as of now.
     """
     agent = auth.get_caller(request)
     thread_row, state = get_agent_state(agent, thread, query)
     carried = tuple[CarriedBlock, ...]()
-    if get_seq(thread_row, query) is None:
+    if state.seq == thread_row.head_seq:
         carried = list_carried(agent.project, thread, bound=agent.bound)
         state = carry_blocks(state, carried)
     options = PackingOptions(
