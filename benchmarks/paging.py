@@ -18,10 +18,8 @@ from benchmarks.hubs import Hub, Server, workplace
 from benchmarks.load import append_request, fault_request, send_all
 from benchmarks.rounds import Sample, Series, ratio, take_turns
 from memoryhub.kernel.commands import AppendSlots
-from memoryhub.kernel.decision import Decision
 from memoryhub.kernel.paging import eviction
 from memoryhub.kernel.paging.page_commands import BeginTurn, PinPage
-from memoryhub.kernel.registry import EVOLVE
 from memoryhub.kernel.state.pages import PageEntry
 from memoryhub.kernel.state.tlb import Tlb
 from tests.oracles.paging import Bench, make, page, slot
@@ -119,7 +117,7 @@ def _choose(bench: Bench, rounds: int) -> float:
     """Return CPU seconds to list victims, with pins and scores computed each time."""
     start = time.process_time()
     for _ in range(rounds):
-        eviction.list_victims(Decision(bench.state, EVOLVE, at=bench.at))
+        eviction.list_victims(bench.state)
     return time.process_time() - start
 
 

@@ -227,6 +227,8 @@ def _build_tile(cell: ResidentPage, *, most: int, since: int) -> PageTile:
         by_hand = why.rule == "explicit" or cell.page_id == SYSTEM_PROMPT
         hold = "pinned" if by_hand else "held"
         held = PIN_RULES[why.rule]
+    elif why.rank is None:
+        hold, held = "held", "the next request or its group needs it"
     elif why.protected_until is not None:
         hold, held = "held", f"held until turn {why.protected_until:,}"
     return PageTile(

@@ -107,7 +107,9 @@ class FrameOut(Out):
     protected_until: int | None = Field(description="The first turn it may leave in.")
     score: float = Field(description="Keep score: the lowest leaves first.")
     terms: list[TermOut]
-    rank: int | None = Field(description="1 leaves first; null for what is pinned.")
+    rank: int | None = Field(
+        description="1 leaves first; null if no eviction takes it."
+    )
 
     @classmethod
     def from_cell(cls, cell: ResidentPage) -> Self:

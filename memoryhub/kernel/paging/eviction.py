@@ -13,6 +13,7 @@ from memoryhub.kernel.state import policies
 from memoryhub.kernel.state.page_events import By, Cause, PageEvicted, PageLowered
 from memoryhub.kernel.state.pages import NEVER_LOWERED, PageEntry, Tier
 from memoryhub.kernel.state.paging import Frame
+from memoryhub.kernel.state.state import ThreadState
 
 
 def free_up(
@@ -30,24 +31,24 @@ def free_up(
 
 
 def list_victims(
-    decision: Decision, *, sparing: str | None = None, more: int = 0
+    state: ThreadState, *, sparing: str | None = None, more: int = 0
 ) -> list[list[tuple[float, Frame]]]:
     """List evictable frames by ascending keep score: unprotected, protected, uncovered.
 
     `sparing` is the page that `more` tokens are for. Uncovered frames are messages of
     an observed thread that no observation stands for.
     """
-    paging, turn = decision.paging, decision.turn
-    kept = _collect_kept_pages(decision, sparing, more)
+    paging, turn = state.paging, state.turn_count
+    kept = _collect_kept_pages(state, sparing, more)
     # Calls leave with the last of their results, and all stay with a pinned result.
     kept |= groups.list_heads(paging) | groups.list_companions(
-        paging, kept, slots=decision.state.slot_count
+        paging, kept, slots=state.slot_count
     )
     keep = policies.POLICIES[paging.settings.policy].frame
     frames = paging.list_oldest_first()
     each = policies.build_score_parts(frames, paging, turn=turn)
     passes: list[list[tuple[float, Frame]]] = [[], [], []]
-    uncovered = precedence.list_uncovered(decision.state)
+    uncovered = precedence.list_uncovered(state)
     for frame, parts in zip(frames, each, strict=True):
         if frame.page_id not in kept:
             last = 2 if frame.page_id in uncovered else parts.penalty > 0
@@ -58,9 +59,8 @@ def list_victims(
     return passes
 
 
-def _collect_kept_pages(decision: Decision, sparing: str | None, more: int) -> set[str]:
+def _collect_kept_pages(state: ThreadState, sparing: str | None, more: int) -> set[str]:
     """Return pages that must not leave: the pinned, and the page that gets the room."""
-    state = decision.state
     pinned = pins.list_pinned(state)
     kept = precedence.list_kept_pages(state, pinned)
     if sparing is None:
@@ -88,7 +88,7 @@ def _run_pass(
     decision: Decision, aim: float, tokens: int, *, cause: Cause, sparing: str | None
 ) -> None:
     unprotected, protected, uncovered = list_victims(
-        decision, sparing=sparing, more=tokens
+        decision.state, sparing=sparing, more=tokens
     )
     lowered, kept = list[tuple[float, Frame]](), set[str]()
     for score, frame in unprotected:
@@ -103,7 +103,7 @@ def _run_pass(
             lower_frame(decision, frame, level, score=score, cause=cause)
             lowered.append((score, frame))
             # The page may be small enough now for a pin that had no room before.
-            kept = _collect_kept_pages(decision, sparing, tokens)
+            kept = _collect_kept_pages(decision.state, sparing, tokens)
     # Protection is soft: the set must not freeze, even if no turn ever begins.
     _evict_down(decision, (*lowered, *protected), aim, kept=kept, cause=cause)
     # Uncovered messages only leave where there is no room at all.

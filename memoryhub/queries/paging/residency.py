@@ -12,7 +12,7 @@ import orjson
 
 from memoryhub.kernel.levels import lines
 from memoryhub.kernel.levels.opened import OpenedPage
-from memoryhub.kernel.paging import pins
+from memoryhub.kernel.paging import eviction, pins
 from memoryhub.kernel.state import policies
 from memoryhub.kernel.state.pages import Location, PageEntry
 from memoryhub.kernel.state.paging import REFAULT_TURNS, Frame, Hot, Paging, Past
@@ -51,7 +51,8 @@ class KeepReason:
     terms: tuple[ScorePart, ...]
     #: The first turn in which the page may be evicted; None when it may be evicted now.
     protected_until: int | None
-    #: Rank of eviction: 1 leaves first; None for a pinned page.
+    #: Rank of eviction: 1 leaves first; None if no eviction run takes the page: it is
+    #: pinned, due in the next request, or held by its group.
     rank: int | None
 
 
@@ -201,7 +202,7 @@ def explain_frames(
     rules = pins.list_pinned(state)
     parts = policies.build_score_parts(frames, paging, turn=turn)
     scores = {f.page_id: keep(t) for f, t in zip(frames, parts, strict=True)}
-    ranks = _rank_pages(frames, scores, rules, paging, turn=turn)
+    ranks = _rank_pages(state)
     return [
         (
             frame,
@@ -269,26 +270,11 @@ def _build_score_part(name: str, parts: ScoreParts, keep: policies.Keep) -> Scor
     return ScorePart(name=name, value=value, adds=keep(alone))
 
 
-def _rank_pages(
-    frames: Sequence[Frame],
-    scores: dict[str, float],
-    rules: dict[str, str],
-    paging: Paging,
-    *,
-    turn: int,
-) -> dict[str, int]:
-    """Rank the pages by order of eviction, from 1; protected pages come last."""
-    order = sorted(
-        (
-            policies.is_protected(paging.history.get(f.page_id), paging, turn=turn),
-            scores[f.page_id],
-            f.mapped_seq,
-            f.page_id,
-        )
-        for f in frames
-        if f.page_id not in rules
-    )
-    return {page_id: n for n, (*_, page_id) in enumerate(order, start=1)}
+def _rank_pages(state: ThreadState) -> dict[str, int]:
+    """Rank the pages that an eviction run may take, in its order, from 1."""
+    passes = eviction.list_victims(state)
+    order = [frame.page_id for scored in passes for _, frame in scored]
+    return {page_id: n for n, page_id in enumerate(order, start=1)}
 
 
 def _build_cell(

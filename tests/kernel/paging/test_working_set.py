@@ -10,7 +10,6 @@ from hypothesis import strategies as st
 
 from memoryhub.errors import NoRoomError, PinnedError
 from memoryhub.kernel.commands import AmendThread, AppendSlots
-from memoryhub.kernel.decision import Decision
 from memoryhub.kernel.paging import eviction, pins
 from memoryhub.kernel.paging.page_commands import (
     BeginTurn,
@@ -21,7 +20,6 @@ from memoryhub.kernel.paging.page_commands import (
     ReferencePages,
     WriteLevels,
 )
-from memoryhub.kernel.registry import EVOLVE
 from memoryhub.kernel.state.events import SlotAppended
 from memoryhub.kernel.state.page_events import (
     PageCompressed,
@@ -284,5 +282,5 @@ def test_protected_pages_leave_last() -> None:
 
 
 def protected(bench: Bench) -> list[str]:
-    _, inside, _ = eviction.list_victims(Decision(bench.state, EVOLVE, at=bench.at))
+    _, inside, _ = eviction.list_victims(bench.state)
     return [frame.page_id for _, frame in inside]

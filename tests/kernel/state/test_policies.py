@@ -10,7 +10,6 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from memoryhub.kernel.commands import AppendSlots
-from memoryhub.kernel.decision import Decision
 from memoryhub.kernel.paging import eviction
 from memoryhub.kernel.paging.page_commands import (
     BeginTurn,
@@ -20,7 +19,6 @@ from memoryhub.kernel.paging.page_commands import (
     MapPage,
     ReferencePages,
 )
-from memoryhub.kernel.registry import EVOLVE
 from memoryhub.kernel.state import policies
 from memoryhub.kernel.state.page_events import PageEvicted
 from memoryhub.kernel.state.paging_config import POLICY_NAMES
@@ -53,9 +51,10 @@ def fill(bench: Bench, number: int = 11, **first: Any) -> None:
 
 def order(bench: Bench) -> list[str]:
     """Return the ids of the pages that would be evicted, first to last."""
-    decision = Decision(bench.state, EVOLVE, at=bench.at)
     return [
-        frame.page_id for ring in eviction.list_victims(decision) for _, frame in ring
+        frame.page_id
+        for ring in eviction.list_victims(bench.state)
+        for _, frame in ring
     ]
 
 

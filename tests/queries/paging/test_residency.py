@@ -52,7 +52,7 @@ def test_every_page_says_why_it_stays(paged: Thread) -> None:
     ranks = sorted(c.why.rank for c in cells.values() if c.why.rank is not None)
     assert ranks == list(range(1, len(ranks) + 1))
     for cell in cells.values():
-        assert bool(cell.why.rule) == (cell.why.rank is None)
+        assert not cell.why.rule or cell.why.rank is None
 
 
 def test_residency_rank_predicts_what_the_next_run_evicts(
