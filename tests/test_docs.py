@@ -11,6 +11,7 @@ import pytest
 
 from memoryhub import errors
 from memoryhub.api import api
+from memoryhub.kernel.state.events import ThreadConfig
 from memoryhub.settings import Environment
 from tools import docs
 
@@ -146,3 +147,10 @@ def anchors(page: Path) -> set[str]:
     headings = re.findall(r"^#+ (.+)$", prose(page), flags=re.MULTILINE)
     plain = (re.sub(r"[^\w\- ]", "", heading.lower()) for heading in headings)
     return {heading.replace(" ", "-") for heading in plain}
+
+
+def test_every_setting_of_a_thread_is_documented() -> None:
+    text = (docs.DOCS / "configuration.md").read_text(encoding="utf-8")
+    rows = text.partition("## A thread's config")[2].partition("\n## ")[0]
+    named = {*re.findall(r"`(\w+)`", rows)}
+    assert {*ThreadConfig.model_fields} - named == set()

@@ -53,7 +53,7 @@ GROUPS: Final[Mapping[str, Mapping[str, str]]] = {
         "lowering": "A page stays in the working set at a less faithful level.",
         "keep score": "The number that says which pages leave first: the lowest.",
         "pin": "Keeps a page from eviction; set, or computed by a rule.",
-        "pin share": "How much of the budget pinned pages may hold together.",
+        "pin share": "How much of the usable tokens pinned pages may hold together.",
         "protected": "A page that was fetched or came back lately: it leaves after "
         "unprotected pages.",
         "fault": "The model asks for a page that is not before it.",

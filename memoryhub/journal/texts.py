@@ -1,9 +1,13 @@
-"""Sealed texts: the one place where queries and services open them.
+"""Sealed texts of events, opened here for all but three modules.
 
 `open_payload` opens one event, `open_events` a state's events by their clocks,
 `open_texts` pages at their locations, from a cache. All need a subject that was read in
 the same request: its epoch decides which key opens and what the cache may serve.
-Snapshots, index segments and user ids are opened where they are sealed.
+Exports (`queries/export/bundle_events.py`), the search index
+(`journal/log/thread_terms.py`) and rebuilt assertion rows open whole threads or lie
+below this module. Snapshots and user ids are opened where they are sealed.
+`tests/sources/test_openers.py` holds the list. None of these functions asks who may
+read: docs/privacy.md says who does.
 """
 
 from __future__ import annotations

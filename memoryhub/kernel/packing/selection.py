@@ -54,7 +54,7 @@ class PackingOptions:
     tools: str = tools.CURRENT
     #: The subject's blocks, in their order.
     blocks: tuple[CarriedBlock, ...] = ()
-    #: Instant at which recalled facts must be valid; None skips the check.
+    #: Instant as of which outdated claims are marked; None: no marks.
     now: datetime | None = None
 
 

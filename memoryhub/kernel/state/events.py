@@ -106,7 +106,7 @@ class ThreadDescribed(EventBody):
 
 
 class ThreadConfigured(EventBody):
-    """Limits of the thread changed; a field that is absent stays."""
+    """The thread's config was replaced; an absent field has its default."""
 
     event_type = "thread.configured"
 

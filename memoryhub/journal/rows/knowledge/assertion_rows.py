@@ -104,7 +104,7 @@ def _complete_rows(rows: list[AssertionRow]) -> list[AssertionRow]:
 
 
 def _open_payload(thread: Thread, event: Event) -> Mapping[str, Any]:
-    # `journal.texts` opens payloads for all others; rows are below that module.
+    # `journal.texts` opens payloads for most modules; rows are below that module.
     place = payloads.PayloadAddress(
         project=thread.project_id,
         subject=thread.subject_id,
