@@ -46,8 +46,8 @@ def draw(budget: TokenUse, run: EvictionRun | None, *, at: int) -> BudgetBar:
     of_all = f"of {run.freed:,}" if run else ""
     sizes = (
         ("pinned", "pinned", budget.explicit, ""),
-        ("protected", "held by a rule", _count_held(budget), ""),
-        ("mapped", "free to leave", _count_evictable(budget), ""),
+        ("protected", "kept by a rule", _count_held(budget), ""),
+        ("mapped", "evictable", _count_evictable(budget), ""),
         ("ghost", "freed so far", ghost, of_all),
         ("free", "empty", free - ghost, ""),
     )

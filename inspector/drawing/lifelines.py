@@ -18,7 +18,7 @@ _WORDS = {
     "fetched": "fetched back",
     "refused": "refused",
     "cited": "cited",
-    "recalled": "brought along",
+    "recalled": "recalled",
     "deleted": "deleted",
 }
 #: Steps drawn as a mark of their own; the other steps lie where two spans meet.
@@ -124,7 +124,7 @@ def _join_steps(steps: Iterable[NamedStep]) -> str:
         step.words if step.turn is None else f"{step.words} in turn {step.turn:,}"
         for step in steps
     )
-    return ", ".join(worded) or "nothing is known of it"
+    return ", ".join(worded) or "no recorded steps"
 
 
 def _build_bar(span: PresenceSpan, x: str, width: str) -> LifeBar:

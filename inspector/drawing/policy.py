@@ -11,12 +11,10 @@ from memoryhub.models.projects import Project
 from memoryhub.services.access import projects
 
 FIELD = "retention_idle_days"
-DAYS_TEXT = (
-    "Days are a number from 1 to 36,500; leave them out to keep threads for ever."
-)
+DAYS_TEXT = "Days are a number from 1 to 36,500; leave empty to keep threads for ever."
 _NOT_OWNED = (
-    "Only owners may let a thread go earlier than the project does, since what was "
-    "retired is erased for ever."
+    "Only owners may set fewer days than the project has, since retired threads are "
+    "erased for ever."
 )
 
 

@@ -145,7 +145,7 @@ def _summarise_run(body: Body) -> str:
 
 
 def _summarise_import(body: Body) -> str:
-    return f"{body['count']:,} messages in"
+    return f"{body['count']:,} messages imported"
 
 
 def _summarise_page(body: Body) -> str:
@@ -295,8 +295,8 @@ _CHECKPOINT_EVENTS = ("checkpoint.restored", "checkpoint.deleted")
 def _summarise_exchange(body: Body) -> str:
     where = f"slots {body['begin']:,} to {body['to'] - 1:,}"
     if body.get("failed"):
-        return f"nothing learnt of {where} yet: {body['failed']}"
-    return f"{body['learnt']:,} learnt of {where}"
+        return f"nothing learnt from {where} yet: {body['failed']}"
+    return f"{body['learnt']:,} learnt from {where}"
 
 
 def _summarise_failure(body: Body) -> str:
@@ -305,7 +305,7 @@ def _summarise_failure(body: Body) -> str:
 
 
 def _summarise_pause(body: Body) -> str:
-    return "by hand" if body["by_hand"] else "an agent observes for itself"
+    return "by hand" if body["by_hand"] else "an agent does its own observing"
 
 
 _SUMMARISERS: dict[str, Callable[[Body], str]] = {
@@ -316,15 +316,15 @@ _SUMMARISERS: dict[str, Callable[[Body], str]] = {
     "thread.described": _summarise_description,
     "thread.configured": _summarise_config,
     "thread.closed": _summarise_closing,
-    "thread.reopened": lambda _: "takes agent writes again",
+    "thread.reopened": lambda _: "accepts agent writes again",
     "thread.retired": _summarise_retirement,
     "run.recorded": _summarise_run,
     "exchange.consolidated": _summarise_exchange,
-    "exchange.retried": lambda body: f"from slot {body['begin']:,} on, once more",
+    "exchange.retried": lambda body: f"asked again, from slot {body['begin']:,}",
     "import.advanced": _summarise_import,
     "observer.failed": _summarise_failure,
     "observer.paused": _summarise_pause,
-    "observer.resumed": lambda _: "goes on",
+    "observer.resumed": lambda _: "resumed",
     "page.created": _summarise_page,
     "page.updated": _summarise_update,
     "page.compressed": _summarise_compression,
@@ -351,7 +351,7 @@ _SUMMARISERS: dict[str, Callable[[Body], str]] = {
     "thread.erased": _summarise_erased_records,
     "task.set": _summarise_task,
     "task.updated": _summarise_task,
-    "task.cleared": lambda _: "no task any more",
+    "task.cleared": lambda _: "task cleared",
     "fact.asserted": lambda body: f"by {body['origin']}",
     "fact.retracted": lambda body: f"{len(body['seqs'])} as {body['reason']}",
     "timeline.configured": lambda body: body.get("cardinality") or "as derived",

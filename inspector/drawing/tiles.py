@@ -164,7 +164,7 @@ def _group_others(cells: Sequence[ResidentPage]) -> Iterator[GroupCells]:
     """Group pages that are not messages, at most `MAX_GROUP_PAGES` to a group."""
     for at in range(0, len(cells), MOST):
         part = cells[at : at + MOST]
-        title = "More of these" if at else "Instructions, other pages"
+        title = "More other pages" if at else "Instructions, other pages"
         yield _build_group(part, title=title, beside=True), part
 
 
@@ -230,7 +230,7 @@ def _build_tile(cell: ResidentPage, *, most: int, since: int) -> PageTile:
     elif why.rank is None:
         hold, held = "held", "the next request or its group needs it"
     elif why.protected_until is not None:
-        hold, held = "held", f"held until turn {why.protected_until:,}"
+        hold, held = "held", f"protected until turn {why.protected_until:,}"
     return PageTile(
         cell=cell,
         size=round(max(1.5, 100 * cell.tokens / most), 1),

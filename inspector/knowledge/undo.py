@@ -25,7 +25,7 @@ from memoryhub.services.knowledge import blocks as writing
 from memoryhub.services.memory import undos
 
 _TEXTS: refusals.Texts = {
-    StaleError: "It was written again since, so nothing was undone. Here it is as it "
+    StaleError: "It was changed again since, so nothing was undone. Here it is as it "
     "is now.",
     ContentErasedError: "What was there before is gone for good, so nothing was "
     "undone.",

@@ -25,20 +25,20 @@ from memoryhub.queries.threads import forks
 LISTED, GENERATIONS = 50, 20
 #: Words for an observation's place, for its maker, or for why a run yielded nothing.
 WORDS = {
-    "log": "stands in requests",
-    "waiting": "waits",
-    "ahead": "waits until the log is long",
+    "log": "used in requests",
+    "waiting": "ready, not used yet",
+    "ahead": "ready, used once the log is full",
     "replaced": "replaced by a reflection",
     "erased": "erased",
     "model": "by a model",
-    "extractive": "extractive",
+    "extractive": "without a model",
     "agent": "by an agent",
     "no_model": "no model answered",
-    "no_json": "the answer was no JSON",
+    "no_json": "the answer was not JSON",
     "empty": "the answer had no lines",
     "degenerate": "the answer repeated itself",
-    "too_large": "no smaller than what it was to stand for",
-    "lossy": "what is critical was lost",
+    "too_large": "not smaller than its source",
+    "lossy": "critical details were lost",
 }
 
 

@@ -28,13 +28,13 @@ from memoryhub.services.observing import observers
 #: Labels of the buttons, by the verb in the address.
 TITLES: Mapping[str, str] = {
     "observe": "Observe now",
-    "activate": "Take into requests now",
+    "activate": "Use in requests now",
     "reflect": "Reflect now",
     "pause": "Pause",
     "resume": "Resume",
 }
 _PROBLEMS: refusals.Texts = {
-    StaleError: "What this would do has changed since you looked. Here it is anew."
+    StaleError: "The effect has changed since you looked. Here is a new preview."
 }
 
 
@@ -97,15 +97,15 @@ def _plan_observe(row: Thread) -> _ObserverPlan:
     command = observers.build_next_observation(row)
     if command.made is None:
         return _ObserverPlan(
-            sentence="There is nothing to observe: each message is observed, or calls "
-            "wait for their results."
+            sentence="There is nothing to observe: every message is observed, or "
+            "calls wait for their results."
         )
     body = command.made.observed
     messages = _render_range(body.begin, body.end)
     return _ObserverPlan(
         sentence=f"Messages {messages}, {body.raw:,} tokens, are "
-        f"told in {body.shown:,} tokens without a language model. That waits beside "
-        "them: requests stay as they are until it is taken into them.",
+        f"condensed to {body.shown:,} tokens without a language model. Requests do not "
+        "change until the observation is used in them.",
         command=command,
     )
 
@@ -114,14 +114,14 @@ def _plan_activate(row: Thread) -> _ObserverPlan:
     state = states.load_state(row)
     to = formulas.find_activation_end(state)
     if to is None:
-        return _ObserverPlan(sentence="No observation waits.")
+        return _ObserverPlan(sentence="No observation is ready to use.")
     come = [each for each in state.observing.chunks if each.end <= to]
     tokens, raw = sum(each.tokens for each in come), sum(each.raw for each in come)
     messages = _render_range(come[0].begin, come[-1].end)
     return _ObserverPlan(
-        sentence=f"Messages {messages} leave requests, and "
-        f"{tokens:,} tokens of observations stand there for their {raw:,}. The newest "
-        "message of the user stays, and what is pinned.",
+        sentence=f"Messages {messages} leave requests: "
+        f"{tokens:,} tokens of observations replace their {raw:,}. The newest "
+        "user message and pinned pages stay.",
         command=ActivateObservations(),
     )
 
@@ -129,35 +129,35 @@ def _plan_activate(row: Thread) -> _ObserverPlan:
 def _plan_reflect(row: Thread) -> _ObserverPlan:
     command = observers.build_reflection(row)
     if command.made is None:
-        return _ObserverPlan(sentence="There is no log that could be condensed.")
+        return _ObserverPlan(sentence="The log has nothing to condense.")
     body = command.made.observed
     log = states.load_state(row).observing.log
     entries = len(body.covers or ())
     before = sum(each.tokens for each in log[:entries])
     return _ObserverPlan(
-        sentence=f"{before:,} tokens of the log, {entries:,} of its entries, give way "
-        f"to a reflection of {body.shown:,}, made without a language model. What it "
-        "was made of stays readable under generations, but is in no request.",
+        sentence=f"{before:,} tokens of the log, {entries:,} of its entries, are "
+        f"replaced by a reflection of {body.shown:,}, made without a language model. "
+        "The entries stay readable under generations, but leave requests.",
         command=command,
     )
 
 
 def _plan_pause(row: Thread) -> _ObserverPlan:
     if states.load_state(row).observing.paused:
-        return _ObserverPlan(sentence="It is paused already.")
+        return _ObserverPlan(sentence="Observing is already paused.")
     return _ObserverPlan(
-        sentence="No model is asked to observe from here on, and what one is asked now "
-        "comes to nothing. What was observed stays; a turn without room still has "
-        "older messages told without a model.",
+        sentence="From now on no model is asked to observe, and a pending answer is "
+        "discarded. Observations stay. A turn without room still condenses older "
+        "messages without a model.",
         command=PauseObserver(),
     )
 
 
 def _plan_resume(row: Thread) -> _ObserverPlan:
     if not states.load_state(row).observing.paused:
-        return _ObserverPlan(sentence="It goes on already.")
+        return _ObserverPlan(sentence="Observing is not paused.")
     return _ObserverPlan(
-        sentence="Observing goes on, and failures so far are forgotten.",
+        sentence="Observing resumes, and its count of failures is reset.",
         command=ResumeObserver(),
     )
 

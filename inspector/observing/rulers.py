@@ -17,12 +17,12 @@ Kind = Literal["reflection", "log", "waiting", "ahead", "gap", "unobserved", "ne
 LABELS: dict[Kind, str] = {
     "reflection": "reflection",
     "log": "in the log",
-    "waiting": "waits",
-    "ahead": "reflection that waits",
+    "waiting": "observed, not used yet",
+    "ahead": "reflection, not used yet",
     "gap": "gap: erased",
     "unobserved": "not observed",
     # A run in flight is stored nowhere; this is the range that it covers, or will.
-    "next": "due: asked of the model",
+    "next": "due: sent to the model",
 }
 
 
@@ -76,19 +76,19 @@ def draw_window_bar(observer: Observer) -> MarkedBar:
     sizes = (
         ("pinned", "pinned", observer.pins, ""),
         ("log", "log of observations", observer.log, ""),
-        ("waiting", "messages whose observation waits", observer.waiting, ""),
-        ("unobserved", "messages not observed", raw, ""),
+        ("waiting", "messages with an observation ready", observer.waiting, ""),
+        ("unobserved", "messages not observed yet", raw, ""),
         ("free", "free", max(0, observer.window - observer.need), ""),
     )
     at = observer.activate_at
     return MarkedBar(
-        label=f"A request that shows all: {observer.need:,} of {observer.window:,} "
+        label=f"A request with all messages: {observer.need:,} of {observer.window:,} "
         "tokens",
         parts=bars.stack_segments(sizes, whole),
         above=BarMark(
-            x=bars.compute_share(at, whole), text=f"what waits comes in at {at:,}"
+            x=bars.compute_share(at, whole), text=f"observations used from {at:,}"
         ),
-        below=BarMark(x=keep_x, text=f"{observer.keep:,} tokens of messages stay"),
+        below=BarMark(x=keep_x, text=f"newest {observer.keep:,} tokens stay"),
     )
 
 
@@ -102,14 +102,14 @@ def draw_log_bar(observer: Observer, seen: Observing) -> MarkedBar:
         ("log", "observations", observer.log - reflected, ""),
     )
     return MarkedBar(
-        label=f"The log: {observer.log:,} tokens, condensed at {limit:,}",
+        label=f"Observation log: {observer.log:,} tokens, condensed at {limit:,}",
         parts=bars.stack_segments(sizes, whole),
         above=BarMark(
             x=bars.compute_share(limit, whole), text=f"condensed at {limit:,}"
         ),
         below=BarMark(
             x=bars.compute_share(limit // 2, whole),
-            text=f"begun ahead at {limit // 2:,}",
+            text=f"prepared from {limit // 2:,}",
         ),
     )
 

@@ -37,7 +37,7 @@ _BEGINS = {
     "thrashing": "begins to thrash",
     "faulting": "begins to fetch",
     "refused": "is refused fetches",
-    "full": "has over 90 % of its messages",
+    "full": "is over 90 % full",
     "missing": "misses the TLB",
 }
 

@@ -22,7 +22,7 @@ from memoryhub.services.paging.operator_pages import Act, Verb
 
 VERBS: tuple[Verb, ...] = get_args(Verb)
 _PROBLEMS: refusals.Texts = {
-    StaleError: "What this would do has changed since you looked. Here it is anew."
+    StaleError: "The effect has changed since you looked. Here is a new preview."
 }
 
 

@@ -171,7 +171,7 @@ def _render_form(
 
 def _describe_out_of_range(field: str) -> str:
     name = field.removeprefix("config.").replace("_", " ")
-    return f"What is set for {name} does not fit: it is out of its range."
+    return f"The value of {name} is out of range."
 
 
 def _parse_stretch(request: HttpRequest) -> tuple[int | None, int | None]:

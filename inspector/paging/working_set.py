@@ -69,9 +69,9 @@ def iter_warnings(found: Residency) -> Iterable[tuple[str, str]]:
     """Yield the states that need attention, each with its reason."""
     budget, refaults = found.budget, found.refaults
     if found.over_budget:
-        yield "over budget", "the last turn could not map all that it had to show"
+        yield "over budget", "the last turn had no room for all pages it had to show"
     elif budget.used > budget.settings.high:
-        yield "over evict_at", "the next page that comes starts an eviction run"
+        yield "over evict_at", "the next new page starts an eviction"
     if found.thrash_index >= residency.THRASHING:
         yield (
             "thrashing",
@@ -81,7 +81,7 @@ def iter_warnings(found: Residency) -> Iterable[tuple[str, str]]:
         yield "thrashing", "over 85 % of the room is pinned or protected"
     if count := len(found.unmapped):
         large = sum(page.too_large for page in found.unmapped)
-        reason = "too large to be mapped" if large == count else "found no room"
+        reason = "too large for the working set" if large == count else "found no room"
         yield "not mapped", f"{count:,} page{'s' if count > 1 else ''} {reason}"
 
 

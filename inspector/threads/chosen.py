@@ -109,7 +109,7 @@ def _parse_names(form: QueryDict) -> list[str]:
 
 def _build_texts(visitor: Visitor) -> refusals.Texts:
     return {
-        "reason": "Say why they are closed.",
+        "reason": "Choose why they are closed.",
         InvalidError: policy.render_days_help(owner=visitor.owner),
     }
 

@@ -21,8 +21,8 @@ from memoryhub.services.threads import operator_threads
 
 _PROBLEMS: refusals.Texts = {
     "name": "A name has 1 to 128 letters, digits and . _ : @ - and begins with a "
-    "letter or digit; names that begin with mh. are kept for MemoryHub.",
-    "seq": "An event's number is wanted, from 0 to the thread's newest.",
+    "letter or digit; names that begin with mh. are reserved.",
+    "seq": "Enter an event's number, from 0 to the thread's newest.",
 }
 
 

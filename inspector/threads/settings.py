@@ -29,10 +29,10 @@ from memoryhub.queries.threads import retention
 from memoryhub.queries.threads.retention import Horizon
 from memoryhub.services.access import projects
 
-_MOVED = "What this would retire has changed since you looked. Here it is anew."
-_MORE = "More exchanges wait by now than you agreed to. Here is their number."
-_INSTRUCTIONS = "At most 8 KiB are wanted: a few sentences."
-_THREADS = "A number of threads from 1 to 10,000,000 is wanted."
+_MOVED = "The preview has changed since you looked. Here is a new one."
+_MORE = "More exchanges wait now than you agreed to. Here is their new number."
+_INSTRUCTIONS = "Enter at most 8 KiB: a few sentences."
+_THREADS = "Enter a number of threads from 1 to 10,000,000."
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

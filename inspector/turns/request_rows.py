@@ -28,7 +28,7 @@ _GROUPS = {
     "context": "Pages",
     "history": "History",
     "manifest": "Manifest",
-    "recall": "Brought along unasked",
+    "recall": "Recalled automatically",
     "added": "Added to blocks",
     "exchange": "Exchange",
     "tools": "Tools",
@@ -41,7 +41,7 @@ _SOURCES = {
     "elsewhere": "in an earlier thread, found by",
     "summary": "the newest summary",
     "claim": "a claim that is used often",
-    "prerequisite": "read before tools like those called last",
+    "prerequisite": "needed before tools like those called last",
 }
 #: Shared words that are shown.
 WORDS = 6
@@ -49,8 +49,8 @@ _RULES = {
     "explicit": ("pinned", "by a command"),
     "system": ("pinned", "system prompt"),
     "exchange": ("this exchange", "verbatim"),
-    "recent": ("held", "made in the last turns"),
-    "claim": ("held", "a claim"),
+    "recent": ("kept", "made in the last turns"),
+    "claim": ("kept", "a claim"),
     "newest": ("the question", "always in"),
 }
 
@@ -296,10 +296,10 @@ def _explain_row(used: UsedText) -> tuple[str, str]:
         if used.source in recalls.PREFETCHED:
             return _SOURCES[used.source], ""
         # A neighbour of a matching text may be recalled without sharing a word.
-        words = ", ".join(used.shared[:WORDS]) or "what was said beside it"
+        words = ", ".join(used.shared[:WORDS]) or "said next to a match"
         return _SOURCES[used.source], words
     if used.cut == 0:
-        return "only named", "what it said has left"
+        return "only named", "its text has left"
     if used.level:
         return f"shortened to ~{used.level}", ""
     if used.cut:

@@ -130,11 +130,11 @@ def _draw_plots(points: Sequence[PrefixPoint]) -> list[LinePlot]:
         x=[point.turn for point in points],
         seqs=[point.seq for point in points],
     )
-    shares = _build_series("share as before", "good", [point.share for point in points])
+    shares = _build_series("unchanged share", "good", [point.share for point in points])
     tokens = _build_series("packed tokens", "user", [point.tokens for point in points])
     return [
         plots.draw_plot(
-            "share", "Share of the request as before", axis, [shares], most=1
+            "share", "Unchanged share of the request", axis, [shares], most=1
         ),
         plots.draw_plot("tokens", "Packed tokens", axis, [tokens]),
     ]

@@ -11,11 +11,11 @@ from memoryhub.queries.turns.verdicts import TurnVerdict
 _ORDINALS = ("first", "second", "third", "fourth", "fifth", "sixth")
 #: Texts for why a fetch was refused, by the code in the model's answer.
 REFUSALS = {
-    "page_unknown": "there never was such a page",
+    "page_unknown": "there is no such page",
     "page_erased": "it was erased",
-    "fault_confidence": "it was not sure enough",
-    "fault_budget": "the exchange had fetched as often as it may",
-    "fault_tokens": "the exchange had fetched as many tokens as it may",
+    "fault_confidence": "the model was not sure enough",
+    "fault_budget": "the exchange had used up its fetches",
+    "fault_tokens": "the exchange had used up its fetch tokens",
     "no_room": "there was no room for it",
 }
 _REASONS = {
@@ -28,9 +28,9 @@ _REASONS = {
 _CAUSES = {
     "command": "by a command",
     "answered": "with a call that brought nothing",
-    "shrink": "as the budget became smaller",
+    "shrink": "because the budget became smaller",
     "restore": "by a restore",
-    "observed": "as an observer saw it",
+    "observed": "because an observation replaced it",
 }
 _HEADLINES = {
     "out": "The best match for this question was not in the request",
@@ -49,7 +49,7 @@ PREFIX_CAUSES = {
     "entered": "a page came in",
     "budget": "a page found no room",
     "manifest": "the manifest offers something else",
-    "recall": "the turn brought something else along",
+    "recall": "the turn recalled other texts",
     "rules": "the rules of the mode changed",
     "blocks": "the subject's blocks changed",
     "log": "the log of observations changed",
@@ -81,10 +81,10 @@ def describe_leaving(step: LifeStep | None, newcomer: Newcomer | None) -> str:
     if cause in _CAUSES:
         return f"{verb} {_CAUSES[cause]}"
     if newcomer is None:
-        return f"{verb} for want of room"
+        return f"{verb} for lack of room"
     # A page without a score was evicted regardless of its worth.
     return (
-        f"{verb} to make room for" if score is not None else f"{verb} when there came"
+        f"{verb} to make room for" if score is not None else f"{verb} on the arrival of"
     )
 
 

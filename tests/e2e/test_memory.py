@@ -89,7 +89,9 @@ def test_checkpoint_restore_is_undone_by_hand(
     page.uncheck("[name=part][value=task]")
     page.click("text=Show the difference")
     expect(page.locator("h1")).to_have_text("Restore checkpoint after")
-    expect(page.locator("main")).to_contain_text("1 to change, 1 to go, 1 to come back")
+    expect(page.locator("main")).to_contain_text(
+        "1 to change, 1 to remove, 1 to bring back"
+    )
     page.get_by_role("button", name="Restore", exact=True).click()
     expect(page.locator("h1")).to_have_text("checkpoint.restored")
     page.click("text=Undo…")

@@ -57,7 +57,7 @@ def one_thrashes(page: Page, home: str) -> None:
 def one_recalls_what_left(page: Page, home: str) -> None:
     """Check that the diary's last question recalls its first message."""
     page.goto(f"{home}threads/diary/turns/1")
-    brought = page.locator("dl div", has_text="Brought along unasked").first
+    brought = page.locator("dl div", has_text="Recalled automatically").first
     assert "1 used" in brought.inner_text()
 
 

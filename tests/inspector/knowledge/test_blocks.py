@@ -160,7 +160,7 @@ def test_block_edit_names_its_event_and_can_be_undone(
     view = reading.get_block(find_home(ann), "persona")
     assert (view.version, view.text, view.read_only) == (3, HOSTILE, True)
     assert view.description == "Who it is."
-    assert "written again since" in text_of(owner, saved)
+    assert "changed again since" in text_of(owner, saved)
     late = owner.post(undo)
     assert late.status_code == 409
     assert "so nothing was undone" in late.content.decode()

@@ -197,7 +197,7 @@ def test_restore_keeps_history_and_can_be_undone(
     editor = browser("editor")
     page = text_of(editor, f"{T}/checkpoints/12/restore")
     # Now: cart, seat 12A, token. Then: cart, seat 14C, quote.
-    assert "1 to change, 1 to go, 1 to come back" in page
+    assert "1 to change, 1 to remove, 1 to bring back" in page
     assert state_now(desk).seq == 18
     held = state_now(desk).memory.contents
     answer: Any = editor.post(
@@ -260,7 +260,7 @@ def test_restore_says_that_its_preview_still_holds(
     path = f"{T}/checkpoints/12/restore"
     answer: Any = editor.post(path, form_of(editor, path))
     told = text_of(editor, answer.headers["Location"])
-    assert "no event came in between" in told
+    assert "no event happened in between" in told
     for sent in ({}, {"seen": "x"}, {"seen": "9" * 30}):
         assert editor.post(path, sent).status_code == 302
 

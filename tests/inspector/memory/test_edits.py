@@ -98,11 +98,11 @@ def test_undo_is_refused_when_the_key_was_written_since(
     put(agent, "seat", "3B")
     page = text_of(editor, where)
     assert "Saved as" in page
-    assert "written again since" in page
+    assert "changed again since" in page
     assert f"{T}/events/19/undo" not in page
     before = head(desk)
     refused = send_form(editor, f"{T}/events/19/undo", {}, 409)
-    assert "It was written again since, so nothing was undone." in refused
+    assert "It was changed again since, so nothing was undone." in refused
     assert "3B" in refused
     assert head(desk) == before
 
@@ -148,7 +148,7 @@ def test_cleared_keys_are_restored_from_a_checkpoint(
     assert "All keys were cleared" in page
     undo = f"{T}/checkpoints/19/restore?part=keys"
     assert f'href="{undo}"' in page
-    assert "3 to come back" in text_of(editor, undo)
+    assert "3 to bring back" in text_of(editor, undo)
     send_form(editor, undo, {"seen": 20, "part": "keys"})
     assert keys.count_keys(row_of(desk)) == 3
     operator_threads.close(row_of(desk), actor="operator:x", reason="completed")
@@ -256,7 +256,7 @@ def test_task_is_cleared_and_begun_again(editor: Client, desk: Thread) -> None:
     form = fields_of(text_of(editor, f"{T}/task/edit"))
     clear = {"version": form["version"], "act": "clear"}
     assert send_form(editor, f"{T}/task/edit", clear) == f"{T}/task?saved=19"
-    assert "Give it a task" in text_of(editor, f"{T}/task/edit")
+    assert "Add a task" in text_of(editor, f"{T}/task/edit")
     begun = fields_of(text_of(editor, f"{T}/task/edit"))
     assert begun["version"] == "none"
     assert send_form(editor, f"{T}/task/edit", begun) == f"{T}/task?saved=20"

@@ -308,7 +308,7 @@ def test_edit_of_a_key_deleted_meanwhile_names_the_deletion(
     for page in pages:
         assert "There is nothing to change" in page
         took = f'<a href="{T}/events/{head(desk)}">event {head(desk)}</a>'
-        assert f"took it away at {took}: deleted" in page
+        assert f"removed it at {took}: deleted" in page
         assert f'href="{T}/keys">All keys of this thread' in page
         assert 'aria-label="Views of this thread"' in page
 
@@ -359,7 +359,7 @@ def test_inherited_key_is_retimed_in_the_fork_only(
     fork = Thread.objects.get(name="alt")
     page = text_of(editor, f"{alt}/keys/seat")
     assert "value inherited" in page
-    assert "Nothing in this thread" in page
+    assert "No events in this thread" in page
     assert version(fork, "seat") == 0
     form = {"version": "0", "expiry": "ttl", "count": "1", "unit": "d"}
     assert editor.post(f"{alt}/keys/seat/retime", form).status_code == 302

@@ -70,7 +70,7 @@ def test_task_page_shows_the_task_and_its_history(
     assert "55 %" not in as_of
     assert "No task as of this event" in text_of(viewer, f"{T}/task?at_seq=3")
     act(agent, ClearTask(), "desk")
-    assert "It was cleared" in text_of(viewer, f"{T}/task")
+    assert "The task was cleared" in text_of(viewer, f"{T}/task")
     assert "task.cleared" in text_of(viewer, f"{T}/task")
 
 
@@ -129,7 +129,7 @@ def test_trimmed_notes_are_shown_as_of_before_the_trim(
     assert "Now with the right seat" in text_of(viewer, f"{T}/notes?at_seq=19")
     # A search reads the journal.
     assert "Now with the right seat" in text_of(viewer, f"{T}/notes?q=seq:18")
-    assert "3 older trimmed for it" in text_of(viewer, f"{T}/notes?q=seq:20")
+    assert "3 older removed for it" in text_of(viewer, f"{T}/notes?q=seq:20")
 
 
 def test_note_search_finds_notes(viewer: Client, desk: Thread) -> None:

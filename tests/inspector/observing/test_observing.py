@@ -38,7 +38,7 @@ def test_observing_page_shows_the_enabling_call_when_off(
     make_thread(agent, NAME)
     append(agent, NAME, "hello")
     page = text_of(owner, PAGE)
-    assert "Nothing is observed" in page
+    assert "Observing is off" in page
     assert '{"config": {"observe": true}}' in page
     assert "Observe now" not in page
     act = f"{PAGE}/observe"
@@ -52,20 +52,20 @@ def test_observations_are_drawn_and_opened(viewer: Client, agent: Agent) -> None
     page = text_of(viewer, PAGE)
     assert page.count('class="is-waiting"') == len(seen.chunks) + 1  # the legend's
     assert page.count('class="is-reflection"') == 2
-    assert "At rest." in page or "Due." in page
+    assert "Idle." in page or "Due." in page
     assert "Generations" in page
     # The page explains why a request takes more tokens than its messages have.
     more = observers.get_observer(row).uncovered - sum(
         line.tokens for line in row.slots.filter(index__gte=seen.cursor)
     )
     assert more == 12 * (row.slot_count - seen.cursor)
-    assert "a message takes 12 tokens more" in page
+    assert "Each message adds 12 tokens" in page
     runs = page.partition("Runs, newest first")[2]
     assert f'href="/p/acme/threads/{NAME}/slots?index={seen.chunks[0].begin}"' in runs
     for each in (*seen.log, *seen.chunks):
         assert f'href="?observation={each.page_id}#opened"' in page
     opened = text_of(viewer, f"{PAGE}?observation={seen.chunks[0].page_id}")
-    assert "extractive" in opened
+    assert "without a model" in opened
     assert "<small>critical</small>" in opened
     assert f'href="/p/acme/threads/{NAME}/slots?index={seen.chunks[0].begin}"' in opened
     assert 'data-live="observer"' not in opened
@@ -108,8 +108,8 @@ def test_observing_page_shows_the_state_as_of_an_event(
     assert last.page_id not in before
     assert last.replaced[0] in before
     page = f"{PAGE}?at_seq={last.seq - 2}&observation={last.page_id}"
-    assert "There is no such observation as of this event" in text_of(viewer, page)
-    assert "Nothing is observed so far" in text_of(viewer, f"{PAGE}?at_seq=2")
+    assert "This observation does not exist as of this event" in text_of(viewer, page)
+    assert "No observations yet" in text_of(viewer, f"{PAGE}?at_seq=2")
 
 
 def test_fork_shows_inherited_observations_and_their_thread(
@@ -135,8 +135,8 @@ def test_observing_page_tells_gaps_and_failures(viewer: Client, agent: Agent) ->
     fail_observer(agent)
     page = text_of(viewer, PAGE)
     assert "Failing." in page
-    assert "it waits until" in page
-    assert "the answer was no JSON" in page
+    assert "the next is at" in page
+    assert "the answer was not JSON" in page
     assert "model.example" in page
     erase_with_observation(agent)
     assert 'fill="url(#hatched)"' in text_of(viewer, PAGE)
@@ -165,7 +165,7 @@ def test_observing_acts_require_an_editor_and_their_preview(
         assert (answer.status_code, answer.headers["Location"]) == (302, PAGE), verb
         assert (verb == "pause") == ("Paused." in text_of(editor, PAGE))
     seen = seen_of(text_of(editor, f"{PAGE}/activate"))
-    assert seen == "No observation waits."
+    assert seen == "No observation is ready to use."
     assert editor.post(f"{PAGE}/activate", {"seen": seen}).status_code == 409
     event = row.events.order_by("-seq").first()
     assert event is not None
@@ -186,11 +186,11 @@ def test_observe_now_makes_the_waiting_observation(
 
 def test_closed_thread_is_not_due_for_observing(viewer: Client, agent: Agent) -> None:
     row = make_observed(agent)
-    assert "it is due after" in text_of(viewer, PAGE)
+    assert "observing is due after" in text_of(viewer, PAGE)
     operator_threads.close(row, actor="operator:x", reason="completed")
     page = text_of(viewer, PAGE)
     assert "Closed." in page
-    assert "it is due after" not in page
+    assert "observing is due after" not in page
 
 
 def test_due_messages_are_marked_when_a_model_is_configured(
@@ -202,9 +202,9 @@ def test_due_messages_are_marked_when_a_model_is_configured(
     assert not drawn.search(text_of(viewer, PAGE))
     settings.MODEL = ModelSettings(url="http://127.0.0.1:1", name="m", key="k")
     page = text_of(viewer, PAGE)
-    begin, end = re.findall(
-        r"due: asked of the model: messages (\d+)\s+to (\d+)", page
-    )[0]
+    begin, end = re.findall(r"due: sent to the model: messages (\d+)\s+to (\d+)", page)[
+        0
+    ]
     found = ranges.read_next(
         get_thread(agent, NAME),
         state_of(get_thread(agent, NAME)),

@@ -240,7 +240,7 @@ def test_refusals_of_another_project_are_not_shown(
     activity.count_refusal(stranger.project, "no_room", ("theirs",))
     look()
     page = text_of(viewer, "/p/acme/refusals")
-    assert "Nothing was refused" in page
+    assert "No refusals in this period" in page
     assert "theirs" not in page
 
 

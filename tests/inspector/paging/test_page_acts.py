@@ -57,7 +57,7 @@ def test_page_act_preview_changes_nothing(browser: Browser, paged: Thread) -> No
     refused = text_of(editor, f"{T}/pages/policy/evict")
     assert "pinned" in refused
     assert 'name="seen"' not in refused
-    assert "it is pinned already" in text_of(editor, f"{T}/pages/policy/pin")
+    assert "the page is already pinned" in text_of(editor, f"{T}/pages/policy/pin")
     assert Thread.objects.get(id=paged.id).head_seq == paged.head_seq
     text_of(editor, f"{T}/pages/slot-999/pin", 404)
     text_of(editor, f"{T}/pages/policy/praise", 404)

@@ -68,7 +68,7 @@ def test_working_set_bar_names_segments_and_thresholds(
         legend = text.partition('<p class="legend gap-s">')[2].partition("</p>")[0]
         drawn = {*re.findall(r'<rect class="([\w-]+)"', bar)} - {"track"}
         assert drawn <= {*re.findall(r'<rect class="([\w-]+)"', legend)}
-        assert f"empties to {settings.low:,}" in bar
+        assert f"evicts down to {settings.low:,}" in bar
         assert f"evicts at {int(settings.high):,}" in bar
         tokens = [int(n.replace(",", "")) for n in re.findall(r"<b>([\d,]+)<", legend)]
         beside = settings.reserved_tokens
@@ -91,8 +91,8 @@ def test_evicted_page_is_shown_with_its_reason_and_replacement(
         step = next(each for each in run.steps if each.seq == seq)
         assert ">Just left</b>" in text
         assert f'that make room for <a href="{T}/pages/{run.newcomer.page_id}' in text
-        assert f"to let {run.newcomer.page_id} in" in text
-        assert f"comes at event {run.newcomer.seq}" in text
+        assert f"to fit {run.newcomer.page_id}" in text
+        assert f"enters at event {run.newcomer.seq}" in text
         if step.score is not None:
             assert f"Keep score</span> <b>{step.score:.2f}</b> = recency " in text
     after = text_of(viewer, f"{T}?at_seq={list_eviction_seqs(paged)[-1] + 1}")
@@ -135,13 +135,13 @@ def test_working_set_is_on_the_timeline_as_of_any_event(
 def test_empty_working_set_says_that_nothing_is_mapped(
     viewer: Client, paged: Thread
 ) -> None:
-    assert "Nothing is mapped here" in text_of(viewer, f"{T}?at_seq=1")
+    assert "No page is in the working set" in text_of(viewer, f"{T}?at_seq=1")
 
 
 def test_recorded_request_is_rebuilt_to_the_byte(viewer: Client, paged: Thread) -> None:
     assert "byte for byte" in text_of(viewer, f"{T}/turns/7")
     text = text_of(viewer, f"{T}/turns/7/request?content=all")
-    assert "sha256 equals the record" in text
+    assert "sha256 matches the record" in text
     found = contexts.get_recorded_turn(paged, 7)
     request = contexts.require_request(contexts.reassemble_request(paged, found))
     assert hashlib.sha256(request).hexdigest() == found.sha256
@@ -162,7 +162,7 @@ def test_rebuilt_request_that_differs_is_reported(
     monkeypatch.setitem(packers.PACKERS, "pack/2", honest._replace(assemble=changed))
     text = text_of(viewer, f"{T}/turns/7")
     assert "The request differs from the record" in text
-    assert "equals the record" not in text
+    assert "matches the record" not in text
 
 
 def test_turn_with_a_deleted_page_shows_the_rest(
@@ -174,13 +174,13 @@ def test_turn_with_a_deleted_page_shows_the_rest(
     text = text_of(editor, f"{T}/turns/7", 410)
     assert "1 payload erased" in text
     assert "policy" in text
-    assert "equals the record" not in text
+    assert "matches the record" not in text
     assert "Refunds within 30 days" not in text
     assert f'href="{T}/pages/slot-' in text
     gone = text_of(editor, f"{T}/pages/policy", 410)
     assert "This page was deleted" in gone
     assert "Refunds within 30 days" not in gone
-    life = gone[gone.index("Its life") : gone.index('<svg class="life"')]
+    life = gone[gone.index("Life of the page") : gone.index('<svg class="life"')]
     assert re.search(r"made in\s.*deleted in", life, re.DOTALL)
     assert "/turns/7" in life
 
@@ -237,7 +237,7 @@ def test_paging_charts_add_up_to_the_thread_counters(
     text = text_of(viewer, f"{T}/paging")
     assert '"label":"resident rate"' in text
     assert "Evictions by cause" in text
-    assert "Nothing was looked up" in text_of(viewer, f"{T}/paging?from=1&to=1")
+    assert "No look-ups in these events" in text_of(viewer, f"{T}/paging?from=1&to=1")
     assert "does not fit" in text_of(viewer, f"{T}/paging?from=5&to=2", 422)
 
 
@@ -303,7 +303,7 @@ def test_page_lists_its_derivatives_and_the_turns_that_carried_it(
     text = text_of(viewer, f"{T}/pages/policy")
     for turn in range(1, 8):
         assert f'href="{T}/turns/{turn}">turn {turn} <i>history' in text
-    assert "No page says" in text
+    assert "No page names" in text
 
 
 def test_turn_lists_page_faults_and_why_each_text_is_in(
@@ -342,10 +342,10 @@ def test_recalled_pages_are_counted_on_the_paging_screen(
     viewer: Client, agent: Agent
 ) -> None:
     talk(agent)
-    assert "Brought along unasked" not in text_of(viewer, "/p/acme/threads/t-1/paging")
+    assert "Recalled automatically" not in text_of(viewer, "/p/acme/threads/t-1/paging")
     begin(agent, ASKED)
     page = text_of(viewer, "/p/acme/threads/t-1/paging")
-    assert "Brought along unasked</span></dt><dd>1 <small" in page
+    assert "Recalled automatically</span></dt><dd>1 <small" in page
     assert "0 used, 0 not used within three turns" in page
 
 

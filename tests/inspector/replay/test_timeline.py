@@ -211,7 +211,7 @@ def test_timeline_compares_two_moments(viewer: Client, talk: Thread) -> None:
 @pytest.mark.parametrize(
     ("query", "text"),
     [
-        ("at_seq=4&base=4", "Nothing that is counted differs"),
+        ("at_seq=4&base=4", "No field differs"),
         ("at_seq=3&base=6&tab=memory", 'before">5</td><td data-label="after">2</td>'),
         ("base=99", "<b>7</b></a> · <a data-unpin"),
         ("at_seq=2&base=0", 'before">new</td><td data-label="after">open</td>'),

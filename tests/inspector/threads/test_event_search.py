@@ -260,7 +260,7 @@ def test_event_search_is_bounded_and_says_so(
     page = answer.content.decode()
     assert answer.context["shown"] == []
     assert '/events/5">5</a> to' in page
-    assert "Older ones were not looked at yet." in page
+    assert "Older events were not searched yet." in page
     found, query = [], "q=type:thread.created"
     for _ in range(3):
         seqs, query = next_link(viewer, query)

@@ -68,7 +68,7 @@ def test_each_retention_count_links_to_its_list(owner: Client, idling: None) -> 
         assert path in page
         answer = owner.get(path.replace("&amp;", "&"))
         assert {line.name for line in answer.context["listed"]} == names
-        assert "Nothing of that is saved" in answer.content.decode()
+        assert "This is not saved" in answer.content.decode()
         for _, url in answer.context["exported"]:
             assert "retention_idle_days=30" in url
     assert owner.get(f"{THREADS}?q=due:7d").context["listed"] == ()
@@ -311,7 +311,7 @@ def test_retired_thread_takes_no_retention_days(
     worker.retire(timezone.now())
     client, path = browser("editor"), f"{THREADS}/idle-40/retention"
     page = client.get(path).content.decode()
-    assert "It is retired" in page
+    assert "This thread is retired" in page
     assert 'name="retention_idle_days"' not in page
     answer = client.post(path, {"retention_idle_days": "40"})
     assert answer.status_code == 410
@@ -384,7 +384,7 @@ def test_observer_instructions_are_saved_up_to_a_limit(owner: Client) -> None:
     assert "Keep &lt;b&gt;order numbers" in owner.get(SETTINGS).content.decode()
     answer = owner.post(SETTINGS, {"observer_instructions": "é" * 4_097})
     assert answer.status_code == 422
-    assert "At most 8 KiB" in answer.content.decode()
+    assert "at most 8 KiB" in answer.content.decode()
     kept.refresh_from_db()
     assert kept.observer_instructions.startswith("Keep")
 
@@ -395,7 +395,7 @@ def test_consolidation_backlog_requires_its_count_confirmed(
     factories.make_thread(agent, "talk", user_id="ann")
     factories.append(agent, "talk", "I like tea.", "I like rye.")
     page = owner.get(SETTINGS).content.decode()
-    assert "of what is said from now on, the newest" in page
+    assert "reads exchanges from now on, newest" in page
     assert "Exchanges</dt>" not in page
     page = owner.get(SETTINGS, {"backlog": "count"}).content.decode()
     assert "Exchanges</dt><dd>2</dd>" in page
@@ -407,5 +407,5 @@ def test_consolidation_backlog_requires_its_count_confirmed(
     acme.refresh_from_db()
     assert (acme.consolidate, acme.consolidate_since) == ("auto", None)
     page = owner.get(SETTINGS).content.decode()
-    assert "asked of all that was said" in page
+    assert "reads all exchanges" in page
     assert owner.post(SETTINGS, {**sent, "backlog": "x"}).status_code == 422

@@ -245,10 +245,10 @@ def test_fresh_counts_threads_that_changed_since(
 ) -> None:
     since = viewer.get(LIST).context["since"]
     before = viewer.get("/p/acme/panels/fresh", {"since": since}).content.decode()
-    assert "new or moved" not in before
+    assert "new or updated" not in before
     factories.make_thread(agent, "gamma")
     after = viewer.get("/p/acme/panels/fresh", {"since": since}).content.decode()
-    assert "1 new or moved" in after
+    assert "1 new or updated" in after
     assert viewer.get("/p/acme/panels/fresh", {"since": "x"}).status_code == 422
 
 

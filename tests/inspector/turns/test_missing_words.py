@@ -56,10 +56,10 @@ def test_refused_fetch_names_the_level_that_would_have_fitted() -> None:
 def test_shortened_page_with_a_refused_fetch_has_two_rows() -> None:
     lowered = step("shortened", 30, turn=6, score=0.22, cause="append")
     page = absent("p", used=used(2), shortened=lowered, refused=REFUSED, recent=True)
-    assert f"{NO_ROOM}; it is in as ~2" in rows("lately", page)
+    assert f"{NO_ROOM}; in the request as ~2" in rows("lately", page)
     short = rows("short", page)
     assert f'<a href="{T}/turns/6">turn 6</a>, <a href="{T}?at_seq=30">event' in short
-    assert "shortened for want of room, score 0.22" in short
+    assert "shortened for lack of room, score 0.22" in short
     assert "refused" not in short
 
 

@@ -102,7 +102,7 @@ def test_recalled_page_shows_its_reason_and_use(viewer: Client, agent: Agent) ->
     (slot,) = {*re.findall(r"/pages/(slot-\d+)", row)}
     life = text_of(viewer, f"/p/acme/threads/t-1/pages/{slot}")
     assert 'class="mark-recalled"' in life[: life.index("lifekey")]
-    assert re.search(r'brought along in\s+<a\s+href="[^"]+/turns/1"', life)
+    assert re.search(r'recalled in\s+<a\s+href="[^"]+/turns/1"', life)
     listed = text_of(viewer, "/p/acme/threads/t-1/turns")
     count = page.count('<tr class="user brought"') + page.count("assistant brought")
     assert f'data-label="recalled"><b>{count}</b>' in listed
@@ -118,7 +118,7 @@ def test_turn_page_links_to_the_bytes_of_the_request(
     page = text_of(viewer, f"{T}/turns/{DENIED}")
     assert "byte for byte" in page
     read = text_of(viewer, f"{T}/turns/{DENIED}/request")
-    assert "sha256 equals the record" in read
+    assert "sha256 matches the record" in read
     assert QUESTION in read
     assert str(contexts.get_recorded_turn(refund, DENIED).sha256) in read
     assert viewer.get(f"{T}/turns/99/request").status_code == 404
@@ -224,14 +224,14 @@ def test_turn_page_fetches_the_end_of_the_prefix_as_a_panel(
     page = text_of(viewer, path)
     assert f'aria-busy="true" hx-get="{path}/panels/prefix?at_seq={seq}"' in page
     assert f'<noscript><a href="{path}/prefix">' in page
-    assert "It ends in" not in page
+    assert "The prefix ends in" not in page
     answer: Any = viewer.get(f"{path}/panels/prefix?at_seq={seq}")
     assert answer.headers["MH-Panel"] == "1"
     panel = unescape(answer.content.decode())
     assert panel.lstrip().startswith('<p id="prefix-end"')
     assert "aria-busy" not in panel
     lens = prefixes.get_lens(thread, 7)
-    assert f"It ends in <b>{lens.section}</b>: " in panel
+    assert f"The prefix ends in <b>{lens.section}</b>: " in panel
     assert lens.reason is not None
     assert f'href="/p/acme/threads/paged?at_seq={lens.reason.seq}"' in panel
     assert viewer.get(f"{path}/panels/other").status_code == 404
@@ -296,7 +296,7 @@ def test_turn_with_2000_pages_shows_a_section_of_them(
     ask(agent, "vast", "And now?")
     path = "/p/acme/threads/vast/turns/1"
     last, first = text_of(viewer, path), text_of(viewer, f"{path}?from=1")
-    assert "2,001 pages, in its order" in last
+    assert "2,001 pages, in request order" in last
     assert 'id="in-2001"' in last
     assert 'id="in-1"' in first
     read = text_of(viewer, f"{path}/request")
@@ -318,7 +318,7 @@ def test_recent_refused_fetch_is_told_in_words_with_links(
     section = page[page.index("Left or refused in the last turns") :]
     told = r'refused in <a href="[^"]+/turns/7">turn 7</a>, <a href="[^"]+">event \d+'
     assert re.search(told, section)
-    assert "the exchange had fetched as often as it may" in section
+    assert "the exchange had used up its fetches" in section
 
 
 def test_turn_page_links_to_its_api_call_and_event_export(
