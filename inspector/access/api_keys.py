@@ -29,13 +29,13 @@ SHOWN = 200
 _NONCE = "api_key_form"
 #: Texts for what is wrong with a form.
 PROBLEMS: refusals.Texts = {
-    "scopes_mixed": "A key reads and writes memory, or exports and forgets subjects; "
-    "never both, since what an agent is talked into must not erase.",
+    "scopes_mixed": "A key either reads and writes memory, or exports and forgets "
+    "subjects; never both, so that a deceived agent can not erase.",
     "name": "A name holds letters, digits and . _ : @ - only, at most "
     f"{api_keys.MAX_NAME} of them.",
     "scopes": "Choose at least one scope.",
     "user_id": f"A user id is {user_ids.RULE}.",
-    "expiry_in_past": "Choose from the list when the key ends.",
+    "expiry_in_past": "Choose from the list when the key expires.",
 }
 
 

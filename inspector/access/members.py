@@ -24,8 +24,8 @@ _PROBLEMS: refusals.Texts = {
     "username": "No operator who may sign in has this name. Names are made on the "
     "server: manage.py add_operator NAME --project …",
     "member": "This operator is a member already; change the role instead.",
-    "own": "Nobody raises their own role.",
-    "last_owner": "The project would have no owner; make somebody else owner first.",
+    "own": "You can not raise your own role.",
+    "last_owner": "The project needs an owner; make somebody else owner first.",
 }
 
 

@@ -19,8 +19,8 @@ from memoryhub.services.forget import erasure_steps, erasures, receipts
 
 #: Texts of refusals that the console words itself.
 _PROBLEMS: refusals.Texts = {
-    PlanStaleError: "Something was written since the plan was made, and nothing was "
-    "erased. Here it is counted anew.",
+    PlanStaleError: "Something was written after this plan was made, so nothing was "
+    "erased. The rows are counted again below.",
 }
 
 

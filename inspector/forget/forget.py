@@ -39,17 +39,17 @@ from memoryhub.services.scan import collecting
 _LONGEST = 128
 _TYPED = re.compile(r"forget ([0-9][0-9,]{0,18})")
 _PROBLEMS: refusals.Texts = {
-    "scope": "Choose what is to be forgotten.",
+    "scope": "Choose what to forget.",
     "reason": "Choose a reason from the list.",
     "ticket": "A ticket is up to 8 capital letters, a hyphen and up to 7 digits.",
-    "thread": "That is no thread of this subject's.",
-    "before": "A time in the past is wanted, as 2026-01-31T12:00, in UTC.",
-    "record": "That is no event of this thread's.",
+    "thread": "This subject has no thread of that name.",
+    "before": "Give a time in the past, in UTC, such as 2026-01-31T12:00.",
+    "record": "This thread has no event of that number.",
 }
 #: Texts for what is wrong with the words typed for a second scan.
 _NOT_TYPED = {
-    "user_id": "That is not the id of the person who was erased.",
-    "texts": "Type more of it: that could stand anywhere.",
+    "user_id": "That is not the user id of the erased person.",
+    "texts": "Type a longer text: this one could occur anywhere.",
 }
 
 

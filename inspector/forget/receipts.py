@@ -61,12 +61,12 @@ SCREEN = Screen(
 
 #: Texts for why a text proves nothing.
 VERIFY_PROBLEMS = {
-    "malformed": "it can't be read as a receipt: that is one JSON object in which no "
-    "key stands twice and every number is an integer.",
-    "not_a_receipt": "it is no receipt and no addendum of ours.",
-    "unknown_key": "no key of this instance signed it.",
-    "unknown_root": "it names another root than that of this instance.",
-    "bad_signature": "something in it was changed since it was signed.",
+    "malformed": "the text can't be read as a receipt: one JSON object with unique "
+    "keys and integers as its only numbers.",
+    "not_a_receipt": "the text is neither a receipt nor an addendum of MemoryHub.",
+    "unknown_key": "no key of this instance signed the text.",
+    "unknown_root": "the text names another root key than that of this instance.",
+    "bad_signature": "the text was changed after it was signed.",
 }
 
 

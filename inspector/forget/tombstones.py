@@ -19,14 +19,14 @@ from memoryhub.services.access import audit
 from memoryhub.services.forget import tombstones as stones
 
 KINDS = {
-    Tombstone.Kind.SUBJECT: "user ids that stay out until they are readmitted",
-    Tombstone.Kind.THREAD: "names of threads that are dead for ever",
+    Tombstone.Kind.SUBJECT: "user ids that are refused until you readmit them",
+    Tombstone.Kind.THREAD: "names of erased threads, never to be used again",
     Tombstone.Kind.VALUE: "values that may not be written again for their subject",
 }
 #: Characters read of a pasted value.
 MOST_CHARS = 65_536
 _INDEX = "forget/tombstones/index"
-_NOBODY = "That is no subject of this project's."
+_NOBODY = "This project has no subject of that id."
 
 
 @require_http_methods(["GET", "HEAD", "POST"])

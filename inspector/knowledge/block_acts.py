@@ -24,12 +24,12 @@ from memoryhub.services.knowledge import blocks as writing
 from memoryhub.services.knowledge.blocks import MAX_DESCRIPTION_BYTES, BlockDraft
 
 _TEXTS: refusals.Texts = {
-    StaleError: "This block has changed since you looked. Here it is as it is now, "
-    "beside what you typed.",
+    StaleError: "Somebody changed this block after you opened it. Its current text is "
+    "above your own.",
     ValueTooLargeError: f"A block has at most {MAX_BLOCK_BYTES // 1024} KiB of text.",
     "block": "A name has 1 to 128 letters, digits and . _ : @ - and begins with a "
-    "letter or digit; names that begin with mh., slot-, obs- or ref- are kept for "
-    "MemoryHub.",
+    "letter or digit; names that begin with mh., slot-, obs- or ref- are "
+    "reserved for MemoryHub.",
     "description": f"A description has at most {MAX_DESCRIPTION_BYTES:,} bytes.",
 }
 _NAME_TAKEN = "There is a block of this name already."

@@ -166,5 +166,5 @@ VERBS: Mapping[str, Callable[[_FactAtHand, Mapping[str, str]], _FactChange | Non
 
 def _describe_problem(problem: Refusal | None) -> str:
     if isinstance(problem, InvalidError) and problem.loc == "at":
-        return "Say when it ceased to hold: a time after it began."
+        return "Give a time after the fact began to be true."
     return problem.sentence if problem else ""

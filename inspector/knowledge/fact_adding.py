@@ -38,11 +38,11 @@ _FIELDS: Final[Mapping[str, str]] = {
 _LIMITS = {"entity": MAX_ENTITY, "predicate": MAX_PREDICATE, "value": MAX_VALUE}
 #: Texts by field; looked up before codes, since one field shares a code's name.
 _TEXTS = {
-    "entity": f"Say who or what it is about, in at most {MAX_ENTITY} characters.",
-    "predicate": f"Say what about it, in at most {MAX_PREDICATE} characters.",
-    "value": f"Say what holds, in at most {MAX_VALUE:,} characters.",
-    "valid_from": "That is no day from which it can hold: 1970 to 2200.",
-    "valid_until": "Say until when it held: a day after it began, 1970 to 2200.",
+    "entity": f"Say who or what the fact is about, in at most {MAX_ENTITY} characters.",
+    "predicate": f"Give the property, in at most {MAX_PREDICATE} characters.",
+    "value": f"Give the value, in at most {MAX_VALUE:,} characters.",
+    "valid_from": "Choose a first day from 1970 to 2200.",
+    "valid_until": "Choose an end after the first day, from 1970 to 2200.",
 }
 
 

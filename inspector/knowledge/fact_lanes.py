@@ -168,7 +168,7 @@ def _draw_fact(
 
 
 def _draw_retracted(line: AssertionLine, axis: LaneAxis, *, y: int) -> LaneBar:
-    why = "retracted as wrong" if line.wrong else "retracted"
+    why = "retracted (was wrong)" if line.wrong else "retracted"
     return _draw_bar(
         axis,
         line.valid_from,
@@ -190,7 +190,7 @@ def _draw_believed(line: FactLine, axis: LaneAxis, *, y: int) -> LaneBar:
         height=_THIN,
         kind="was",
         text=line.value,
-        title=f"{line.value}, as it was believed before",
+        title=f"{line.value}, as believed earlier",
     )
 
 

@@ -25,8 +25,8 @@ from memoryhub.services.knowledge import blocks as writing
 from memoryhub.services.memory import undos
 
 _TEXTS: refusals.Texts = {
-    StaleError: "It was changed again since, so nothing was undone. Here it is as it "
-    "is now.",
+    StaleError: "Something newer was written since, so nothing was undone. "
+    "This is the current state.",
     ContentErasedError: "What was there before is gone for good, so nothing was "
     "undone.",
     InvalidError: "What was there before would have expired by now, so nothing was "

@@ -25,10 +25,10 @@ from memoryhub.queries.search.searching import KINDS, SearchRequest
 #: Most hits shown.
 MAX_HITS = 20
 _TEXTS: refusals.Texts = {
-    "query": f"Type what is looked for, in at most {MOST_CHARACTERS:,} characters.",
+    "query": f"Type what to search for, in at most {MOST_CHARACTERS:,} characters.",
     "kinds": "Choose kinds from the list.",
-    "valid_at": "That is no time at which a fact can hold: 1970 to 2200.",
-    "known_at": "That is no time at which it can be known: 1970 to 2200.",
+    "valid_at": "Choose a time from 1970 to 2200 at which facts are true.",
+    "known_at": "Choose a time from 1970 to 2200 at which facts are known.",
 }
 
 

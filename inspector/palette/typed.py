@@ -95,14 +95,14 @@ def _parse_term(token: str) -> SearchTerm | None:
         return search.parse_terms(token, search.THREADS)[0]
     keys = (*CONTENT_KEYS, *search.THREADS)
     if near := get_close_matches(key, keys, n=1, cutoff=_ALIKE):
-        raise SearchError(f"There is no key {key}.", nearest=f"{near[0]}:")
+        raise SearchError(f"There is no search key {key}.", nearest=f"{near[0]}:")
     return None
 
 
 def _build_error(key: str, value: str) -> SearchError:
     if not value:
         return SearchError(
-            f"{key}: wants a value.", nearest=f"{key}:{CONTENT_KEYS[key][0]}"
+            f"{key}: needs a value.", nearest=f"{key}:{CONTENT_KEYS[key][0]}"
         )
     near = get_close_matches(value, CONTENT_KEYS[key], n=1) or CONTENT_KEYS[key]
     return SearchError(f"There is no such {key}.", nearest=f"{key}:{near[0]}")

@@ -39,10 +39,10 @@ _SHOWN = 4_096
 _DAY = timedelta(days=1)
 #: Text and colour of an exchange, by the state of its consolidation.
 _STATES: Final[Mapping[str, tuple[str, str]]] = {
-    "pending": ("not asked for facts yet", ""),
-    "consolidated": ("asked for facts: nothing to remember", ""),
-    "failed": ("asked in vain, asked again soon", "attn"),
-    "given_up": ("asked in vain, given up", "bad"),
+    "pending": ("not searched for facts yet", ""),
+    "consolidated": ("searched for facts: none found", ""),
+    "failed": ("search for facts failed, tried again soon", "attn"),
+    "given_up": ("search for facts failed for good", "bad"),
 }
 
 

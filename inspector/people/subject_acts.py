@@ -30,7 +30,7 @@ RESTRICTIONS = {
 }
 HOLDS = {
     "expression": "freedom of expression and information",
-    "legal_duty": "a law demands that it is kept",
+    "legal_duty": "a law requires that it is kept",
     "public_health": "public health",
     "archiving": "archiving, research or statistics in the public interest",
     "legal_claims": "legal claims",
@@ -38,7 +38,7 @@ HOLDS = {
 #: Texts for what is wrong with forms of holds and restrictions.
 PROBLEMS: refusals.Texts = {
     "basis": "Choose a basis from the list.",
-    "expires_at": f"A number of days from 1 to {MOST_DAYS} is wanted.",
+    "expires_at": f"Give a number of days from 1 to {MOST_DAYS}.",
     "reviewer": "Choose an officer or an owner of this project.",
 }
 

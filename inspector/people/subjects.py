@@ -78,8 +78,8 @@ SCREEN = Screen(
 
 #: Texts for restrictions by an open erasure, which end only with the erasure.
 KEPT = {
-    restrictions.PLANNED: "a plan to forget waits to be confirmed",
-    restrictions.HELD: "a hold stands against forgetting",
+    restrictions.PLANNED: "an erasure plan waits for its confirmation",
+    restrictions.HELD: "a hold stops the erasure",
 }
 
 
@@ -188,7 +188,7 @@ def _list_figures(profile: Profile) -> list[tuple[str, int]]:
         ("Episodes", profile.episodes),
         ("Blocks", profile.blocks),
         ("Facts", profile.facts),
-        ("Not asked for facts yet", profile.pending.waiting),
+        ("Not searched for facts yet", profile.pending.waiting),
         ("Pages", profile.pages),
         ("Keys", profile.keys),
         *((name.capitalize(), count) for name, count in profile.counts.items()),

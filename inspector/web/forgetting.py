@@ -17,10 +17,10 @@ Scope, State = Erasure.Scope, Erasure.State
 #: Words of the form for each scope.
 SCOPES: Final[Mapping[str, str]] = MappingProxyType(
     {
-        Scope.SUBJECT: "Everything about this person, with the key that opens it",
-        Scope.THREAD: "One thread, with all that was made of it",
-        Scope.BEFORE: "Every record before a time, with all that was made of it",
-        Scope.RECORD: "One record, with all that was made of it",
+        Scope.SUBJECT: "Everything about this person, with the key that decrypts it",
+        Scope.THREAD: "One thread, with everything derived from it",
+        Scope.BEFORE: "Every record before a time, with everything derived from it",
+        Scope.RECORD: "One record, with everything derived from it",
     }
 )
 REASONS: Final[Mapping[str, str]] = MappingProxyType(
@@ -29,9 +29,9 @@ REASONS: Final[Mapping[str, str]] = MappingProxyType(
         "consent_withdrawn": "consent was withdrawn",
         "objection": "the person objected",
         "unlawful": "it was unlawful to keep it",
-        "legal_duty": "a law demands it",
+        "legal_duty": "a law requires it",
         "child": "it was collected from a child",
-        "retention": "its time is over",
+        "retention": "its retention period is over",
         "poisoning": "it was planted to mislead an agent",
         "mistake": "it was kept by mistake",
         "test": "a test",
@@ -49,41 +49,41 @@ _COMMON_STATES: Final = (
 #: Sentence that is true once an erasure has entered a state.
 STATE_TEXTS: Final[Mapping[str, str]] = MappingProxyType(
     {
-        State.FENCED: "The ledger says so, and nothing in scope can be read or written",
+        State.FENCED: "The ledger has it, and nothing in scope can be read or written",
         State.TOMBSTONED: "What is erased may not be written again",
-        State.KEY_DESTROYED: "The key is gone: what was sealed under it stays closed",
-        State.ROWS_ERASED: "Contents, names and what was made of them are gone",
-        State.CACHES_PURGED: "Open pages are cleared, and other processes are told",
-        State.SCRUBBED: "The database has let go of the bytes",
-        State.VERIFIED: "A sweep and a scan of their own found nothing left",
-        State.COMPLETE: "The receipt is signed, and the ledger says it is done",
+        State.KEY_DESTROYED: "The key is gone: what it encrypted stays unreadable",
+        State.ROWS_ERASED: "Contents, names and everything derived are gone",
+        State.CACHES_PURGED: "Open screens are cleared, and other processes notified",
+        State.SCRUBBED: "The database no longer holds the bytes",
+        State.VERIFIED: "A separate sweep and a separate scan found nothing left",
+        State.COMPLETE: "The receipt is signed, and the ledger has the end",
     }
 )
 #: Words for the methods of erasing rows in plans and receipts.
 METHODS: Final[Mapping[str, str]] = MappingProxyType(
     {
         "deleted": "deleted",
-        "nulled": "emptied; its place stays",
-        "shredded": "destroyed, key and all",
+        "nulled": "emptied; its position stays",
+        "shredded": "destroyed together with its key",
     }
 )
 #: Words for the reasons for keeping rows in plans and receipts.
 KEPT: Final[Mapping[str, str]] = MappingProxyType(
     {
-        "chain": "the chain is checked by it; it holds counts, times and digests",
+        "chain": "needed to check the hash chain; counts, times and digests only",
         "stays_erased": "keeps what was erased from coming back; keyed digests only",
-        "accountability": "says who did what; ids and closed words only",
-        "restores": "erases again after a restore; ids and keyed digests only",
-        "place": "its place stays, without content",
-        "fork": "a fork that lives reads it",
-        "evidence": "another source still speaks for it",
-        "names": "a name goes with the last thread that has it",
+        "accountability": "records who did what; ids and words of fixed lists only",
+        "restores": "repeats erasures after a restore; ids and keyed digests only",
+        "place": "its position stays, without content",
+        "fork": "an existing fork reads it",
+        "evidence": "another source still supports it",
+        "names": "a name is erased with the last thread that has it",
     }
 )
 #: Things that every erasure leaves, as proof of the erasure.
 STAYS: Final[Mapping[str, str]] = MappingProxyType(
     {
-        "envelopes": "envelopes of events",
+        "envelopes": "event envelopes: metadata without content",
         "tombstones": "tombstones",
         "audit": "the audit log",
         "ledger": "the ledger of erasures",

@@ -80,16 +80,16 @@ STATUS: dict[type[errors.Refusal], int] = {
 Texts = Mapping[str | type[errors.Refusal], str]
 _NO_TEXTS: Texts = MappingProxyType({})
 TITLES = {
-    400: "This link does not fit",
+    400: "This link is not valid",
     403: "Not for your role",
-    404: "Nothing here",
-    405: "Nothing to read here",
+    404: "Not found",
+    405: "Only for forms",
     409: "That is not possible now",
     410: "Erased",
     413: "That is too large",
-    422: "That value does not fit",
+    422: "That value is not valid",
     429: "Too many tries",
-    503: "Away for a moment",
+    503: "Unavailable for a moment",
 }
 #: Seconds of `Retry-After` on a 503.
 RETRY_SECONDS = 5
@@ -154,7 +154,7 @@ def render_forbidden(
 
 def render_only_posts(request: HttpRequest, *, page: str) -> HttpResponse:
     """Render the answer to a GET of a POST-only address; `page` has the form."""
-    text = "This address takes what a form sends. Open the page that has the form."
+    text = "This address accepts only a sent form. Open the page that has the form."
     answer = _render_or_unavailable(
         request, 405, "only_posts", text, panel=False, page=page
     )
@@ -205,9 +205,9 @@ def render_unavailable(request: HttpRequest, failure: Exception) -> HttpResponse
     )
 
 
-_AWAY = "The database does not answer. Nothing is lost; ask again in a moment."
+_AWAY = "The database does not answer. Nothing is lost; try again in a moment."
 _AWAY_FROM_A_FORM = (
-    "The database does not answer. Look whether what you sent was done before you "
+    "The database does not answer. Check whether your change was made before you "
     "send it again."
 )
 

@@ -130,10 +130,10 @@ def _parse_term(token: str, keys: Keys, bare: str) -> SearchTerm:
         )
     read = keys[name]
     if key == _LABEL:
-        raise SearchError("A label is named after the dot.", nearest="label.source:…")
+        raise SearchError("Name the label after the dot.", nearest="label.source:…")
     values = tuple(read(value) for value in _VALUE.findall(keyed[2]))
     if not values:
-        raise SearchError(f"{key}: wants a value.")
+        raise SearchError(f"{key}: needs a value.")
     return SearchTerm(key=key, values=values, negated=negated)
 
 
@@ -143,7 +143,7 @@ def _parse_bare_word(text: str, key: str, keys: Keys, term: SearchTerm) -> Searc
     if near or text.endswith(":"):
         wanted = get_close_matches(text.rstrip(":"), keys, n=1)
         raise SearchError(
-            f"There is no key {text.partition(':')[0]}.",
+            f"There is no search key {text.partition(':')[0]}.",
             nearest=f"{(near or wanted or [term.key])[0]}:",
         )
     word = _strip_quotes(text).removesuffix("*")
@@ -274,7 +274,7 @@ def _parse_period(text: str) -> Period:
     if dots:
         beyond, last = _parse_bound(high)
         if compared or beyond:
-            raise SearchError("A span has plain times.", nearest=_SPAN_OF_TIME)
+            raise SearchError("A range has two plain times.", nearest=_SPAN_OF_TIME)
         return Period(begin=period.begin, end=last.end)
     return {
         "": period,
@@ -305,7 +305,7 @@ def _parse_span(text: str, units: Mapping[str, int], *, example: str) -> NumberS
     if dots:
         bounds = [_parse_number(end, units, example) for end in (low, high)]
         if any(compared for compared, _ in bounds):
-            raise SearchError("A span has plain numbers.", nearest=example)
+            raise SearchError("A range has two plain numbers.", nearest=example)
         return NumberSpan(low=bounds[0][1], high=bounds[1][1])
     compared, value = _parse_number(text, units, example)
     if not compared:
@@ -327,7 +327,7 @@ def _parse_number(
 ) -> tuple[str, float]:
     shape = _NUMBER.fullmatch(text)
     if shape is None or (shape[3] and shape[3] not in units):
-        raise SearchError("That is no number this key takes.", nearest=example)
+        raise SearchError("This key does not take that number.", nearest=example)
     value = float(shape[2]) * units.get(shape[3], 1)
     if units is _TIMES and value > _MAX_AGE:
         raise SearchError("That is longer than a hundred years.", nearest=example)

@@ -160,10 +160,10 @@ def test_stale_plan_offers_to_keep_agents_out(
     page.click("text=Show the plan")
     confirm(page, agent)
     problem = page.locator("[role=alert]")
-    expect(problem).to_contain_text("since the plan")
+    expect(problem).to_contain_text("after this plan was made")
     expect(page.locator("main")).not_to_contain_text("`")
     if way == "by its button":
-        page.click("text=Keep agents out and count anew")
+        page.click("text=Keep agents out and count again")
     else:
         begin(page, ann)
         page.check("[name=restrict]")
@@ -187,12 +187,12 @@ def test_erasure_count_and_table_agree_to_the_end(
     page.click("text=Show the plan")
     confirm(page, agent)
     complete(page)
-    text = page.locator("#erasure p", has_text="rows gone").inner_text()
+    text = page.locator("#erasure p", has_text="rows erased").inner_text()
     gone, of = re.findall(r"[\d,]+", text)
     assert gone == of
-    column = page.get_by_role("columnheader", name="Gone", exact=True)
+    column = page.get_by_role("columnheader", name="Erased", exact=True)
     table = page.get_by_role("table").filter(has=column)
     heads, *rows = (row.locator("> *").all_inner_texts() for row in rows_of(table))
-    at = heads.index("Gone")
+    at = heads.index("Erased")
     numbers = [int(row[at].replace(",", "")) for row in rows]
     assert sum(numbers) == int(gone.replace(",", ""))

@@ -184,6 +184,6 @@ def test_post_only_addresses_link_to_a_page(
     page = open_page("editor")
     for path in ("/theme", f"{T}/reopen", f"{T}/events/3/undo"):
         page.goto(path)
-        expect(page.locator("main")).to_contain_text("takes what a form sends")
+        expect(page.locator("main")).to_contain_text("accepts only a sent form")
         page.click("text=Open that page")
-        expect(page.locator("main")).not_to_contain_text("takes what a form sends")
+        expect(page.locator("main")).not_to_contain_text("accepts only a sent form")

@@ -13,7 +13,7 @@ def test_owner_lists_projects_and_makes_another(page: Page, watched: Watched) ->
     page.wait_for_url("**/projects")
     expect(page.locator("main a.card")).to_contain_text("acme")
     page.get_by_role("link", name="New project").click()
-    name = page.get_by_label("Its name in addresses")
+    name = page.get_by_label("Name, used in URLs")
     name.fill("Night shift")
     name.press("Enter")
     expect(page.get_by_role("alert")).to_contain_text("a-z, 0-9 and -")

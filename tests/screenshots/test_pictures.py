@@ -82,7 +82,7 @@ def of_a_thread(page: Page, threads: str) -> None:
         page.wait_for_timeout(1_000)
     page.goto(f"{base}/turns/31")
     taken_twice(page, "context")
-    page.get_by_role("link", name="See it leave").click()
+    page.get_by_role("link", name="Open the eviction").click()
     page.locator(".whyout").wait_for()
     taken_twice(page, "timeline")
     page.goto(f"{base}/slots")

@@ -88,7 +88,7 @@ def test_thread_search_as_of_an_event_finds_no_later_message(
     page.get_by_role("link", name="Search this thread").click()
     expect(page.locator("#ask")).to_contain_text("as of event 6")
     page.keyboard.type("afraid", delay=20)
-    expect(page.locator("#found")).to_contain_text("Nothing was said so")
+    expect(page.locator("#found")).to_contain_text("No text matches")
     page.keyboard.press("Escape")
     expect(page.get_by_role("dialog")).to_have_count(0)
 
@@ -167,9 +167,9 @@ def test_project_scan_streams_hits_until_stopped(many: None, page: Page) -> None
     with page.expect_request("**/search/said"):
         page.locator("#q").fill("ferry noon")
     page.get_by_role("button", name="Stop").click()
-    expect(page.get_by_role("button", name="Look further")).to_be_visible()
+    expect(page.get_by_role("button", name="Search further")).to_be_visible()
     expect(page.locator(".hit.said")).to_have_count(0)
-    page.get_by_role("button", name="Look further").click()
+    page.get_by_role("button", name="Search further").click()
     expect(page.locator(".hit.said")).to_have_count(12)
 
 

@@ -82,7 +82,7 @@ def test_message_leads_to_its_turn_without_scripts(
     said = page.locator(".bubble", has_text=DENIAL)
     said.get_by_role("link", name=f"turn {DENIED}", exact=True).click()
     expect(page.locator("h1")).to_have_text(f"Turn {DENIED}")
-    page.get_by_role("link", name=re.compile("^See it leave")).click()
+    page.get_by_role("link", name=re.compile("^Open the eviction")).click()
     expect(page).to_have_url(re.compile(r"/threads/refund\?at_seq=\d+$"))
     page.go_back()
     page.get_by_role("link", name=f"Life of {PROMISED}").click()

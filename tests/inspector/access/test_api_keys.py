@@ -91,11 +91,11 @@ def test_key_form_sets_subject_scopes_and_expiry(owner: Client, acme: Project) -
         ({"scopes": ["Memory:read"]}, "at least one scope"),
         ({"name": "two words"}, "A name holds"),
         ({"name": "x" * 65}, "A name holds"),
-        ({"days": "-1"}, "when the key ends"),
-        ({"days": "-90"}, "when the key ends"),
-        ({"days": "7"}, "when the key ends"),
-        ({"days": "٣٠"}, "when the key ends"),
-        ({"days": ""}, "when the key ends"),
+        ({"days": "-1"}, "when the key expires"),
+        ({"days": "-90"}, "when the key expires"),
+        ({"days": "7"}, "when the key expires"),
+        ({"days": "٣٠"}, "when the key expires"),
+        ({"days": ""}, "when the key expires"),
     ],
 )
 def test_row_94_invalid_key_form_is_shown_again(

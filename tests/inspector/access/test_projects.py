@@ -104,7 +104,7 @@ def test_overview_shows_latest_threads_and_health_shows_sums(
 def test_health_reports_a_stopped_writer_in_words(viewer: Client) -> None:
     page = viewer.get("/p/acme/health").content.decode()
     assert "Not serving:" in page
-    assert "The writer of this process is not running" in page
+    assert "The writer of this server process is not running" in page
 
 
 def test_project_list_is_shown_even_for_one_project(

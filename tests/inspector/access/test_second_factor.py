@@ -140,7 +140,7 @@ def test_second_factor_is_added_and_removed(olga: Operator) -> None:
         form = {"proposal": sent, "code": code(secret=secret)}
         assert client.post(PATH, form).status_code == 302
         assert second_factors.has_factor(olga)
-        assert "Take it away" in client.get(PATH).content.decode()
+        assert "Remove the app" in client.get(PATH).content.decode()
         client.post(PATH, {"remove": "1"})
     assert not second_factors.has_factor(olga)
 

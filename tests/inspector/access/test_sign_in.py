@@ -335,7 +335,7 @@ def test_sign_in_link_survives_a_stopped_writer(
         stopping.setattr(writer, "_stopping", True)
         answer = Client().post(f"/sign-in/{token}")
     assert answer.status_code == 503
-    assert "Away for a moment" in answer.content.decode()
+    assert "Unavailable for a moment" in answer.content.decode()
     assert Client().post(f"/sign-in/{token}").status_code == 302
 
 

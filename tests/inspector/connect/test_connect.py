@@ -86,7 +86,7 @@ def test_snippets_are_for_all_roles_but_keys_for_owners(
     browser("owner")
     client = browser(role)
     page = text(client.get(HERE))
-    assert "made by owners" in page
+    assert "Ask an owner of" in page
     assert "urllib.request" in page
     assert client.post(f"{HERE}/key", {"name": "desk"}).status_code == 403
     assert ApiKey.objects.count() == 0
@@ -187,7 +187,7 @@ def test_reload_shows_the_thread_that_began(owner: Client, agent: Agent) -> None
     assert "has begun" in text(owner.get(HERE, {"since": SINCE}))
     page = text(owner.get(HERE))
     assert "Waiting for a new thread" in page
-    assert "Made last" in page
+    assert "Newest thread" in page
 
 
 def test_card_lists_refusals_with_their_reasons(

@@ -73,14 +73,14 @@ def test_audit_entries_are_listed_newest_first_and_verified(
     listed = list_seqs(page)
     assert listed == sorted(listed, reverse=True)
     assert {first, second} <= {*listed}
-    assert f"Verified to {second}" in page
+    assert f"Verified up to entry {second}" in page
 
 
 def test_broken_audit_chain_is_named(officer: Client, acme: Project) -> None:
     seq = note(acme)
     with unguarded(AuditEntry):
         AuditEntry.objects.filter(seq=seq).update(count=7)
-    assert f"The chain breaks at entry {seq}" in text(officer.get(PATH))
+    assert f"The hash chain breaks at entry {seq}" in text(officer.get(PATH))
     with unguarded(AuditEntry):
         AuditEntry.objects.filter(seq=seq).update(count=0)
 

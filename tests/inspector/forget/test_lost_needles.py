@@ -21,14 +21,14 @@ def test_needle_typed_at_the_console_resumes_the_erasure(
     where = {"project": acme.slug, "erasure": lost.id}
     page = reverse("erasure", kwargs=where)
     shown = owner.get(page).content.decode()
-    assert "The person's id, as it was before" in shown
+    assert "The user id that the person had" in shown
     act = reverse("erasure-needles", kwargs=where)
     refused = owner.post(act, {"user_id": "bob"})
     assert refused.status_code == 422
-    assert "not the id of the person" in refused.content.decode()
+    assert "not the user id of the erased person" in refused.content.decode()
     assert owner.post(act, {"user_id": USER}).status_code == 302
     # Another process may be the eraser, but only this process has the needle.
     Eraser().run_round()
     lost.refresh_from_db()
     assert lost.state == "complete"
-    assert "as it was before" not in owner.get(page).content.decode()
+    assert "The user id that the person had" not in owner.get(page).content.decode()

@@ -76,7 +76,7 @@ def test_look_up_of_an_unknown_user_id_is_not_found(
 ) -> None:
     answer = officer.post(f"{P}/subjects/look-up", {"user_id": user_id})
     assert answer.status_code == status
-    assert "Nobody of that user id" in text_of(answer)
+    assert "No subject here has that user id" in text_of(answer)
     if status == 404:
         assert get_last_entry("subject.looked_up").outcome == "not_found"
 
@@ -235,7 +235,7 @@ def test_ended_hold_is_not_renewed(officer: Client, mia: Subject) -> None:
     officer.post(f"{P}/holds/{hold.id}/lift")
     assert path not in text_of(officer.get(f"{P}/holds"))
     page = text_of(officer.get(path))
-    assert "opened anew" in page
+    assert "Open a new hold" in page
     assert 'name="days"' not in page
     assert officer.post(path, {"days": "30"}).status_code == 302
     assert Hold.objects.get().expires_at == hold.expires_at
@@ -275,11 +275,11 @@ def test_value_tombstone_is_found_by_its_value_and_lifted(
     assert f'href="{lift}"' in text_of(found)
     assert text not in text_of(found)
     other = officer.post(here, {**form, "value": "Something else, just as long."})
-    assert "Nothing keeps this value" in text_of(other)
+    assert "No tombstone keeps this value" in text_of(other)
     assert officer.post(here, {"subject": "x", "value": text}).status_code == 422
     # The page first explains the effect; reading the page lifts nothing.
     page = text_of(officer.get(lift))
-    assert "can't be laid again" in page
+    assert "can't be made again" in page
     assert Tombstone.objects.filter(kind="value").exists()
     assert officer.post(lift).status_code == 302
     assert not Tombstone.objects.filter(kind="value").exists()

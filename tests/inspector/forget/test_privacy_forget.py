@@ -136,7 +136,7 @@ def test_receipt_is_shown_downloaded_and_verified(
     receipt = Receipt.objects.get()
     page = text_of(officer.get(f"{P}/receipts/{receipt.id}"))
     assert "badge ok" in page
-    assert "What is ours is gone" in page
+    assert "What we control is gone" in page
     backups = orjson.loads(receipt.text)["residue"][0]
     for shown in (page, text_of(officer.get(f"{P}/subjects/{ann.id}"))):
         assert "Names of threads, agents, sessions, labels," in shown
@@ -151,8 +151,8 @@ def test_receipt_is_shown_downloaded_and_verified(
         assert "<b>Valid.</b>" in text_of(good)
     for wrong, why in (
         (whole.replace('"scope":"subject"', '"scope":"thread"'), "was changed"),
-        (whole.replace('"v":', '"v":1,"v":'), "no key stands twice"),
-        ('{"v":1}', "no receipt"),
+        (whole.replace('"v":', '"v":1,"v":'), "unique keys"),
+        ('{"v":1}', "neither a receipt nor"),
         (whole.replace(orjson.loads(whole)["key_id"], "x"), "no key of this instance"),
         ("<script>alert(1)</script>", "t be read as a receipt"),
     ):
@@ -266,16 +266,22 @@ def test_erased_record_keeps_its_place_and_names_the_receipt(
 @pytest.mark.parametrize(
     ("fields", "problem"),
     [
-        ({"scope": "everything"}, "what is to be forgotten"),
+        ({"scope": "everything"}, "Choose what to forget"),
         ({"reason": ""}, "a reason from the list"),
         ({"reason": "because <b>"}, "a reason from the list"),
         ({"ticket": "see her mail"}, "capital letters"),
-        ({"scope": "thread", "thread": "bob-1"}, "no thread of this subject"),
-        ({"scope": "thread", "thread": "nobody"}, "no thread of this subject"),
-        ({"scope": "record", "thread": "ann-1", "record": "x"}, "no event"),
-        ({"scope": "record", "thread": "ann-1", "record": "99"}, "no event"),
-        ({"scope": "before", "before": ""}, "A time in the past"),
-        ({"scope": "before", "before": "2999-01-01T00:00"}, "A time in the past"),
+        ({"scope": "thread", "thread": "bob-1"}, "has no thread of that name"),
+        ({"scope": "thread", "thread": "nobody"}, "has no thread of that name"),
+        (
+            {"scope": "record", "thread": "ann-1", "record": "x"},
+            "no event of that number",
+        ),
+        (
+            {"scope": "record", "thread": "ann-1", "record": "99"},
+            "no event of that number",
+        ),
+        ({"scope": "before", "before": ""}, "a time in the past"),
+        ({"scope": "before", "before": "2999-01-01T00:00"}, "a time in the past"),
     ],
 )
 def test_invalid_forget_form_is_shown_again(

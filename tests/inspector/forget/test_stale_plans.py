@@ -46,7 +46,7 @@ def test_stale_forget_plan_is_shown_anew(
     stale = officer.post(f"{path}/confirm", form)
     assert stale.status_code == 409
     page = text_of(stale)
-    assert "Something was written since the plan was made" in page
+    assert "Something was written after this plan was made" in page
     assert "`" not in page.partition("<main")[2]
     assert 'name="typed" value=""' in page
     assert row_of(path).confirmed_at is None
@@ -99,7 +99,7 @@ def test_ended_plan_is_planned_anew_with_its_choices(
     fields = {"scope": "record", "thread": "ann-1", "record": "2"}
     path = plan(officer, ann, **fields)
     Erasure.objects.update(expires_at=forgotten.minutes_ago(1))
-    again = re.search(r'href="([^"]+)">Plan it anew', text_of(officer.get(path)))
+    again = re.search(r'href="([^"]+)">Plan again', text_of(officer.get(path)))
     assert again is not None
     form = text_of(officer.get(unescape(again[1])))
     for chosen in (

@@ -197,7 +197,11 @@ def test_conflicting_block_edit_shows_both_texts(
     refused = owner.post(edit, sent)
     page = refused.content.decode()
     assert refused.status_code == 409
-    for words in ("has changed since you looked", "the other&#x27;s", ">mine<"):
+    for words in (
+        "changed this block after you opened it",
+        "the other&#x27;s",
+        ">mine<",
+    ):
         assert words in page
     assert owner.post(edit, {**sent, "version": "2"}).status_code == 302
     view = reading.get_block(find_home(ann), "persona")

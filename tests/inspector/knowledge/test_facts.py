@@ -54,7 +54,7 @@ def test_fact_lanes_are_drawn_as_of_valid_and_recorded_time(
     before = text(viewer, f"{PAGE}?known={known}")
     assert "BGO" not in before
     retract(agent, ann, gone, "wrong")
-    assert "BGO, retracted as wrong" in text(viewer, PAGE)
+    assert "BGO, retracted (was wrong)" in text(viewer, PAGE)
     # As of a day: 14 Feb 2026, in minutes.
     of_day = text(viewer, f"{PAGE}?known={gone}&valid=29519280")
     assert re.search(r'<th scope="row">home airport</th><td>BGO</td>', of_day)

@@ -102,7 +102,7 @@ def test_undo_is_refused_when_the_key_was_written_since(
     assert f"{T}/events/19/undo" not in page
     before = head(desk)
     refused = send_form(editor, f"{T}/events/19/undo", {}, 409)
-    assert "It was changed again since, so nothing was undone." in refused
+    assert "Something newer was written since, so nothing was undone." in refused
     assert "3B" in refused
     assert head(desk) == before
 

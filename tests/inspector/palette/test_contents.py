@@ -100,7 +100,7 @@ def test_thread_search_as_of_an_event_omits_later_messages(
     seq = int(found[0].partition("=")[2])
     before = look(viewer, "afraid nothing", thread="refund", at_seq=seq - 1)
     assert hits(before) == []
-    assert "Nothing was said so" in before
+    assert "No text matches" in before
     then = look(viewer, "afraid nothing", thread="refund", at_seq=seq)
     assert hits(then) == found
     assert "in then" in then
@@ -126,7 +126,7 @@ def test_search_names_excluded_words(
         return page, re.findall(r"pages/(slot-\d+)\?", " ".join(hits(page)))
 
     page, pages = list_pages("seats not:promise")
-    assert "Messages are left out that say <q>promise</q>." in page
+    assert "Without messages that contain <q>promise</q>." in page
     assert "slot-0" in pages
     assert PROMISED not in pages
     page, pages = list_pages("seats -promise")
@@ -195,14 +195,14 @@ def test_hit_preview_says_when_a_text_was_first_seen_and_evicted(
     )
     assert "First seen" in page
     assert re.search(r"Left</dt><dd><a href=\"[^\"]+/turns/\d+\">turn \d+", page)
-    assert "See it leave" in page
+    assert "Open the eviction" in page
     assert "/pages/slot-0?at_seq=4#life" in page
     assert "never since" in page
     do(agent, "refund", FaultPage(page_id="slot-0", level=0))
     page = look(viewer, "lost", "preview", thread="refund", page="slot-0")
     assert "came back in" in page
     gone = look(viewer, "x y", "preview", thread="refund", page="")
-    assert "This is no page" in gone
+    assert "This is not a page" in gone
     strange = {"q": "x", "thread": "other", "page": "slot-0"}
     assert viewer.post(f"{HERE}/preview", strange).status_code == 404
 
@@ -249,7 +249,7 @@ def test_project_scan_goes_in_steps_from_the_newest_thread(
     assert threads_in(rest) == order[contents.FOUND_IN :]
     assert f"16 matches in 8 of {len(many)} threads" in rest
     assert "Stop" not in rest
-    assert "Look further" not in rest
+    assert "Search further" not in rest
 
 
 #: Form fields that a test sends by itself, or that differ each time.
@@ -272,7 +272,7 @@ def test_project_scan_stops_when_told(viewer: Client, many: list[str]) -> None:
     stopped = look(viewer, "ferry", "said", **without_stop(scan_of(first)), stop="1")
     assert hits(stopped) == []
     assert without_stop(scan_of(stopped)) == without_stop(scan_of(first))
-    assert "Look further" in stopped
+    assert "Search further" in stopped
     assert "load" not in re.findall(r'hx-trigger="([^"]*)"', stopped)[0]
     # The scan continues where it stopped, and only when asked.
     rest = look(viewer, "ferry", "said", **without_stop(scan_of(stopped)))
@@ -284,7 +284,7 @@ def test_project_scan_pauses_before_reading_the_whole_project(
 ) -> None:
     monkeypatch.setattr(contents, "REST", 10)
     first = look(viewer, "ferry", "said")
-    assert "Look further" in first
+    assert "Search further" in first
     assert "load" not in re.findall(r'hx-trigger="([^"]*)"', first)[0]
 
 

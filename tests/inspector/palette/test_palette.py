@@ -65,9 +65,9 @@ def test_palette_filters_narrow_the_threads(
 @pytest.mark.parametrize(
     ("text", "says"),
     [
-        ("stauts:open", "There is no key stauts. Did you mean status:?"),
+        ("stauts:open", "There is no search key stauts. Did you mean status:?"),
         ("status:opne", "There is no such status. Did you mean status:open?"),
-        ("rol:tool", "There is no key rol. Did you mean role:?"),
+        ("rol:tool", "There is no search key rol. Did you mean role:?"),
         ("role:tol", "There is no such role. Did you mean role:tool?"),
         ("turn:x", "There is no such turn. Did you mean turn:10..20?"),
         ("kind:dream", "There is no such kind. Did you mean kind:"),
@@ -75,7 +75,7 @@ def test_palette_filters_narrow_the_threads(
             "x from:2026-02-01 to:2026-01-01",
             "A search has a from: that is before its to:.",
         ),
-        ("kind:", "kind: wants a value. Did you mean kind:message?"),
+        ("kind:", "kind: needs a value. Did you mean kind:message?"),
         ("x" * 501, "A search has at most 500 characters."),
         (" ".join(map(str, range(65))), "A search has at most 64 terms."),
     ],
@@ -88,10 +88,10 @@ def test_unreadable_palette_query_suggests_a_correction(
 
 def test_palette_without_hits_explains_its_syntax(viewer: Client) -> None:
     page = search(viewer, "zzz")
-    assert "Nothing was said so" in page
+    assert "No text matches" in page
     assert "<code>role:tool</code>" in page
     assert "part of a thread's name" in page
-    assert "Nothing is called so" in search(viewer, "status:closed")
+    assert "No name matches" in search(viewer, "status:closed")
 
 
 @pytest.mark.parametrize(

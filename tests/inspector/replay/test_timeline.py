@@ -107,7 +107,7 @@ def test_timeline_beyond_the_head_shows_the_head_with_a_notice(
     for path in ("", "/slots", "/events"):
         answer = viewer.get(f"{T}{path}?at_seq=99")
         assert answer.status_code == 200
-        assert "There is no such event yet" in answer.content.decode()
+        assert "That event does not exist yet" in answer.content.decode()
     assert viewer.get(f"{T}?at_seq=99").context["at"] == 7
     assert viewer.get(f"{T}?at_turn=9").context["at"] == 7
 

@@ -249,7 +249,7 @@ def test_event_cursor_is_valid_in_its_own_list_only(
     assert next_link(viewer, f"q=-noun:turn&after={after}")[0] == [4, 2, 1]
     answer = viewer.get(f"/p/acme/threads/{elsewhere}&after={after}")
     assert answer.status_code == 400
-    assert "This link does not fit" in answer.content.decode()
+    assert "This link is not valid" in answer.content.decode()
 
 
 def test_event_search_is_bounded_and_says_so(

@@ -123,7 +123,7 @@ def test_pages_report_a_lost_database_and_recover(place: Place) -> None:
     for path, name in PANELS.items():
         assert pages[path].headers["MH-Panel"] == "1"
         assert f'id="{name}"' in pages[path].text
-    assert all("Look whether what you sent" in form.text for form in forms.values())
+    assert all("Check whether your change" in form.text for form in forms.values())
     # A visitor without a session needs no query for an operator.
     assert stranger.status == 200
     assert {path: each.status for path, each in after.items()} == PAGES

@@ -74,7 +74,7 @@ def test_each_post_only_route_links_to_a_page(
             deaf.add(route.name)
             page, where = answer.content.decode(), returns.find_page(path)
             assert answer.headers["Allow"] == "POST"
-            assert "takes what a form sends" in page, path
+            assert "accepts only a sent form" in page, path
             assert f'href="{where}">Open that page' in page, path
             assert client.get(where).status_code == 200, path
     assert deaf == returns.PAGES.keys()
