@@ -86,7 +86,7 @@ def test_palette_names_excluded_words(talk: None, page: Page) -> None:
     expect(page.locator("#q")).to_be_focused()
     page.keyboard.type("message not:3")
     found = page.locator("#found")
-    expect(found).to_contain_text("Messages are left out that say 3")
+    expect(found).to_contain_text("Without messages that contain 3")
     expect(found).to_contain_text("message 2")
     expect(found).not_to_contain_text("message 3")
 

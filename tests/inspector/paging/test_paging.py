@@ -238,7 +238,7 @@ def test_paging_charts_add_up_to_the_thread_counters(
     assert '"label":"resident rate"' in text
     assert "Evictions by cause" in text
     assert "No look-ups in these events" in text_of(viewer, f"{T}/paging?from=1&to=1")
-    assert "does not fit" in text_of(viewer, f"{T}/paging?from=5&to=2", 422)
+    assert "not valid" in text_of(viewer, f"{T}/paging?from=5&to=2", 422)
 
 
 def test_closed_thread_offers_neither_drops_nor_settings(
