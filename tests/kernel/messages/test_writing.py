@@ -174,7 +174,7 @@ def talks(draw: st.DrawFn) -> list[ShownMessage]:
             vendor=vendor,
         )
 
-    def shown(number: int) -> ShownMessage:
+    def draw_shown(number: int) -> ShownMessage:
         role = draw(st.sampled_from(["user", "assistant", "assistant", "tool", "tool"]))
         some = st.integers(0, 2) if role == "assistant" else st.just(0)
         called = tuple(call() for _ in range(draw(some)))
@@ -199,7 +199,7 @@ def talks(draw: st.DrawFn) -> list[ShownMessage]:
             media=draw(st.integers(0, 4)) > 0,
         )
 
-    return [shown(number) for number in range(draw(st.integers(1, 8)))]
+    return [draw_shown(number) for number in range(draw(st.integers(1, 8)))]
 
 
 def build_request(
@@ -264,17 +264,19 @@ def test_message_of_blanks_is_left_out(vendor: Vendor, blanks: str) -> None:
         {"type": "function_call_output", "call_id": "c1", "output": blanks},
     ]
 
-    def shown(content: Any) -> ShownMessage:
+    def read_one(content: Any) -> ShownMessage:
         message = reading.read(content, "chat.user")
         return ShownMessage(message=message, seed="1", thoughts=True)
 
     for content in said:
         request = build_request(
-            [shown(each) for each in ("Hi.", content, "Ho.")], vendor
+            [read_one(each) for each in ("Hi.", content, "Ho.")], vendor
         )
-        assert request == build_request([shown("Hi."), shown("Ho.")], vendor), content
+        assert request == build_request([read_one("Hi."), read_one("Ho.")], vendor), (
+            content
+        )
     for content in results:
-        request = build_request([shown(content), shown("Ho.")], vendor)
+        request = build_request([read_one(content), read_one("Ho.")], vendor)
         require_types(vendor, request)
         require_request(vendor, request)
 
@@ -332,8 +334,8 @@ def test_message_written_before_equals_one_written_afresh(
     for n, each in enumerate(pairs):
         at = data.draw(st.integers(0, len(talk)))
         named = data.draw(st.sampled_from(NAMES))
-        asked = said("assistant", calls=(Call(id=each, name=named),))
-        pair = [asked, said("tool", results=(answer(each, f"result {n}"),))]
+        asked = say_as("assistant", calls=(Call(id=each, name=named),))
+        pair = [asked, say_as("tool", results=(answer(each, f"result {n}"),))]
         talk[at:at] = [replace(of, seed=f"pair {n}") for of in pair]
     kept = 0
     for _ in range(4):
@@ -354,8 +356,8 @@ def test_message_written_before_equals_one_written_afresh(
 def test_call_in_words_claims_no_name_the_second_time(vendor: Vendor) -> None:
     calls = (TRAM, Call(id="s", name="tide", kind="server"))
     talk = [
-        said("assistant", calls=calls),
-        said("tool", results=(answer("a", "10:40"),)),
+        say_as("assistant", calls=calls),
+        say_as("tool", results=(answer("a", "10:40"),)),
     ]
     written = [build_request(talk, each) for each in ("chat", vendor)]
     assert talk[0].message.kept
@@ -365,11 +367,11 @@ def test_call_in_words_claims_no_name_the_second_time(vendor: Vendor) -> None:
 
 def test_cached_text_of_a_message_ends_with_the_message() -> None:
     talk = [
-        said("assistant", calls=(TRAM,)),
-        said("tool", results=(answer("a", "10:40"),)),
+        say_as("assistant", calls=(TRAM,)),
+        say_as("tool", results=(answer("a", "10:40"),)),
     ]
     first = build_request(talk, "chat")
-    talk[1] = said("tool", results=(answer("a", "[erased]"),))
+    talk[1] = say_as("tool", results=(answer("a", "[erased]"),))
     assert "10:40" in str(first)
     assert "10:40" not in str(talk[0].message.kept)
     assert "10:40" not in str(build_request(talk, "chat"))
@@ -399,7 +401,7 @@ def test_mended_names_find_their_tool(names: list[str]) -> None:
     )
 
 
-def said(role: Any, words: str = "", **more: Any) -> ShownMessage:
+def say_as(role: Any, words: str = "", **more: Any) -> ShownMessage:
     parts = (MessagePart(kind="text", words=words),) if words else ()
     message = Message(role=role, parts=parts, **more)
     return ShownMessage(message=message, seed=f"{role} {words} {more}")
@@ -417,10 +419,10 @@ PICTURE = MessagePart(
 
 def test_calls_and_results_over_several_messages_are_next_to_each_other() -> None:
     talk = [
-        said("assistant", "I look.", calls=(TRAM,)),
-        said("assistant", calls=(TIDE,)),
-        said("tool", results=(answer("b", "low"),)),
-        said("user", "Hurry.", results=(answer("a", "10:40", PICTURE),)),
+        say_as("assistant", "I look.", calls=(TRAM,)),
+        say_as("assistant", calls=(TIDE,)),
+        say_as("tool", results=(answer("b", "low"),)),
+        say_as("user", "Hurry.", results=(answer("a", "10:40", PICTURE),)),
     ]
     asked, low, tram, shown, hurry = build_request(talk, "chat")["messages"]
     assert [call["id"] for call in asked["tool_calls"]] == ["a", "b"]
@@ -435,10 +437,10 @@ def test_calls_and_results_over_several_messages_are_next_to_each_other() -> Non
 
 def test_late_result_and_a_second_one_are_pairs_of_their_own() -> None:
     talk = [
-        said("assistant", calls=(TRAM,)),
-        said("user", "Hurry!"),
-        said("tool", results=(answer("a", "10:40"),)),
-        said("tool", results=(answer("a", "10:41"),)),
+        say_as("assistant", calls=(TRAM,)),
+        say_as("user", "Hurry!"),
+        say_as("tool", results=(answer("a", "10:40"),)),
+        say_as("tool", results=(answer("a", "10:41"),)),
     ]
     written = writing.write(talk, "responses", ids=RequestIds())
     items = [json.loads(f"[{','.join(each)}]") for each in written]
@@ -451,8 +453,8 @@ def test_late_result_and_a_second_one_are_pairs_of_their_own() -> None:
 
 def test_results_without_ids_answer_calls_without_ids_in_order() -> None:
     calls = tuple(replace(call, id=None) for call in (TRAM, TIDE))
-    results = [said("tool", text) for text in ("10:40", "low")]
-    _, *found = build_request([said("assistant", calls=calls), *results], "chat")[
+    results = [say_as("tool", text) for text in ("10:40", "low")]
+    _, *found = build_request([say_as("assistant", calls=calls), *results], "chat")[
         "messages"
     ]
     assert [each["content"] for each in found] == ["10:40", "low"]
@@ -462,7 +464,8 @@ def test_server_tool_call_is_written_as_assistant_text() -> None:
     search = Call(id="s", name="web_search", values={"query": "trams"}, kind="server")
     for vendor in FORMATS:
         request = build_request(
-            [said("user", "Go."), said("assistant", calls=(search,))], vendor
+            [say_as("user", "Go."), say_as("assistant", calls=(search,))],
+            vendor,
         )
         assert request[FORMATS[vendor].field][1] == {
             "role": "assistant",
@@ -472,8 +475,8 @@ def test_server_tool_call_is_written_as_assistant_text() -> None:
 
 def test_shortened_result_keeps_its_call_and_the_words_beside_it() -> None:
     results = (answer("a", "long"), answer("b", "longer"))
-    both = replace(said("user", "Hurry.", results=results), text="[shortened] lo")
-    talk = [said("assistant", calls=(TRAM, TIDE)), both]
+    both = replace(say_as("user", "Hurry.", results=results), text="[shortened] lo")
+    talk = [say_as("assistant", calls=(TRAM, TIDE)), both]
     assert [
         each["content"] for each in build_request(talk, "chat")["messages"][1:]
     ] == [*("[shortened] lo", "", "Hurry.")]
@@ -481,7 +484,10 @@ def test_shortened_result_keeps_its_call_and_the_words_beside_it() -> None:
 
 def test_failed_results_say_so() -> None:
     failed = replace(answer("a", "No."), failed=True)
-    talk = [said("assistant", calls=(TRAM,)), said("tool", results=(failed,))]
+    talk = [
+        say_as("assistant", calls=(TRAM,)),
+        say_as("tool", results=(failed,)),
+    ]
     assert build_request(talk, "chat")["messages"][1]["content"] == "[failed] No."
     assert build_request(talk, "responses")["input"][1]["output"] == "[failed] No."
     block = build_request(talk, "anthropic")["messages"][2]["content"][0]

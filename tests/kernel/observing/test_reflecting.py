@@ -17,31 +17,31 @@ from memoryhub.kernel.observing.reflecting import (
 )
 
 
-def line(text: str, mark: Mark = "critical") -> ObservationLine:
+def make_entry(text: str, mark: Mark = "critical") -> ObservationLine:
     return make_line(text, first=0, end=9, mark=mark)
 
 
 BEFORE = [
-    line("user: I am allergic to peanuts."),
-    line("user: I ordered A-17 on Monday, please look where it is."),
-    line("assistant: I look where it is, please wait.", "medium"),
-    line("user: 用户喜欢披萨"),
-    line("user: to be or not to be"),
-    line("?!"),
+    make_entry("user: I am allergic to peanuts."),
+    make_entry("user: I ordered A-17 on Monday, please look where it is."),
+    make_entry("assistant: I look where it is, please wait.", "medium"),
+    make_entry("user: 用户喜欢披萨"),
+    make_entry("user: to be or not to be"),
+    make_entry("?!"),
 ]
 SIZE = estimate_tokens(render_lines(BEFORE))
 KEPT = "Peanuts: allergic. A-17 is late. 喜欢 it."
 
 
 def is_valid(*texts: str, before_tokens: int = SIZE) -> bool:
-    after = [line(text) for text in texts]
+    after = [make_entry(text) for text in texts]
     return is_valid_reflection(
         BEFORE, after, before_tokens=before_tokens, count=estimate_tokens
     )
 
 
 def test_reflection_has_a_line_and_is_smaller() -> None:
-    size = estimate_tokens(render_lines([line(KEPT)]))
+    size = estimate_tokens(render_lines([make_entry(KEPT)]))
     assert is_valid(KEPT)
     assert not is_valid()
     assert is_valid(KEPT, before_tokens=size + 1)
@@ -58,13 +58,19 @@ def test_subjects_may_stand_in_any_line_and_case() -> None:
 
 
 def test_subject_of_a_line_that_is_not_critical_may_be_dropped() -> None:
-    before = [line("assistant: Paris", "medium"), line("user: Bergen")]
-    after = [line("Bergen")]
+    before = [make_entry("assistant: Paris", "medium"), make_entry("user: Bergen")]
+    after = [make_entry("Bergen")]
     assert is_valid_reflection(before, after, before_tokens=99, count=estimate_tokens)
 
 
 def test_smallest_valid_reflection_is_kept() -> None:
-    made = [[line(KEPT * 2)], [line(KEPT)], [line(KEPT, "low")], [line("x")], []]
+    made = [
+        [make_entry(KEPT * 2)],
+        [make_entry(KEPT)],
+        [make_entry(KEPT, "low")],
+        [make_entry("x")],
+        [],
+    ]
     found = find_smallest_valid(BEFORE, made, before_tokens=SIZE, count=estimate_tokens)
     assert found == tuple(made[1])
     assert (

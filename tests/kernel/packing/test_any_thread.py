@@ -126,12 +126,12 @@ class Threads(RuleBasedStateMachine):
     def require_valid(self, record: ContextRecord) -> list[str]:
         """Require a valid request; return the ids of its calls, not the manifest's."""
         shape, _ = requests.PACKERS[record.packer]
-        request = self.made(record)
+        request = self.render_record(record)
         require_request(shape, request)
         require_types(shape, request)
-        return call_ids(self.made(replace(record, manifest=None)))
+        return call_ids(self.render_record(replace(record, manifest=None)))
 
-    def made(self, record: ContextRecord) -> Any:
+    def render_record(self, record: ContextRecord) -> Any:
         loop = self.loop
         return json.loads(requests.assemble(record, loop.texts, thread=loop.state.id))
 

@@ -23,7 +23,7 @@ RECORDED: dict[str, Any] = json.loads(GOLDEN.read_text(encoding="utf-8"))
 THREAD = UUID(RECORDED["thread"])
 
 
-def _opened(row: dict[str, Any]) -> tuple[Location, OpenedPage]:
+def _open_row(row: dict[str, Any]) -> tuple[Location, OpenedPage]:
     fields = {name: row[name] for name in row if name not in ("seq", "level", "at")}
     at = datetime.fromisoformat(row["at"]) if "at" in row else None
     return Location(THREAD, row["seq"], row["level"]), OpenedPage(**fields, at=at)
@@ -37,6 +37,6 @@ def test_old_packers_still_hash(context: dict[str, Any]) -> None:
         event, context["shown"], thread_name=RECORDED["name"], own=THREAD
     )
     record = requests.convert_record(record, context["format"])
-    texts = dict(map(_opened, RECORDED["texts"]))
+    texts = dict(map(_open_row, RECORDED["texts"]))
     made = packers.PACKERS[record.packer].assemble(record, texts, thread=THREAD)
     assert hashlib.sha256(made).hexdigest() == context["sha256"]

@@ -31,7 +31,7 @@ THREAD = UUID(int=1)
 RULES = "strict/3"
 
 
-def opened(seq: int, role: str | None, content: object) -> OpenedPage:
+def make_page(seq: int, role: str | None, content: object) -> OpenedPage:
     return OpenedPage(
         page_id=f"slot-{seq}",
         type="transcript",
@@ -50,7 +50,7 @@ class Talk:
 
     def add(self, role: str | None, content: object) -> Ref:
         seq = len(self.texts) + 1
-        self.texts[Location(THREAD, seq, 0)] = opened(seq, role, content)
+        self.texts[Location(THREAD, seq, 0)] = make_page(seq, role, content)
         return Ref(seq, 0)
 
     def page(self, text: str, *, part: tuple[int, int] | None = None) -> Ref:

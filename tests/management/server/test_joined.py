@@ -26,7 +26,7 @@ class Wire(asyncio.Transport):
         self.closed = True
 
 
-def joined() -> tuple[Wire, JoiningTransport]:
+def join_wire() -> tuple[Wire, JoiningTransport]:
     wire = Wire()
     return wire, JoiningTransport(
         cast(asyncio.Transport, wire), asyncio.get_running_loop()
@@ -34,7 +34,7 @@ def joined() -> tuple[Wire, JoiningTransport]:
 
 
 async def test_response_head_leaves_with_its_body() -> None:
-    wire, line = joined()
+    wire, line = join_wire()
     line.write(HEAD)
     line.write(BODY)
     line.write(BODY)
@@ -42,7 +42,7 @@ async def test_response_head_leaves_with_its_body() -> None:
 
 
 async def test_response_head_does_not_wait_for_a_later_body() -> None:
-    wire, line = joined()
+    wire, line = join_wire()
     line.write(HEAD)
     assert wire.sent == []
     await asyncio.sleep(0)
@@ -53,7 +53,7 @@ async def test_response_head_does_not_wait_for_a_later_body() -> None:
 
 
 async def test_response_heads_keep_their_order() -> None:
-    wire, line = joined()
+    wire, line = join_wire()
     line.write(HEAD)
     line.write(BODY)
     line.write(HEAD)
@@ -62,7 +62,7 @@ async def test_response_heads_keep_their_order() -> None:
 
 
 async def test_response_head_leaves_before_the_connection_closes() -> None:
-    wire, line = joined()
+    wire, line = join_wire()
     line.write(HEAD)
     line.close()
     assert (wire.sent, wire.closed) == ([HEAD], True)
@@ -71,4 +71,4 @@ async def test_response_head_leaves_before_the_connection_closes() -> None:
 
 
 async def test_joined_transport_delegates_everything_else() -> None:
-    assert joined()[1].get_extra_info("peername") == "there"
+    assert join_wire()[1].get_extra_info("peername") == "there"

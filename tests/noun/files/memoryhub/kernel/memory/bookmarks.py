@@ -95,7 +95,7 @@ def _from_json(
     return tuple(Bookmark(*each) for each in plain["bookmarks"])
 
 
-def _without(value: tuple[Bookmark, ...], gone: ErasedPlaces) -> tuple[Bookmark, ...]:
+def _drop_gone(value: tuple[Bookmark, ...], gone: ErasedPlaces) -> tuple[Bookmark, ...]:
     stay = tuple(each for each in value if not gone.has_clock(each.clock))
     return value if len(stay) == len(value) else stay
 
@@ -105,7 +105,7 @@ BOOKMARKS: Slice[tuple[Bookmark, ...]] = Slice(
     empty=(),
     to_json=_to_json,
     from_json=_from_json,
-    without=_without,
+    without=_drop_gone,
     measures={"bookmarks": Measure(read=len)},
     records=lambda value: value,
 )
