@@ -99,7 +99,7 @@ def open_contents(
     return {seq: plain for seq, plain in opened.items() if plain is not None}
 
 
-def open_content(thread: Thread, row: Event) -> dict[str, Any]:
+def open_content(thread: Thread, row: Event | EventTableRow) -> dict[str, Any]:
     """Open the content of an event of the thread or an ancestor; empty without content.
 
     `thread` comes with its subject: forks share the subject.
@@ -150,7 +150,7 @@ def _read_events(
 ) -> dict[tuple[UUID, int], OpenedEvent]:
     rows = Event.objects.filter_places(places).defer("body", "chain", "payload_digest")
     if not content:
-        rows = rows.defer("body", "chain", "payload_digest", "payload")
+        rows = rows.defer("payload")
     return {
         (row.thread_id, row.seq): OpenedEvent(
             at=row.at,

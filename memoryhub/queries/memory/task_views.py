@@ -99,7 +99,7 @@ def _build_steps(
                 continue
             after = _find_step(steps, body["target"] - inherited)
         else:
-            content = texts.open_payload(thread.subject, thread.project_id, row) or {}
+            content = texts.open_content(thread, row)
             after = _compute_next(last, row.type, body, content)
         steps.append(
             replace(

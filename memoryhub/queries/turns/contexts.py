@@ -328,7 +328,7 @@ def open_record(thread: Thread, stored: Event, *, home: Thread) -> RecordedTurn:
     """
     event = log.to_recorded(stored).event
     assert isinstance(event, TurnPacked)
-    payload = texts.open_payload(thread.subject, thread.project_id, stored) or {}
+    payload = texts.open_content(thread, stored)
     return RecordedTurn(
         home=home,
         seq=stored.seq,

@@ -138,7 +138,7 @@ def _find_sources(
             thread=thread, seq__in=seqs, type__in=SOURCES, payload__isnull=False
         )
         for row in rows:
-            payload = texts.open_payload(thread.subject, thread.project_id, row) or {}
+            payload = texts.open_content(thread, row)
             place = PlaceBody(seq=row.seq, thread=str(thread.id))
             at = parse_agent_time(payload) or row.at
             found[SourceAddress(name, row.seq)] = _SourceRecord(place, at)

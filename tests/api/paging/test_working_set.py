@@ -43,6 +43,16 @@ async def test_frame_says_why_it_stays(api: Client) -> None:
     assert [frame["page_id"] for frame in before["frames"]] == ["a"]
 
 
+async def test_frame_due_in_the_next_request_has_no_rank(api: Client) -> None:
+    """No eviction run takes the user's newest message, though no rule pins it."""
+    await api.put(T, {"config": {**LOOSE, "pin_share": 0}})
+    await make(api, "a")
+    await api.append("t-1", {"role": "user", "content": "hello"})
+    a, asked = (await get(api, "/working-set"))["frames"]
+    assert (a["rule"], a["rank"]) == (None, 1)
+    assert (asked["page_id"], asked["rule"], asked["rank"]) == ("slot-0", None, None)
+
+
 async def test_tlb_tells_its_entries_and_is_dropped_on_request(api: Client) -> None:
     await api.put(T, {"config": LOOSE})
     empty = await get(api, "/tlb")
