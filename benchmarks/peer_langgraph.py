@@ -12,8 +12,9 @@ import time
 from pathlib import Path
 from typing import Any
 
-from langgraph.checkpoint.base import empty_checkpoint  # type: ignore[import-not-found]  # a peer's
-from langgraph.checkpoint.sqlite import SqliteSaver  # type: ignore[import-not-found]  # a peer's
+from langchain_core.runnables import RunnableConfig
+from langgraph.checkpoint.base import CheckpointMetadata, empty_checkpoint
+from langgraph.checkpoint.sqlite import SqliteSaver
 
 
 def main(source: str, database: str) -> None:
@@ -31,12 +32,12 @@ def main(source: str, database: str) -> None:
 
 
 def put(saver: SqliteSaver, thread: str, messages: list[dict[str, Any]]) -> None:
-    config = {"configurable": {"thread_id": thread, "checkpoint_ns": ""}}
+    config = RunnableConfig(configurable={"thread_id": thread, "checkpoint_ns": ""})
     for step in range(1, len(messages) + 1):
         checkpoint = empty_checkpoint()
         checkpoint["channel_values"] = {"messages": messages[:step]}
         checkpoint["channel_versions"] = {"messages": step}
-        told = {"source": "loop", "step": step, "parents": {}}
+        told = CheckpointMetadata(source="loop", step=step, parents={})
         config = saver.put(config, checkpoint, told, {"messages": step})
 
 

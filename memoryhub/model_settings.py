@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field
-from importlib.util import find_spec
 from pathlib import Path
 from urllib.parse import urlsplit
 
@@ -84,8 +83,6 @@ def read(
         raise ValueError(f"the model needs {' and '.join(missing)} as well")
     if not is_secure_url(url):
         raise ValueError("MEMORYHUB_MODEL_URL must be an https:// address")
-    if find_spec("httpx2") is None:
-        raise ValueError("the model needs an extra: uv sync --inexact --extra llm")
     if file is not None:
         key = read_secret(file, "MEMORYHUB_MODEL_KEY_FILE")
     if not (key.isascii() and key.isprintable()):

@@ -12,10 +12,10 @@ import structlog
 from pydantic import Field, Json, ValidationError
 from pydantic_settings import BaseSettings, SettingsConfigDict
 
-from memoryhub import model_settings
+from memoryhub import distribution, model_settings
 from memoryhub.model_settings import ModelSettings, Price
 
-BASE_DIR = Path(__file__).resolve().parent.parent
+BASE_DIR = distribution.FILES_DIR
 #: Good enough on loopback; `serve` refuses it on a public bind.
 DEFAULT_SECRET_KEY = "memoryhub-default-secret-for-loopback-only-" + "0" * 32
 
@@ -28,7 +28,7 @@ class Environment(BaseSettings):
     DATABASE_URL: str = ""
     KEYS_DATABASE_URL: str = ""
     REDIS_URL: str = ""
-    MEMORYHUB_DATA: Path = Path("var")
+    MEMORYHUB_DATA: Path = distribution.DATA_DIR
     MEMORYHUB_KEK_FILE: Path | None = None
     MEMORYHUB_LEDGER: Path | None = None
     MEMORYHUB_LEDGER_MIRROR: Path | None = None
@@ -119,7 +119,7 @@ def _read_sso_secret() -> str:
         raise _build_refusal("MEMORYHUB_SSO_ISSUER must be an https:// address")
     if find_spec("allauth") is None:
         raise _build_refusal(
-            "single sign-on needs an extra: uv sync --inexact --extra sso"
+            f"single sign-on needs an extra: {distribution.describe_extra('sso')}"
         )
     if file is None:
         return secret
@@ -311,6 +311,7 @@ TEMPLATES = [
         "APP_DIRS": True,
         "OPTIONS": {
             "context_processors": ["django.template.context_processors.request"],
+            "builtins": ["inspector.templatetags.program"],
             "libraries": {
                 "screens": "inspector.templatetags.screens",
                 "units": "inspector.templatetags.units",

@@ -54,8 +54,8 @@ OTHERS = {"VIRTUAL_ENV", "DATABASE_URL", "KEYS_DATABASE_URL", "REDIS_URL"}
 
 #: What `uv run` makes present before a command runs. It only adds.
 DEMO = ("--no-default-groups",)
-TEST = ("--no-default-groups", "--group", "test", "--all-extras")
-ALL = ("--group", "test", "--group", "quality", "--all-extras")
+TEST = ("--no-default-groups", "--group", "test", "--group", "build", "--all-extras")
+ALL = (*TEST[1:], "--group", "quality")
 
 LINTERS = (
     ("ruff", "format", "--check"),
@@ -88,7 +88,7 @@ def usage(_: list[str]) -> int:
 
 def demo(rest: list[str]) -> int:
     """Start the server with simulated agents and print a link to sign in."""
-    return uv_run((*DEMO, "--extra", "llm"), "python", "manage.py", "demo", *rest)
+    return uv_run(DEMO, "python", "manage.py", "demo", *rest)
 
 
 def serve(rest: list[str]) -> int:
@@ -143,6 +143,12 @@ def nightly(rest: list[str]) -> int:
     return both_engines(["--timeout=3600", *rest], chosen, chosen)
 
 
+def wheel(_: list[str]) -> int:
+    """Build the wheel of the server into dist/."""
+    backend = ("python", "-m", "hatchling", "build", "--target", "wheel")
+    return uv_run(("--no-default-groups", "--group", "build"), *backend)
+
+
 def docs(_: list[str]) -> int:
     """Write what in docs/ follows from the code, tests and kept figures."""
     return uv_run(TEST, "python", "-m", "tools.docs")
@@ -172,6 +178,7 @@ COMMANDS: dict[str, Callable[[list[str]], int]] = {
     "check": check,
     "bench": bench,
     "nightly": nightly,
+    "wheel": wheel,
     "docs": docs,
     "screenshots": screenshots,
     "vendor": vendor,

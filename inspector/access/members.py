@@ -11,6 +11,7 @@ from inspector.access import access
 from inspector.access.access import require_signed_in
 from inspector.web import refusals, shell
 from inspector.web.visitors import Visitor
+from memoryhub.distribution import PROGRAM
 from memoryhub.errors import InvalidError, Refusal
 from memoryhub.models.access.operators import Membership
 from memoryhub.queries.access import members
@@ -22,7 +23,7 @@ LEAVE = "leave"
 _PROBLEMS: refusals.Texts = {
     "role": "Choose a role from the list.",
     "username": "No operator who may sign in has this name. Names are made on the "
-    "server: manage.py add_operator NAME --project …",
+    f"server: {PROGRAM} add_operator NAME --project …",
     "member": "This operator is a member already; change the role instead.",
     "own": "You can not raise your own role.",
     "last_owner": "The project needs an owner; make somebody else owner first.",

@@ -103,7 +103,7 @@ class ForgetBudgetError(RateError):
 
 class ErasuresToReplayError(UnavailableError):
     """A backup was restored from before an erasure; nothing is served until it is
-    replayed. An operator: run `manage.py forget --replay`.
+    replayed. An operator: run the command `forget --replay`.
     """
 
     code = "erasures_to_replay"

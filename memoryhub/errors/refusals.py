@@ -66,7 +66,7 @@ class InvalidError(Refusal):
 class TokensRequiredError(InvalidError):
     """The thread counts by a tokenizer that is not run here. Send `tokens`.
 
-    For `o200k_base` the server may `uv sync --inexact --extra tokens` instead.
+    For `o200k_base` whoever runs the server may add its extra `tokens` instead.
     """
 
     code = "tokens_required"

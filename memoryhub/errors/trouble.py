@@ -8,7 +8,7 @@ from memoryhub.errors.refusals import Refusal
 
 
 class CorruptError(Refusal):
-    """Stored bytes do not open or do not verify. Run `manage.py verify`."""
+    """Stored bytes do not open or do not verify. Run the command `verify`."""
 
     code = "corrupt"
 

@@ -10,6 +10,7 @@ from contextlib import ExitStack
 from pathlib import Path
 from typing import Any, TextIO, cast
 
+from memoryhub.distribution import PROGRAM
 from memoryhub.errors import BadBundleError
 from memoryhub.management.progress import ProgressBar
 from memoryhub.management.terminal import WRONG_USAGE, Command
@@ -64,7 +65,7 @@ def _read_trusted_keys(command: Command, file: str | None) -> Mapping[str, bytes
     except ValueError:
         command.end(
             "--keys takes the public keys of the hub that made the bundle, as its "
-            "`manage.py receipt keys` prints them.",
+            f"`{PROGRAM} receipt keys` prints them.",
             code=WRONG_USAGE,
         )
 

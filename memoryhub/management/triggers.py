@@ -11,6 +11,7 @@ from typing import Final
 
 from django.db import connections
 
+from memoryhub.distribution import PROGRAM
 from memoryhub.errors import StartRefusedError
 
 #: Imported by name, since a module name with a leading digit is no identifier.
@@ -43,7 +44,7 @@ def refuse_changed() -> None:
         if names:
             raise StartRefusedError(
                 f"triggers_{code}: {', '.join(names)} of the database must be what the "
-                "migrations make, or what must stay could be changed; run `manage.py "
+                f"migrations make, or what must stay could be changed; run `{PROGRAM} "
                 "verify --all` and restore a backup"
             )
 

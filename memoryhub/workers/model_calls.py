@@ -34,7 +34,7 @@ def build_model() -> Ask | None:
     """Return a callable that asks the configured model; None without one."""
     if settings.MODEL is None:
         return None
-    # The module needs an extra that is installed only where a model is configured.
+    # Its HTTP client is loaded only where a model is configured.
     client = import_module("memoryhub.services.model_client")
     ask: Ask = client.ModelClient(settings.MODEL).ask
     return ask

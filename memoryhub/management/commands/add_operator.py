@@ -7,6 +7,7 @@ from typing import Any
 from django.conf import settings
 from django.core.management.base import CommandParser
 
+from memoryhub.distribution import PROGRAM
 from memoryhub.errors import InvalidError, NameTakenError
 from memoryhub.management import start
 from memoryhub.management.terminal import Command as Base
@@ -42,7 +43,7 @@ class Command(Base):
             "--password",
             action="store_true",
             help="give them a password, asked for or read from standard input; "
-            "without one they sign in by links from `manage.py signin`",
+            f"without one they sign in by links from `{PROGRAM} signin`",
         )
         self.add_identity(parser)
 
@@ -67,7 +68,7 @@ class Command(Base):
         rows = {row.slug: row for row in Project.objects.filter(slug__in=project)}
         if missing := [slug for slug in project if slug not in rows]:
             self.end(
-                f"There is no project {missing[0]}. Make it: manage.py create_project "
+                f"There is no project {missing[0]}. Make it: {PROGRAM} create_project "
                 f"{missing[0]}"
             )
         if role == NO_ROLE:
@@ -76,7 +77,7 @@ class Command(Base):
         self.admit_operator(name, [*rows.values()], role, options)
         self.say(f"{name} is {role} of {', '.join(sorted(rows))}.")
         if not self.has_password(name):
-            self.say(f"To sign in: manage.py signin --operator {name}")
+            self.say(f"To sign in: {PROGRAM} signin --operator {name}")
 
     def admit_operator(
         self, name: str, rows: list[Project], role: str, options: dict[str, Any]
@@ -92,7 +93,7 @@ class Command(Base):
                 operators.set_role(row, operator, role)
         except NameTakenError:
             self.end(
-                f"The operator {name} is disabled. Let them in again: manage.py "
+                f"The operator {name} is disabled. Let them in again: {PROGRAM} "
                 f"disable_operator {name} --enable"
             )
         except InvalidError as refusal:

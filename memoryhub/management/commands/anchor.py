@@ -4,6 +4,7 @@ from typing import Any
 
 from django.core.management.base import CommandParser
 
+from memoryhub.distribution import PROGRAM
 from memoryhub.management import start
 from memoryhub.management.terminal import Command as Base
 from memoryhub.models.server.clock import clock
@@ -31,7 +32,7 @@ class Command(Base):
         except anchors.AnchorsDifferError as differing:
             self.end(
                 f"anchors_differ: {differing.standing.wrong}, so nothing was signed; "
-                "`manage.py verify --all` says more. After a restore that you know of: "
-                "`manage.py anchor --anew`."
+                f"`{PROGRAM} verify --all` says more. After a restore you know of: "
+                f"`{PROGRAM} anchor --anew`."
             )
         self.stdout.write(f"{moved:,} threads anchored.")

@@ -7,6 +7,7 @@ from uuid import UUID
 
 import orjson
 
+from memoryhub.distribution import PROGRAM
 from memoryhub.errors import LedgerBrokenError
 from memoryhub.management import start
 from memoryhub.management.terminal import WRONG_USAGE
@@ -60,7 +61,7 @@ class Command(Base):
         if cut is not None:
             self.end(
                 f"Entry {cut} is not what was anchored outside of the database; "
-                "`manage.py verify --all` says more."
+                f"`{PROGRAM} verify --all` says more."
             )
         self.say(f"Verified to {verdict.verified_to:,}: every entry is as written.")
 

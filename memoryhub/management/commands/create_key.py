@@ -5,6 +5,7 @@ from typing import Any
 
 from django.core.management.base import CommandParser
 
+from memoryhub.distribution import PROGRAM
 from memoryhub.errors import InvalidError
 from memoryhub.management import people, start
 from memoryhub.management.serving import address
@@ -65,7 +66,7 @@ class Command(Base):
         row = Project.objects.filter(slug=project).first()
         if row is None:
             self.end(
-                f"There is no project of that name. Make it: manage.py create_project "
+                f"There is no project of that name. Make it: {PROGRAM} create_project "
                 f"{project}"
             )
         scopes = self.read_scopes(options["scopes"], name=options["name"])

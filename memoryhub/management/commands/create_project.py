@@ -4,6 +4,7 @@ from typing import Any
 
 from django.core.management.base import CommandParser
 
+from memoryhub.distribution import PROGRAM
 from memoryhub.errors import InvalidError, NameTakenError
 from memoryhub.management import start
 from memoryhub.management.terminal import Command as Base
@@ -41,4 +42,4 @@ class Command(Base):
             self.end(f"There is a project {slug} already. Choose another name.")
         # Without an operator nobody could see the project; add_operator adds more.
         operators.ensure_default()
-        self.say(f"Made the project {slug}. Next: manage.py create_key {slug}")
+        self.say(f"Made the project {slug}. Next: {PROGRAM} create_key {slug}")

@@ -5,6 +5,7 @@ from typing import Any, Final
 
 from django.core.management.base import CommandParser
 
+from memoryhub.distribution import PROGRAM
 from memoryhub.errors import SubjectHeldError
 from memoryhub.kernel.state.erase_events import REASONS
 from memoryhub.management import deleting, start
@@ -15,7 +16,7 @@ from memoryhub.models.server.clock import clock
 from memoryhub.queries.forget import project_deletions as listed
 from memoryhub.services.forget import project_deletions
 
-ABOUT: Final = """\
+ABOUT: Final = f"""\
 Delete a project: everybody in it is forgotten, then the project's key is destroyed.
 
 Without --confirm nothing is deleted: it says what would go. With it, the project's
@@ -24,9 +25,9 @@ as by `forget`, with a receipt of its own. A running server or worker does that;
 --wait it is done here as well, up to the end. Stopped anywhere, it goes on where it
 was. Nothing is deleted while a hold is in force.
 
-  manage.py delete_project acme
-  manage.py delete_project acme --confirm acme --reason not_needed --wait
-  manage.py delete_project acme             # how far it is
+  {PROGRAM} delete_project acme
+  {PROGRAM} delete_project acme --confirm acme --reason not_needed --wait
+  {PROGRAM} delete_project acme             # how far it is
 
 What stays is what proves it: the slug, which is never used again, the audit log, the
 receipts, and the roles of those who may look at them."""
@@ -89,6 +90,6 @@ class Command(Base):
         if not counts.holds:
             self.stdout.write(
                 "To delete it for good:\n"
-                f"  manage.py delete_project {project.slug} --confirm {project.slug} "
+                f"  {PROGRAM} delete_project {project.slug} --confirm {project.slug} "
                 "--reason WORD"
             )

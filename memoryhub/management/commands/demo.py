@@ -8,13 +8,13 @@ import threading
 from collections import defaultdict
 from collections.abc import Iterator
 from contextlib import suppress
-from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
 
 from django.conf import settings
 from django.core.management.base import CommandParser
 
+from memoryhub import distribution
 from memoryhub.demo import model
 from memoryhub.demo.stage import OFFICER, WRITERS, Stage, count_stories
 from memoryhub.management import logs, start
@@ -27,7 +27,7 @@ from memoryhub.services.access import api_keys, operators, projects
 
 PROJECT = "demo"
 #: Data folder of the demo; never the configured one.
-FOLDER = Path(".memoryhub") / "demo"
+FOLDER = distribution.DEMO_DIR
 #: Settings of the configured instance, removed from the demo's environment.
 _CONFIGURED = ("DATABASE_URL", "KEYS_DATABASE_URL", "REDIS_URL", "MEMORYHUB_KEK_FILE")
 #: Prefix of model settings: the demo never sends invented messages to a real model.
@@ -81,8 +81,7 @@ class Command(Base):
             if name not in _CONFIGURED and not name.startswith(_MODEL)
         }
         own["MEMORYHUB_DATA"] = str(folder)
-        if find_spec("httpx2"):
-            own |= model.build_environment()
+        own |= model.build_environment()
         sys.stdout.flush()
         os.execve(sys.executable, [sys.executable, *sys.argv], own)  # noqa: S606  # ourselves
 
@@ -124,7 +123,7 @@ class Command(Base):
         token = operators.make_link(operators.ensure_default())
         minutes = operators.LINK_MINUTES
         yield f"Sign in, once, within {minutes} minutes: {url}/sign-in/{token}"
-        again = f"MEMORYHUB_DATA={FOLDER} {sys.executable} manage.py signin"
+        again = f"MEMORYHUB_DATA={FOLDER} {distribution.build_command()} signin"
         yield f"For another link: {again}"
         yield "Stop it with Ctrl-C."
 

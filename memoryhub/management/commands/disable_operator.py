@@ -4,6 +4,7 @@ from typing import Any
 
 from django.core.management.base import CommandParser
 
+from memoryhub.distribution import PROGRAM
 from memoryhub.errors import InvalidError
 from memoryhub.management import start
 from memoryhub.management.terminal import Command as Base
@@ -14,7 +15,7 @@ from memoryhub.services.access import operators
 class Command(Base):
     help = (
         "Let an operator in no more: sessions and links end at once, open pages within "
-        "seconds. To take one role away: manage.py add_operator NAME --role none."
+        f"seconds. To take one role away: {PROGRAM} add_operator NAME --role none."
     )
 
     def add_arguments(self, parser: CommandParser) -> None:
@@ -32,14 +33,14 @@ class Command(Base):
             self.end("There is no operator of this name.")
         if enable:
             operators.enable(operator)
-            self.say(f"{name} may sign in again: manage.py signin --operator {name}")
+            self.say(f"{name} may sign in again: {PROGRAM} signin --operator {name}")
             return
         try:
             operators.disable(operator)
         except InvalidError as refusal:
             self.end(_REASONS[refusal.invalid_code])
         self.say(
-            f"{name} is disabled. Undo: manage.py disable_operator {name} --enable"
+            f"{name} is disabled. Undo: {PROGRAM} disable_operator {name} --enable"
         )
 
 
@@ -47,5 +48,5 @@ _REASONS = {
     "last_owner": "A project would have no owner; make somebody else owner first.",
     "value": f"{operators.DEFAULT_USERNAME} is the way back in and can't be disabled; "
     "take its roles away: "
-    f"manage.py add_operator {operators.DEFAULT_USERNAME} --role none --project ...",
+    f"{PROGRAM} add_operator {operators.DEFAULT_USERNAME} --role none --project ...",
 }

@@ -9,6 +9,7 @@ from uuid import UUID
 
 from django.core.management.base import CommandParser
 
+from memoryhub.distribution import PROGRAM
 from memoryhub.errors import (
     InvalidError,
     NotFoundError,
@@ -38,7 +39,7 @@ from memoryhub.services.scan import collecting
 
 ACTOR: Final = "command"
 
-ABOUT: Final = """\
+ABOUT: Final = f"""\
 Forget a person, one thread, what is older than a time, or one record.
 
 Forgetting takes two steps. `forget plan` counts what would go, erases nothing and
@@ -46,9 +47,9 @@ prints what confirms it; `forget confirm` erases, for good, and shows how far it
 until there is a receipt. A running server does the work as well; stopped anywhere,
 it goes on where it was.
 
-  echo customer-7 | manage.py forget plan --project acme --reason consent_withdrawn
-  manage.py forget confirm 0193… --token 5f… --count 412
-  manage.py forget status
+  echo customer-7 | {PROGRAM} forget plan --project acme --reason consent_withdrawn
+  {PROGRAM} forget confirm 0193… --token 5f… --count 412
+  {PROGRAM} forget status
 
 A user id is read from standard input, which holds nothing else: arguments end up in
 histories and in lists of processes."""
@@ -71,13 +72,13 @@ ABOUT_STATUS: Final = """\
 Show how far one erasure is, or all that are not finished: the state, since when,
 and what the next step waits for."""
 
-ABOUT_NEEDLES: Final = """\
+ABOUT_NEEDLES: Final = f"""\
 Look again for what a scan had found, after a restart: an erasure that waits for
 `needles` goes on only when somebody types what it was about. Reads standard input:
 of a person the id on the first line, then, a line each, other texts to look for. It
 is kept in memory alone, and the erasure is followed to its receipt.
 
-  echo customer-7 | manage.py forget needles 0193…"""
+  echo customer-7 | {PROGRAM} forget needles 0193…"""
 
 ABOUT_CANCEL: Final = """\
 Drop a plan. What was confirmed goes on."""
@@ -239,7 +240,7 @@ class Command(Base):
         count = ErasureLine.from_row(row).count
         self.stdout.write(
             f"To erase this for good, by {row.expires_at:%H:%M:%S} UTC:\n"
-            f"  manage.py forget confirm {row.id} --token {token} --count {count}"
+            f"  {PROGRAM} forget confirm {row.id} --token {token} --count {count}"
         )
 
     def _follow_erasures(self, rows: Sequence[Erasure]) -> None:

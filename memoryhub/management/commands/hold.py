@@ -6,6 +6,7 @@ from uuid import UUID
 
 from django.core.management.base import CommandParser
 
+from memoryhub.distribution import PROGRAM
 from memoryhub.errors import InvalidError
 from memoryhub.management import people, start
 from memoryhub.management.terminal import WRONG_USAGE
@@ -24,10 +25,10 @@ Keep what may not be erased. While a hold on a person is in force neither an era
 nor the retention policy takes anything of it; an erasure that is confirmed under
 it keeps agents out instead.
 
-  echo customer-7 | manage.py hold open --project acme \\
+  echo customer-7 | {PROGRAM} hold open --project acme \\
       --basis legal_claims --reviewer vera --days 90
-  manage.py hold list --project acme
-  manage.py hold lift 0193…
+  {PROGRAM} hold list --project acme
+  {PROGRAM} hold lift 0193…
 
 A hold has a reason of a closed list, an officer who looks at it again, and an end
 within {LONGEST_DAYS} days. A person's id is read from standard input, alone

@@ -12,6 +12,7 @@ from typing import Any, Final, NoReturn, TextIO, cast
 
 from django.core.management.base import CommandParser
 
+from memoryhub.distribution import PROGRAM
 from memoryhub.errors import InvalidError
 from memoryhub.journal.log import fence
 from memoryhub.kernel.formats import formats
@@ -197,7 +198,7 @@ class Command(Base):
         project = Project.objects.filter(slug=slug).first()
         if project is None:
             self._refuse_usage(
-                "There is no project of that name. Make it: manage.py create_project "
+                f"There is no project of that name. Make it: {PROGRAM} create_project "
                 f"{slug}"
             )
         fence.require_active(project.id)

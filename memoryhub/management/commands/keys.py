@@ -11,6 +11,7 @@ from django.conf import settings
 from django.core.management.base import BaseCommand, CommandError, CommandParser
 from django.db import Error, connections
 
+from memoryhub.distribution import PROGRAM
 from memoryhub.errors import ClockSkewError, StartRefusedError
 from memoryhub.management import noting
 from memoryhub.models.keys import DestroyedKey, KekCheck, KeyMeta
@@ -136,12 +137,12 @@ class Command(BaseCommand):
         row = checks.get(ring.current_id)
         if row is None or row.backed_up_at is None:
             wrong.append(
-                "No backup holds the current key: `manage.py keys backup FILE`."
+                f"No backup holds the current key: `{PROGRAM} keys backup FILE`."
             )
         if left := rotation.count_remaining():
             wrong.append(
                 f"{left:,} wrapped keys are not under the current key: "
-                "`manage.py keys rotate`."
+                f"`{PROGRAM} keys rotate`."
             )
         if wrong:
             raise CommandError("\n".join(wrong))
@@ -201,18 +202,18 @@ class Command(BaseCommand):
             done = self._rewrap_keys()
         except KeyboardInterrupt:
             raise CommandError(
-                "Stopped between two batches; `manage.py keys rotate` goes on.",
+                f"Stopped between two batches; `{PROGRAM} keys rotate` goes on.",
                 returncode=130,
             ) from None
         for old in rotation.finish(at=clock.now()):
             self._note_action("kek.rotated", old, count=done)
             self.stdout.write(
-                f"Key {old} is retired; `manage.py keys retire {old}` removes it in "
+                f"Key {old} is retired; `{PROGRAM} keys retire {old}` removes it in "
                 f"{settings.KEYS_BACKUP_DAYS} days."
             )
         self.stdout.write(
             f"Re-wrapped {_render_count(done)}. The ring has changed, so make a new "
-            "backup: `manage.py keys backup FILE`."
+            f"backup: `{PROGRAM} keys backup FILE`."
         )
 
     def _note_action(self, action: str, kek_id: str, *, count: int = 0) -> None:
@@ -256,7 +257,7 @@ def _refuse_unstarted() -> None:
     if not _has_tables() or not KeyMeta.objects.using("keys").exists():
         raise CommandError(
             "This instance was never started, so there are no keys to care for. "
-            "Run `manage.py serve` once."
+            f"Run `{PROGRAM} serve` once."
         )
 
 

@@ -7,6 +7,7 @@ from typing import Any
 from django.core.management.base import CommandError
 from django.db.models import Sum
 
+from memoryhub.distribution import PROGRAM
 from memoryhub.errors import Refusal
 from memoryhub.journal.log.log import Origins
 from memoryhub.management import noting, start
@@ -35,7 +36,7 @@ class Command(Base):
         if waiting := len(erasures.list_unfinished()):
             raise CommandError(
                 f"{waiting:,} erasures are not finished, and rows that are written "
-                "anew would have to go once more. First: manage.py forget --resume",
+                f"anew would have to go once more. First: {PROGRAM} forget --resume",
                 returncode=1,
             )
         threads = select_threads(options["thread"])
@@ -49,7 +50,7 @@ class Command(Base):
                 progress.close()
                 raise CommandError(
                     f"thread {thread.id} can't be rebuilt: {refusal.code}. Nothing of "
-                    "it was changed; run `manage.py verify` to see where it is wrong.",
+                    f"it was changed; run `{PROGRAM} verify` to see where it is wrong.",
                     returncode=1,
                 ) from None
             rebuilt += 1

@@ -7,6 +7,7 @@ from typing import Any
 
 from django.core.management.base import CommandParser
 
+from memoryhub.distribution import PROGRAM
 from memoryhub.management import logs, start
 from memoryhub.management.serving import address, server
 from memoryhub.management.terminal import Command as Base
@@ -58,14 +59,14 @@ class Command(Base):
             yield f"Sign in, once, within {minutes} minutes: {url}/sign-in/{token}"
         else:
             # A link in a log would sign in the first reader of the log.
-            yield "Sign in by a link from: manage.py signin"
+            yield f"Sign in by a link from: {PROGRAM} signin"
         if maintenance.waiting:
             yield (
                 "A backup was restored from before some erasures: nothing is served "
-                "until they are replayed. Run: manage.py forget --replay"
+                f"until they are replayed. Run: {PROGRAM} forget --replay"
             )
         if not keyring.is_kek_backed_up():
             yield (
                 "Back up the key ring: without it no memory can ever be read again. "
-                "Run: manage.py keys backup"
+                f"Run: {PROGRAM} keys backup"
             )

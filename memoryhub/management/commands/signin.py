@@ -4,6 +4,7 @@ from typing import Any
 
 from django.core.management.base import CommandParser
 
+from memoryhub.distribution import PROGRAM
 from memoryhub.journal.audit import PURPOSES
 from memoryhub.management import start
 from memoryhub.management.serving import address
@@ -54,7 +55,7 @@ class Command(Base):
         row = operators.find(operator)
         if row is None:
             self.end(
-                "There is no such operator. Make one: manage.py add_operator NAME "
+                f"There is no such operator. Make one: {PROGRAM} add_operator NAME "
                 "--project PROJECT --role viewer"
             )
         token = operators.make_link(row, minutes)

@@ -5,6 +5,7 @@ from typing import Any, Final
 
 from django.core.management.base import CommandParser
 
+from memoryhub.distribution import PROGRAM
 from memoryhub.management import people, start
 from memoryhub.models.server.clock import clock
 from memoryhub.models.subjects import Subject
@@ -14,14 +15,14 @@ from memoryhub.services.access import audit
 from memoryhub.services.imports import readmissions
 from memoryhub.services.people import restrictions
 
-ABOUT: Final = """\
+ABOUT: Final = f"""\
 Look at what is held of one person, keep agents out of it, or let an erased person
 in again.
 
-  echo customer-7 | manage.py subject show --project acme
-  echo customer-7 | manage.py subject restrict --project acme --basis claims
-  manage.py subject unrestrict --project acme --subject 0193…
-  echo customer-7 | manage.py subject readmit --project acme
+  echo customer-7 | {PROGRAM} subject show --project acme
+  echo customer-7 | {PROGRAM} subject restrict --project acme --basis claims
+  {PROGRAM} subject unrestrict --project acme --subject 0193…
+  echo customer-7 | {PROGRAM} subject readmit --project acme
 
 A person's id is read from standard input, alone there: arguments end up in
 histories and in lists of processes. What is printed has only our own id, which

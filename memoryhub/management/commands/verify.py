@@ -9,6 +9,7 @@ from typing import Any
 from django.core.management.base import CommandError
 from django.db.models import QuerySet, Sum
 
+from memoryhub.distribution import PROGRAM
 from memoryhub.errors import LedgerBrokenError
 from memoryhub.journal.log.log import Origins
 from memoryhub.management import noting, start
@@ -120,7 +121,7 @@ class Command(Base):
         for subject in total_checks.iter_drifted():
             raise CommandError(
                 f"the totals of subject {subject} are not what counting finds. "
-                "`manage.py rebuild` counts them anew.",
+                f"`{PROGRAM} rebuild` counts them anew.",
                 returncode=1,
             )
 
@@ -145,8 +146,8 @@ class Command(Base):
             raise CommandError(
                 f"line {standing.n} of the anchors: {standing.wrong}, "
                 f"{ANCHOR_TEXTS[standing.wrong]}{since}. "
-                "After a restore that you know of: `manage.py forget --replay`, then "
-                "`manage.py anchor --anew`, which vouches for what is there now.",
+                f"After a restore that you know of: `{PROGRAM} forget --replay`, then "
+                f"`{PROGRAM} anchor --anew`, which vouches for what is there now.",
                 returncode=1,
             )
         if standing.at is not None:

@@ -49,7 +49,7 @@ Open `timeline.html` in a browser to read it. For programs:
 An event whose content was erased has `content` null, and in `erased` the number of
 the event of its thread that took it.
 
-To bring it into another MemoryHub: `manage.py import FILE.zip --format bundle`.
+To bring it into another MemoryHub: its command `import FILE.zip --format bundle`.
 """
 _PROCESSING: Final = """\
 # How this memory is processed

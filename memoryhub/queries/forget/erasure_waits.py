@@ -9,6 +9,7 @@ from collections.abc import Mapping
 from types import MappingProxyType
 from typing import Final
 
+from memoryhub.distribution import PROGRAM
 from memoryhub.models.erasures import Erasure
 from memoryhub.queries.forget.erasures import ErasureLine
 
@@ -29,13 +30,13 @@ WAITING: Final[Mapping[str, str]] = MappingProxyType(
         "night, from 1 to 5 by UTC.",
         "needles": "A scan had found what should be nowhere any more, and what it "
         "looked for went with a restart. Remove it, if that is not done, and type the "
-        "person's id again, here or to `manage.py forget needles`; it goes on then.",
+        f"person's id again, here or to `{PROGRAM} forget needles`; it goes on then.",
         "hold": "A hold is in force, so nothing is erased. Once it is lifted, make a "
         "new plan.",
     }
 )
 _FOUND: Final = (
-    "The scan found what should be nowhere any more, in {places}. `manage.py scan` "
+    f"The scan found what should be nowhere any more, in {{places}}. `{PROGRAM} scan` "
     "tells each place. Remove it there; it goes on by itself then."
 )
 #: Names of places by their kind; other kinds are shown as they are.

@@ -11,6 +11,8 @@ from dataclasses import dataclass
 from types import MappingProxyType
 from typing import Any, Final
 
+from memoryhub.distribution import PROGRAM
+
 #: Places of residue, by the words of plans and receipts.
 PLACES: Final[Mapping[str, str]] = MappingProxyType(
     {
@@ -43,8 +45,8 @@ NAMED: Final[Mapping[str, str]] = MappingProxyType({"types": "message types"})
 UNTIL: Final[Mapping[str, str]] = MappingProxyType(
     {
         "overwritten": "until they are written over",
-        "rewrite": "until the tables are written anew: manage.py forget --rewrite",
-        "recycled": "until it is written over, or: manage.py forget --rewrite",
+        "rewrite": f"until the tables are written anew: {PROGRAM} forget --rewrite",
+        "recycled": f"until it is written over, or: {PROGRAM} forget --rewrite",
         "restart": "until they restart",
         "never": "for as long as whoever has them keeps them",
         "last_fork": "until the last such fork goes",

@@ -17,6 +17,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from types import MappingProxyType
 
+from memoryhub.distribution import PROGRAM
 from memoryhub.errors import KeyMissingError, StartRefusedError
 
 FORMAT = "memoryhub.kek/1"
@@ -125,7 +126,7 @@ def read(path: Path) -> Ring:
     except RingRefusedError as refused:
         raise StartRefusedError(
             f"{refused.reason} (the key ring {path}); "
-            "restore a backup with `manage.py keys restore`"
+            f"restore a backup with `{PROGRAM} keys restore`"
         ) from None
 
 
@@ -136,7 +137,7 @@ def _read_guarded(path: Path) -> bytes:
     except FileNotFoundError:
         raise StartRefusedError(
             f"kek_missing: there is no key ring at {path}; put it back, or restore "
-            "a backup with `manage.py keys restore`"
+            f"a backup with `{PROGRAM} keys restore`"
         ) from None
     except OSError as error:
         raise StartRefusedError(

@@ -10,6 +10,7 @@ from datetime import datetime, timedelta
 from django.conf import settings
 from django.db import transaction
 
+from memoryhub.distribution import PROGRAM
 from memoryhub.models.keys import KekCheck, KeyMeta
 from memoryhub.vault.keys import keyring, ring_file
 from memoryhub.vault.keys.ring_file import RingRefusedError
@@ -84,12 +85,12 @@ def retire(kek_id: str, *, at: datetime) -> None:
             raise RingRefusedError(f"kek_unknown: there is no key {kek_id}")
         if kek_id == ring.current_id:
             raise RingRefusedError(
-                f"kek_in_use: {kek_id} is the current key; run `manage.py keys rotate`"
+                f"kek_in_use: {kek_id} is the current key; run `{PROGRAM} keys rotate`"
             )
         if rows := keyring.count_rows_per_kek().get(kek_id):
             raise RingRefusedError(
                 f"kek_in_use: {rows} wrapped keys need {kek_id}; run "
-                "`manage.py keys rotate`"
+                f"`{PROGRAM} keys rotate`"
             )
         if row is not None:
             _refuse_within_window(row, at=at)
@@ -109,7 +110,7 @@ def _refuse_within_window(row: KekCheck, *, at: datetime) -> None:
     due = compute_retirable_at(row)
     if due is None:
         raise RingRefusedError(
-            f"kek_in_use: {row.kek_id} is not retired; run `manage.py keys rotate`"
+            f"kek_in_use: {row.kek_id} is not retired; run `{PROGRAM} keys rotate`"
         )
     if at < due:
         raise RingRefusedError(
