@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import ast
 import logging
+import re
 from collections.abc import Collection, Iterator, Mapping
 from itertools import chain
 from pathlib import Path
@@ -183,7 +184,7 @@ def _cached(tree: ast.Module) -> Iterator[str]:
                 yield node.name
         if isinstance(node, ast.ClassDef):
             evicts = any(_name(part) in _EVICTING for part in ast.walk(node))
-            if evicts or "lru" in node.name.lower() or "cache" in node.name.lower():
+            if evicts or re.search(r"Lru|LRU|Cache", node.name):
                 yield node.name
 
 

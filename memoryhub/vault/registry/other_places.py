@@ -92,7 +92,7 @@ PROCESS: Mapping[str, OtherPlace] = MappingProxyType(
             found="(subject, epoch), read before use, as is what was erased since",
             forget=Fate.VOID,
         ),
-        "memoryhub.journal.rows.current_rows._statement": OtherPlace(
+        "memoryhub.journal.rows.current_rows._build_statement": OtherPlace(
             holds="a statement of each projection, without values"
         ),
         "memoryhub.journal.rows.statements.BLANKED": OtherPlace(
@@ -147,7 +147,7 @@ PROCESS: Mapping[str, OtherPlace] = MappingProxyType(
             found="thread ids of the subject; epoch is read before use",
             forget=Fate.VOID,
         ),
-        "memoryhub.kernel.formats.bundles._places": OtherPlace(
+        "memoryhub.kernel.formats.bundles._list_id_places": OtherPlace(
             holds="field names of event bodies"
         ),
         "memoryhub.kernel.text.names.blank": OtherPlace(
@@ -155,7 +155,7 @@ PROCESS: Mapping[str, OtherPlace] = MappingProxyType(
             found="the salts of the subject's threads",
             forget=Fate.VOID,
         ),
-        "memoryhub.kernel.text.names._fields": OtherPlace(
+        "memoryhub.kernel.text.names._list_name_fields": OtherPlace(
             holds="field names of event bodies"
         ),
         "memoryhub.kernel.text.references.References": OtherPlace(
