@@ -18,7 +18,7 @@ from benchmarks.hubs import Hub, Server, workplace
 from benchmarks.load import append_request, fault_request, send_all
 from benchmarks.rounds import Sample, Series, ratio, take_turns
 from memoryhub.kernel.commands import AppendSlots
-from memoryhub.kernel.paging import eviction
+from memoryhub.kernel.paging.eviction import eviction
 from memoryhub.kernel.paging.page_commands import BeginTurn, PinPage
 from memoryhub.kernel.state.pages import PageEntry
 from memoryhub.kernel.state.tlb import Tlb

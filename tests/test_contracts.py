@@ -59,7 +59,7 @@ BREACHES = {
         "channels",
     ),
     "No circles, at any depth": (
-        "memoryhub.kernel.paging.pins",
+        "memoryhub.kernel.paging.eviction.pins",
         "memoryhub.kernel.paging.faults",
     ),
     "Rooms of the kernel only point down": (

@@ -6,8 +6,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from inspector.drawing import chat
-from memoryhub.kernel.levels import opened as levels
-from memoryhub.kernel.levels.opened import OpenedPage
+from memoryhub.kernel.context.opened import OpenedPage, get_body
 from memoryhub.kernel.search.excerpts import Excerpt
 from memoryhub.kernel.state.pages import FULL
 
@@ -37,7 +36,7 @@ def build_page_words(
         return NONE
     if level == FULL and text.slot is not None:
         return build_message_words(text.content, text.role, chars=chars)
-    return _build_body_words(levels.get_body(text, level=level), chars)
+    return _build_body_words(get_body(text, level=level), chars)
 
 
 def build_message_words(

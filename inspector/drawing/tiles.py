@@ -8,7 +8,7 @@ from dataclasses import dataclass, field, replace
 from inspector.drawing import first_words
 from inspector.drawing.first_words import FirstWords
 from inspector.drawing.outcomes import PIN_RULES
-from memoryhub.kernel.levels.opened import OpenedPage
+from memoryhub.kernel.context.opened import OpenedPage
 from memoryhub.kernel.state.pages import SYSTEM_PROMPT, Location, PageEntry
 from memoryhub.queries.paging.eviction_runs import EvictionStep
 from memoryhub.queries.paging.residency import ResidentPage

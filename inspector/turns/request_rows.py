@@ -10,7 +10,7 @@ from django.utils.html import format_html
 from inspector.drawing import first_words
 from inspector.drawing.first_words import FirstWords
 from inspector.turns.turns import ROW_CHARS
-from memoryhub.kernel.levels import recalls
+from memoryhub.kernel.context import recalls
 from memoryhub.kernel.packing.cuts import TextCut
 from memoryhub.queries.turns.inclusions import FrameCause
 from memoryhub.queries.turns.turns import RequestSection, ShownRequest, UsedText

@@ -23,9 +23,9 @@ from memoryhub.journal.log import log
 from memoryhub.journal.rows import statements
 from memoryhub.journal.rows.rows import EventTableRow
 from memoryhub.journal.rows.statements import EVENTS_READ
+from memoryhub.kernel.context.contexts import ContextRecord
+from memoryhub.kernel.context.opened import OpenedPage
 from memoryhub.kernel.knowledge.facts import FactAsserted
-from memoryhub.kernel.levels.contexts import ContextRecord
-from memoryhub.kernel.levels.opened import OpenedPage
 from memoryhub.kernel.state.erase_events import Range
 from memoryhub.kernel.state.erased import resolve_places
 from memoryhub.kernel.state.events import SlotAppended

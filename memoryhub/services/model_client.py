@@ -18,7 +18,7 @@ import httpx2
 import orjson
 
 from memoryhub.errors.trouble import ModelError
-from memoryhub.kernel.levels import tokens
+from memoryhub.kernel.context import tokens
 from memoryhub.model_settings import ModelSettings
 
 CONNECT_SECONDS: Final = 5.0

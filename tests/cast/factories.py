@@ -7,7 +7,7 @@ from typing import Any, TypeVar
 
 from memoryhub.journal import OrderReceipt
 from memoryhub.kernel.commands import NewSlot
-from memoryhub.kernel.levels import tokens
+from memoryhub.kernel.context import tokens
 from memoryhub.kernel.messages.words import render_content_words
 from memoryhub.kernel.state.events import LabelValue, ThreadConfig
 from memoryhub.kernel.state.state import ScopeLabels

@@ -7,7 +7,7 @@ from uuid import uuid4
 
 import pytest
 
-from memoryhub.kernel.levels import tokens
+from memoryhub.kernel.context import tokens
 from tests.governance.hubs import Hub, ok
 from tests.promises.journal.clients import Client, slot
 

@@ -10,8 +10,8 @@ from django.test import Client
 
 from memoryhub.journal import Order, fold_thread, perform
 from memoryhub.kernel.commands import AppendSlots, NewSlot
-from memoryhub.kernel.levels import tokens
-from memoryhub.kernel.levels.opened import OpenedPage
+from memoryhub.kernel.context import tokens
+from memoryhub.kernel.context.opened import OpenedPage
 from memoryhub.kernel.paging.page_commands import (
     CreatePages,
     EvictPage,

@@ -10,10 +10,10 @@ from uuid import UUID
 
 from hypothesis import strategies as st
 
-from memoryhub.kernel.levels import costs
-from memoryhub.kernel.levels.contexts import ContextRecord, FaultPolicies
-from memoryhub.kernel.levels.opened import OpenedPage
-from memoryhub.kernel.levels.tokens import estimate_tokens
+from memoryhub.kernel.context import costs
+from memoryhub.kernel.context.contexts import ContextRecord, FaultPolicies
+from memoryhub.kernel.context.opened import OpenedPage
+from memoryhub.kernel.context.tokens import estimate_tokens
 from memoryhub.kernel.packing import context_records, packers, packing
 from memoryhub.kernel.packing.choosing import Candidate
 from memoryhub.kernel.packing.packing import Packed, PackingInput

@@ -7,9 +7,9 @@ from collections import Counter
 from typing import Any
 
 from memoryhub.kernel.commands import AmendThread, MadeLevels, NewSlot
+from memoryhub.kernel.context.opened import OpenedPage
 from memoryhub.kernel.levels import making
-from memoryhub.kernel.levels.opened import OpenedPage
-from memoryhub.kernel.paging import weights
+from memoryhub.kernel.paging.eviction import weights
 from memoryhub.kernel.paging.page_commands import (
     CreatePages,
     FaultPage,

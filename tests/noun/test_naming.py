@@ -24,7 +24,7 @@ ELSEWHERE = {
     "memoryhub/api/memory/working_memory.py": "prose: what an operation does",
     "memoryhub/demo/agents.py": "the demo's agents write some",
     "memoryhub/demo/client.py": "the demo's agents write some",
-    "memoryhub/kernel/text/memory_tools.py": "what a model's tool is called",
+    "memoryhub/kernel/tools/memory_tools.py": "what a model's tool is called",
     "memoryhub/services/knowledge/model_tools.py": "a model adds some",
     "inspector/words/words.py": "the word in one sentence, as the glossary has it",
     "static/css/memory.css": "how a line of the scratchpad looks",

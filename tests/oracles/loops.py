@@ -6,10 +6,10 @@ import json
 from typing import Any
 
 from memoryhub.kernel.commands import AppendSlots, EventDraft, NewSlot
+from memoryhub.kernel.context.contexts import ContextRecord
+from memoryhub.kernel.context.opened import OpenedPage, get_slot_modality
+from memoryhub.kernel.context.tokens import estimate_tokens
 from memoryhub.kernel.levels import making
-from memoryhub.kernel.levels.contexts import ContextRecord
-from memoryhub.kernel.levels.opened import OpenedPage, get_slot_modality
-from memoryhub.kernel.levels.tokens import estimate_tokens
 from memoryhub.kernel.packing import packing, ranges, selection
 from memoryhub.kernel.packing.packing import Packed
 from memoryhub.kernel.paging.page_commands import (

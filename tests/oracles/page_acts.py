@@ -10,7 +10,7 @@ from memoryhub.journal import Order, OrderReceipt
 from memoryhub.journal.rows.projections import ProjectedRows
 from memoryhub.journal.writing.page_table import StoredPageTable
 from memoryhub.kernel.commands import Command, MadeLevels
-from memoryhub.kernel.levels.opened import OpenedPage
+from memoryhub.kernel.context.opened import OpenedPage
 from memoryhub.kernel.paging.page_commands import (
     CreatePages,
     FlushTlb,

@@ -20,8 +20,8 @@ from memoryhub.kernel.commands import (
     MadeLevels,
     NewSlot,
 )
-from memoryhub.kernel.levels.tokens import estimate_tokens
-from memoryhub.kernel.paging import weights
+from memoryhub.kernel.context.tokens import estimate_tokens
+from memoryhub.kernel.paging.eviction import weights
 from memoryhub.kernel.paging.page_commands import (
     CreatePages,
     NewPage,

@@ -6,11 +6,11 @@ from typing import Any, Final
 
 import orjson
 
-from memoryhub.kernel.levels import tools
 from memoryhub.kernel.memory.nouns import LIMITS, build_measured_fields
 from memoryhub.kernel.slices import MeasurePlace
 from memoryhub.kernel.state.bodies import Flag
 from memoryhub.kernel.state.paging_config import PagingSettings
+from memoryhub.kernel.tools import tools
 
 
 def build_measures(place: MeasurePlace) -> dict[str, Any]:

@@ -33,7 +33,6 @@ from memoryhub.errors import (
     PinnedError,
 )
 from memoryhub.journal import OrderReceipt
-from memoryhub.kernel.levels.tools import DEFAULT_LEVEL, LEAST
 from memoryhub.kernel.paging.page_commands import (
     EvictPage,
     FaultPage,
@@ -46,6 +45,7 @@ from memoryhub.kernel.paging.page_commands import (
 from memoryhub.kernel.state.page_events import Reason
 from memoryhub.kernel.state.pages import Tier
 from memoryhub.kernel.text.strict_json import MAX_INTEGER
+from memoryhub.kernel.tools.tools import DEFAULT_LEVEL, LEAST
 from memoryhub.services.paging import page_faults
 from memoryhub.services.paging import pages as writing
 from memoryhub.services.paging.page_faults import RequestedPart

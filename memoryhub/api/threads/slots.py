@@ -47,7 +47,7 @@ from memoryhub.errors import (
 )
 from memoryhub.journal import OrderReceipt
 from memoryhub.kernel.commands import HandlerContext, NewSlot
-from memoryhub.kernel.levels import tokens
+from memoryhub.kernel.context import tokens
 from memoryhub.kernel.state.events import Role, SlotAppended
 from memoryhub.kernel.state.pages import build_slot_page_id
 from memoryhub.kernel.text import strict_json

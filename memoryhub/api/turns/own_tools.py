@@ -21,10 +21,10 @@ from memoryhub.api.http.operations import StrictRouter, render_answer
 from memoryhub.api.http.preconditions import CONDITIONAL, parse_if_match
 from memoryhub.api.http.reading import GONE, get_agent_state
 from memoryhub.errors import NoRoomError, ProjectFullError, SeqUnknownError
-from memoryhub.kernel.levels import tokens
-from memoryhub.kernel.levels.tools import RESERVED
+from memoryhub.kernel.context import tokens
 from memoryhub.kernel.paging.page_commands import SetTools
 from memoryhub.kernel.text import strict_json
+from memoryhub.kernel.tools.tools import RESERVED
 from memoryhub.kernel.turns.own_tools import MOST, MOST_BYTES
 from memoryhub.queries.threads.readers import read
 from memoryhub.queries.turns import own_tools

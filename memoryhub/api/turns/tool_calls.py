@@ -13,8 +13,8 @@ from memoryhub.api.http import auth
 from memoryhub.api.http.operations import StrictRouter
 from memoryhub.api.http.preconditions import CONDITIONAL
 from memoryhub.api.paging.page_conditions import parse_conditions
-from memoryhub.kernel.levels import tools
 from memoryhub.kernel.state.paging_config import Mode
+from memoryhub.kernel.tools import tools
 from memoryhub.queries.replay import exact_json
 from memoryhub.services.knowledge import model_tools
 from memoryhub.services.paging import page_faults

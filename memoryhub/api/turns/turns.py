@@ -50,7 +50,7 @@ from memoryhub.errors import (
     ThreadFullError,
     TokensRequiredError,
 )
-from memoryhub.kernel.levels.block_lines import CarriedBlock
+from memoryhub.kernel.context.block_lines import CarriedBlock
 from memoryhub.kernel.packing import packing
 from memoryhub.kernel.packing.selection import PackingOptions
 from memoryhub.kernel.state.paging_config import ESTIMATED, RANGES, Format, Mode

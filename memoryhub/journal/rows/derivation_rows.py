@@ -9,8 +9,8 @@ from collections.abc import Collection
 from uuid import UUID
 
 from memoryhub.journal.rows.rows import DerivationRow
+from memoryhub.kernel.context.contexts import Ref
 from memoryhub.kernel.knowledge.facts import FactAsserted
-from memoryhub.kernel.levels.contexts import Ref
 from memoryhub.kernel.memory.key_events import KeySet
 from memoryhub.kernel.replay import RecordedEvent
 from memoryhub.kernel.state.events import SlotAppended

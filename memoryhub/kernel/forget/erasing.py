@@ -15,8 +15,8 @@ from rpds import HashTrieMap
 from memoryhub.kernel.commands import EraseRecords, EraseThread
 from memoryhub.kernel.decision import Decision, PageTable
 from memoryhub.kernel.memory.erased_memory import remove_values
-from memoryhub.kernel.paging import eviction
 from memoryhub.kernel.paging.entries import build_entry, build_entry_body
+from memoryhub.kernel.paging.eviction import eviction
 from memoryhub.kernel.parts import KernelPart
 from memoryhub.kernel.state.erase_events import (
     ErasedPage,

@@ -1,1 +1,1 @@
-"""Text and token cost of a page in a request, at each level."""
+"""Levels of a page: shorter forms of its text, and how to make each."""

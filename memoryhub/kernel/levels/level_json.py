@@ -10,8 +10,8 @@ from collections.abc import Iterator
 from itertools import islice
 from typing import Any, NamedTuple
 
+from memoryhub.kernel.context.tokens import Count, count_fitting
 from memoryhub.kernel.levels.level_text import END, shorten_text
-from memoryhub.kernel.levels.tokens import Count, count_fitting
 from memoryhub.kernel.text.json_text import dump_json
 
 

@@ -8,7 +8,7 @@ from __future__ import annotations
 import re
 from collections.abc import Callable
 
-from memoryhub.kernel.levels.tokens import Count, count_fitting
+from memoryhub.kernel.context.tokens import Count, count_fitting
 
 GAP, END = " […] ", "[…]"
 

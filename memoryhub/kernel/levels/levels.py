@@ -10,8 +10,9 @@ from collections.abc import Collection
 from dataclasses import dataclass
 from typing import Any, NamedTuple
 
-from memoryhub.kernel.levels import level_json, level_text, tokens
-from memoryhub.kernel.levels.tokens import Count
+from memoryhub.kernel.context import tokens
+from memoryhub.kernel.context.tokens import Count
+from memoryhub.kernel.levels import level_json, level_text
 from memoryhub.kernel.state.pages import ABSTRACT, FULL, REDUCED, REFERENCE
 from memoryhub.kernel.text import json_text
 from memoryhub.kernel.text.json_text import dump_json

@@ -5,9 +5,10 @@ from __future__ import annotations
 from dataclasses import replace
 
 from memoryhub.kernel.commands import MadeLevels
-from memoryhub.kernel.levels import costs, levels
-from memoryhub.kernel.levels.opened import OpenedPage, count_media_tokens, get_body
-from memoryhub.kernel.levels.tokens import Count, estimate_tokens
+from memoryhub.kernel.context import costs
+from memoryhub.kernel.context.opened import OpenedPage, count_media_tokens, get_body
+from memoryhub.kernel.context.tokens import Count, estimate_tokens
+from memoryhub.kernel.levels import levels
 from memoryhub.kernel.state.page_events import LevelMade
 from memoryhub.kernel.state.pages import FULL
 from memoryhub.kernel.state.paging_config import ESTIMATED

@@ -10,7 +10,8 @@ from rpds import HashTrieMap
 
 from memoryhub.kernel.decision import Decision, PageTable
 from memoryhub.kernel.memory.checkpoint_events import CheckpointRestored, RefreshedPage
-from memoryhub.kernel.paging import entries, eviction, pins, weights
+from memoryhub.kernel.paging import entries
+from memoryhub.kernel.paging.eviction import eviction, pins, weights
 from memoryhub.kernel.state.pages import PageEntry
 from memoryhub.kernel.state.paging import Frame, Hot, Paging
 from memoryhub.kernel.state.state import ThreadState

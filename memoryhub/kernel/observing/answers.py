@@ -11,7 +11,7 @@ from collections.abc import Iterator, Sequence
 from itertools import groupby
 from typing import Any, Final, Literal, NamedTuple
 
-from memoryhub.kernel.levels.tokens import Count
+from memoryhub.kernel.context.tokens import Count
 from memoryhub.kernel.observing.lines import (
     SIGNS,
     Mark,

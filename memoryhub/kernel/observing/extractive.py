@@ -11,7 +11,7 @@ from datetime import datetime
 from itertools import groupby
 from typing import Final, NamedTuple
 
-from memoryhub.kernel.levels.tokens import Count
+from memoryhub.kernel.context.tokens import Count
 from memoryhub.kernel.observing import sentences
 from memoryhub.kernel.observing.codes import list_codes
 from memoryhub.kernel.observing.lines import (

@@ -12,7 +12,7 @@ from collections.abc import Collection, Iterable, Sequence
 from datetime import UTC, date, datetime, time
 from typing import Final, Literal, NamedTuple
 
-from memoryhub.kernel.levels.tokens import Count
+from memoryhub.kernel.context.tokens import Count
 from memoryhub.kernel.observing.codes import is_path
 from memoryhub.kernel.observing.codes import list_codes as find_codes
 from memoryhub.kernel.observing.sentences import POLITE, weigh_line

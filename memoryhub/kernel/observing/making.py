@@ -7,9 +7,9 @@ from collections.abc import Sequence
 from datetime import datetime
 from typing import Any, Final
 
-from memoryhub.kernel.levels import costs, log_lines
-from memoryhub.kernel.levels.opened import OpenedPage
-from memoryhub.kernel.levels.tokens import Count
+from memoryhub.kernel.context import costs, log_lines
+from memoryhub.kernel.context.opened import OpenedPage
+from memoryhub.kernel.context.tokens import Count
 from memoryhub.kernel.messages import reading
 from memoryhub.kernel.messages.message import Call
 from memoryhub.kernel.messages.words import render_words

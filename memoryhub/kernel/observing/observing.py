@@ -24,10 +24,11 @@ from memoryhub.errors import (
 from memoryhub.kernel.commands import Command
 from memoryhub.kernel.decision import Decision, PageTable
 from memoryhub.kernel.observing import formulas
-from memoryhub.kernel.paging import eviction, precedence, working_set
+from memoryhub.kernel.paging import working_set
 from memoryhub.kernel.paging.entries import build_place_body
+from memoryhub.kernel.paging.eviction import eviction, precedence
+from memoryhub.kernel.paging.eviction.precedence import USER
 from memoryhub.kernel.paging.page_commands import BeginTurn, NewObservation
-from memoryhub.kernel.paging.precedence import USER
 from memoryhub.kernel.parts import KernelPart
 from memoryhub.kernel.state.observing import FailureStreak, ObserverRole, Observing
 from memoryhub.kernel.state.observing_events import (

@@ -11,7 +11,7 @@ import re
 from collections.abc import Iterator, Sequence
 from typing import Final, NamedTuple
 
-from memoryhub.kernel.levels.tokens import Count
+from memoryhub.kernel.context.tokens import Count
 from memoryhub.kernel.observing.codes import GAP, has_code, shorten_around_codes
 
 #: Worth of a sentence by its content: a rule, a lasting wish or decision, a detail with

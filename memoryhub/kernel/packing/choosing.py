@@ -9,15 +9,16 @@ from __future__ import annotations
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from typing import Literal, NamedTuple
 
-from memoryhub.kernel.levels import costs, own_calls
-from memoryhub.kernel.levels.contexts import KeptEnds, Texts
-from memoryhub.kernel.levels.opened import OpenedPage
-from memoryhub.kernel.levels.opened import get_text as text_at
-from memoryhub.kernel.levels.tokens import Count, count_fitting
+from memoryhub.kernel.context import costs
+from memoryhub.kernel.context.contexts import KeptEnds, Texts
+from memoryhub.kernel.context.opened import OpenedPage
+from memoryhub.kernel.context.opened import get_text as text_at
+from memoryhub.kernel.context.tokens import Count, count_fitting
 from memoryhub.kernel.messages.media import iter_weights
-from memoryhub.kernel.paging.precedence import HISTORY, Precedence
+from memoryhub.kernel.paging.eviction.precedence import HISTORY, Precedence
 from memoryhub.kernel.state.pages import FULL, Location
 from memoryhub.kernel.text.json_text import escape_for_string, quote_text
+from memoryhub.kernel.tools import own_calls
 
 SectionName = Literal["system", "context", "history", "exchange"]
 #: Sections whose pages stand in the head, not as messages.

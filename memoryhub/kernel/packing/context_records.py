@@ -6,7 +6,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from typing import Any, Final
 from uuid import UUID
 
-from memoryhub.kernel.levels import contexts
+from memoryhub.kernel.context import contexts
 from memoryhub.kernel.paging.entries import build_place_body
 from memoryhub.kernel.state.context_bodies import (
     LogMarksBody,

@@ -10,12 +10,10 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
 
-from memoryhub.kernel.levels import own_calls
-from memoryhub.kernel.levels.contexts import KeptEnds
-from memoryhub.kernel.levels.lines import CUT, render_shown_text
-from memoryhub.kernel.levels.opened import OpenedPage
-from memoryhub.kernel.levels.tokens import Count
-from memoryhub.kernel.levels.tools import OWN, PAGE_FAULT
+from memoryhub.kernel.context.contexts import KeptEnds
+from memoryhub.kernel.context.lines import CUT, render_shown_text
+from memoryhub.kernel.context.opened import OpenedPage
+from memoryhub.kernel.context.tokens import Count
 from memoryhub.kernel.messages import media, writing
 from memoryhub.kernel.messages.ids import RequestIds
 from memoryhub.kernel.messages.message import Medium, Message, Vendor
@@ -24,6 +22,8 @@ from memoryhub.kernel.messages.writing import PlainMessage, ShownMessage
 from memoryhub.kernel.packing import shortening
 from memoryhub.kernel.state.pages import FULL
 from memoryhub.kernel.text.json_text import escape_for_string
+from memoryhub.kernel.tools import own_calls
+from memoryhub.kernel.tools.tools import OWN, PAGE_FAULT
 
 LEVELS = ("full", "excerpt", "summary", "one line")
 _SPEAKERS = ("user", "assistant", "tool")

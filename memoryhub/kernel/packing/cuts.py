@@ -11,9 +11,9 @@ from collections.abc import Iterator
 from typing import NamedTuple
 from uuid import UUID
 
-from memoryhub.kernel.levels.contexts import ContextRecord, Ref, Section, Texts
-from memoryhub.kernel.levels.opened import get_text as text_at
-from memoryhub.kernel.levels.tokens import Count
+from memoryhub.kernel.context.contexts import ContextRecord, Ref, Section, Texts
+from memoryhub.kernel.context.opened import get_text as text_at
+from memoryhub.kernel.context.tokens import Count
 from memoryhub.kernel.packing import shortening
 from memoryhub.kernel.state.pages import FULL
 

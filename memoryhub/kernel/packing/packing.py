@@ -16,16 +16,9 @@ from operator import attrgetter
 from typing import Any, NamedTuple
 from uuid import UUID
 
-from memoryhub.kernel.levels import (
-    block_lines,
-    log_lines,
-    manifest,
-    marks,
-    recalls,
-    tools,
-)
-from memoryhub.kernel.levels.block_lines import ChosenBlock
-from memoryhub.kernel.levels.contexts import (
+from memoryhub.kernel.context import block_lines, log_lines, manifest, marks, recalls
+from memoryhub.kernel.context.block_lines import ChosenBlock
+from memoryhub.kernel.context.contexts import (
     ContextRecord,
     FaultPolicies,
     Manifest,
@@ -36,9 +29,9 @@ from memoryhub.kernel.levels.contexts import (
     Texts,
     TurnRecall,
 )
-from memoryhub.kernel.levels.opened import OpenedPage
-from memoryhub.kernel.levels.recalls import Related
-from memoryhub.kernel.levels.tokens import EST, Count, Tokenizer
+from memoryhub.kernel.context.opened import OpenedPage
+from memoryhub.kernel.context.recalls import Related
+from memoryhub.kernel.context.tokens import EST, Count, Tokenizer
 from memoryhub.kernel.messages.ids import RequestIds
 from memoryhub.kernel.messages.pieces import dump_strict
 from memoryhub.kernel.messages.writing import FORMATS, PlainMessage
@@ -56,12 +49,13 @@ from memoryhub.kernel.packing.cuts import TextCut, list_cuts
 from memoryhub.kernel.packing.filling import Attempt
 from memoryhub.kernel.packing.requests import Rendered, render_fence
 from memoryhub.kernel.packing.shortener import Shortener
-from memoryhub.kernel.paging import weights
+from memoryhub.kernel.paging.eviction import weights
 from memoryhub.kernel.state.pages import FULL, SYSTEM_PROMPT, Location
 from memoryhub.kernel.state.paging_config import Format, InstructionsRole
 from memoryhub.kernel.text import prompts
 from memoryhub.kernel.text.json_text import escape_for_string
 from memoryhub.kernel.text.padding import pad_size
+from memoryhub.kernel.tools import tools
 
 _LONG_AGO = datetime.min.replace(tzinfo=UTC)
 #: Rounds of packing into less room, since token counts do not simply add up.

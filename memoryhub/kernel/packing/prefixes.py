@@ -11,8 +11,8 @@ from itertools import zip_longest
 from typing import NamedTuple
 from uuid import UUID
 
-from memoryhub.kernel.levels.contexts import ContextRecord, Ref, Section, Texts
-from memoryhub.kernel.levels.tokens import Count, estimate_tokens
+from memoryhub.kernel.context.contexts import ContextRecord, Ref, Section, Texts
+from memoryhub.kernel.context.tokens import Count, estimate_tokens
 from memoryhub.kernel.packing import packers
 
 #: Tokens per cache block of providers: a prefix counts in whole blocks.

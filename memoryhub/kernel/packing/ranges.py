@@ -6,12 +6,12 @@ Offsets count tokens of the page at FULL. A reader who goes from each part to it
 
 from __future__ import annotations
 
-from memoryhub.kernel.levels import costs
-from memoryhub.kernel.levels.lines import render_shown_text
-from memoryhub.kernel.levels.opened import OpenedPage
-from memoryhub.kernel.levels.tokens import Count, count_fitting, estimate_tokens
-from memoryhub.kernel.levels.tools import LEAST
+from memoryhub.kernel.context import costs
+from memoryhub.kernel.context.lines import render_shown_text
+from memoryhub.kernel.context.opened import OpenedPage
+from memoryhub.kernel.context.tokens import Count, count_fitting, estimate_tokens
 from memoryhub.kernel.paging.page_commands import PageRange
+from memoryhub.kernel.tools.tools import LEAST
 
 #: Characters of the longest unsplit word; fewer than any `LEAST` tokens hold.
 WORD = 30

@@ -15,17 +15,16 @@ from dataclasses import replace
 from typing import Any, NamedTuple
 from uuid import UUID
 
-from memoryhub.kernel.levels import (
+from memoryhub.kernel.context import (
     block_lines,
     lines,
     log_lines,
     manifest,
     marks,
     recalls,
-    tools,
 )
-from memoryhub.kernel.levels.block_lines import FENCE
-from memoryhub.kernel.levels.contexts import (
+from memoryhub.kernel.context.block_lines import FENCE
+from memoryhub.kernel.context.contexts import (
     ContextRecord,
     Manifest,
     Ref,
@@ -41,6 +40,7 @@ from memoryhub.kernel.packing import conversation
 from memoryhub.kernel.packing.conversation import Media, ShownPage
 from memoryhub.kernel.text import prompts
 from memoryhub.kernel.text.json_text import dump_json, escape_for_string
+from memoryhub.kernel.tools import tools
 
 #: API shape of a packer's requests, and the role of their head. See decision 48.
 PACKERS: dict[str, tuple[Vendor, str]] = {

@@ -7,23 +7,24 @@ from dataclasses import dataclass, replace
 from datetime import datetime
 from uuid import UUID
 
-from memoryhub.kernel.levels import block_lines, recalls, tools
-from memoryhub.kernel.levels.block_lines import CarriedBlock
-from memoryhub.kernel.levels.contexts import (
+from memoryhub.kernel.context import block_lines, recalls
+from memoryhub.kernel.context.block_lines import CarriedBlock
+from memoryhub.kernel.context.contexts import (
     ContextRecord,
     FaultPolicies,
     ManifestRow,
     Texts,
     list_mark_places,
 )
+from memoryhub.kernel.context.recalls import Related
+from memoryhub.kernel.context.tokens import Count
 from memoryhub.kernel.levels.levels import can_produce
-from memoryhub.kernel.levels.recalls import Related
-from memoryhub.kernel.levels.tokens import Count
 from memoryhub.kernel.packing import ranges
 from memoryhub.kernel.packing.choosing import CALLING, Candidate
 from memoryhub.kernel.packing.packing import PackingInput
-from memoryhub.kernel.paging import pins, precedence, prerequisites, weights
-from memoryhub.kernel.paging.precedence import Precedence
+from memoryhub.kernel.paging import prerequisites
+from memoryhub.kernel.paging.eviction import pins, precedence, weights
+from memoryhub.kernel.paging.eviction.precedence import Precedence
 from memoryhub.kernel.state import policies
 from memoryhub.kernel.state.pages import (
     FULL,
@@ -37,6 +38,7 @@ from memoryhub.kernel.state.paging import Frame, Hot, Paging, list_values
 from memoryhub.kernel.state.paging_config import PagingSettings
 from memoryhub.kernel.state.state import ThreadState
 from memoryhub.kernel.text import prompts
+from memoryhub.kernel.tools import tools
 
 #: Most pages that a turn may prefetch, and most claims among these pages.
 PREFETCHED, CLAIMS = 5, 3

@@ -9,9 +9,9 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 
-from memoryhub.kernel.levels import costs
-from memoryhub.kernel.levels.contexts import Ref, Texts
-from memoryhub.kernel.levels.tokens import Count
+from memoryhub.kernel.context import costs
+from memoryhub.kernel.context.contexts import Ref, Texts
+from memoryhub.kernel.context.tokens import Count
 from memoryhub.kernel.packing import choosing, shortening
 from memoryhub.kernel.packing.choosing import (
     LEAST_CUT,

@@ -11,10 +11,10 @@ from collections.abc import Callable, Sequence
 from dataclasses import replace
 from typing import NamedTuple
 
-from memoryhub.kernel.levels.contexts import KeptEnds, Ref, Texts
-from memoryhub.kernel.levels.opened import OpenedPage
-from memoryhub.kernel.levels.opened import get_text as text_at
-from memoryhub.kernel.levels.tokens import Count, count_fitting
+from memoryhub.kernel.context.contexts import KeptEnds, Ref, Texts
+from memoryhub.kernel.context.opened import OpenedPage
+from memoryhub.kernel.context.opened import get_text as text_at
+from memoryhub.kernel.context.tokens import Count, count_fitting
 from memoryhub.kernel.messages.message import Message, MessagePart
 from memoryhub.kernel.messages.words import list_spans, render_words
 from memoryhub.kernel.packing import choosing

@@ -20,10 +20,11 @@ from memoryhub.errors import (
     StaleError,
 )
 from memoryhub.kernel.decision import Decision, PageTable
-from memoryhub.kernel.paging import pins, precedence, weights, working_set
+from memoryhub.kernel.paging import working_set
+from memoryhub.kernel.paging.eviction import pins, precedence, weights
+from memoryhub.kernel.paging.eviction.precedence import DUE
 from memoryhub.kernel.paging.lookups import PageLookup, find_page
 from memoryhub.kernel.paging.page_commands import FaultPage, PageRange
-from memoryhub.kernel.paging.precedence import DUE
 from memoryhub.kernel.state.page_events import (
     FaultRefused,
     PageFaulted,

@@ -5,8 +5,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from memoryhub.kernel.commands import Command, MadeLevels, NewSlot
-from memoryhub.kernel.levels.block_lines import CarriedBlock
-from memoryhub.kernel.levels.contexts import ContextRecord
+from memoryhub.kernel.context.block_lines import CarriedBlock
+from memoryhub.kernel.context.contexts import ContextRecord
 from memoryhub.kernel.state.page_events import By, ObservedBody, Reason
 from memoryhub.kernel.state.pages import Location, Modality, PageType, Tier
 from memoryhub.kernel.state.paging_config import Mode

@@ -14,8 +14,9 @@ from memoryhub.errors import (
     UnknownPageError,
 )
 from memoryhub.kernel.decision import Decision, PageTable
-from memoryhub.kernel.paging import eviction, pins, weights, working_set
+from memoryhub.kernel.paging import working_set
 from memoryhub.kernel.paging.entries import build_place_body, build_updated_entry
+from memoryhub.kernel.paging.eviction import eviction, pins, weights
 from memoryhub.kernel.paging.lookups import PageLookup, emit_lookup, require_page
 from memoryhub.kernel.paging.page_commands import (
     CreatePages,

@@ -6,13 +6,8 @@ from typing import TypeAlias, TypeVar
 
 from rpds import HashTrieMap
 
-from memoryhub.kernel.paging import (
-    entries,
-    groups,
-    prerequisites,
-    recall_use,
-    tiers,
-)
+from memoryhub.kernel.paging import entries, prerequisites, recall_use, tiers
+from memoryhub.kernel.paging.eviction import groups
 from memoryhub.kernel.state import page_events as events
 from memoryhub.kernel.state.observing import Observation
 from memoryhub.kernel.state.pages import PageEntry

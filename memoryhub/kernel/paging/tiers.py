@@ -9,7 +9,7 @@ from typing import TypeVar
 
 from rpds import HashTrieMap
 
-from memoryhub.kernel.paging import weights
+from memoryhub.kernel.paging.eviction import weights
 from memoryhub.kernel.state.pages import PageEntry
 from memoryhub.kernel.state.paging import Frame, Hot, PagePart, Paging, Past
 from memoryhub.kernel.state.state import ThreadState

@@ -10,12 +10,13 @@ from operator import attrgetter
 from memoryhub.errors import NoRoomError, PinnedByLogError, PinnedError
 from memoryhub.kernel.commands import MadeLevels
 from memoryhub.kernel.decision import Decision, PageTable
-from memoryhub.kernel.paging import eviction, groups, pins, precedence, weights
 from memoryhub.kernel.paging.entries import (
     build_compressed_entry,
     build_entry_body,
     build_place_body,
 )
+from memoryhub.kernel.paging.eviction import eviction, groups, pins, precedence, weights
+from memoryhub.kernel.paging.eviction.precedence import Precedence
 from memoryhub.kernel.paging.lookups import PageLookup, emit_lookup, require_page
 from memoryhub.kernel.paging.page_commands import (
     EvictPage,
@@ -24,7 +25,6 @@ from memoryhub.kernel.paging.page_commands import (
     ReferencePages,
     UnpinPage,
 )
-from memoryhub.kernel.paging.precedence import Precedence
 from memoryhub.kernel.paging.tiers import is_recalled
 from memoryhub.kernel.state.page_events import (
     By,

@@ -5,14 +5,14 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from typing import Any, Final
 
-from memoryhub.kernel.levels import own_calls
-from memoryhub.kernel.levels.opened import get_slot_modality
+from memoryhub.kernel.context.opened import get_slot_modality
 from memoryhub.kernel.messages import reading
 from memoryhub.kernel.messages.words import render_words
 from memoryhub.kernel.state.bodies import EventBody
 from memoryhub.kernel.state.events import SlotAppended
 from memoryhub.kernel.state.page_events import PageCreated, PageUpdated
 from memoryhub.kernel.state.pages import BLOCK
+from memoryhub.kernel.tools import own_calls
 
 #: Kind of records that stand for other messages.
 OBSERVATION: Final = "observation"

@@ -6,21 +6,16 @@ from dataclasses import replace
 from typing import Any, NamedTuple
 
 from memoryhub.kernel.commands import NewSlot
-from memoryhub.kernel.formats.transcripts import ImportedMessage
-from memoryhub.kernel.levels import (
-    costs,
-    lines,
-    making,
-    own_calls,
-    tokens,
-)
-from memoryhub.kernel.levels.opened import (
+from memoryhub.kernel.context import costs, lines, tokens
+from memoryhub.kernel.context.opened import (
     OpenedPage,
     count_message_tokens,
     get_body,
     get_slot_modality,
 )
-from memoryhub.kernel.levels.tokens import Count, Tokenizer
+from memoryhub.kernel.context.tokens import Count, Tokenizer
+from memoryhub.kernel.formats.transcripts import ImportedMessage
+from memoryhub.kernel.levels import making
 from memoryhub.kernel.messages import reading, writing
 from memoryhub.kernel.state.pages import (
     FULL,
@@ -30,6 +25,7 @@ from memoryhub.kernel.state.pages import (
 )
 from memoryhub.kernel.text import strict_json
 from memoryhub.kernel.threads.slots import get_role
+from memoryhub.kernel.tools import own_calls
 
 #: Placeholder for an index not known yet; packing corrects a longer index.
 _INDEX = 999_999

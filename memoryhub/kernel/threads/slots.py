@@ -12,20 +12,15 @@ from typing import Any, NamedTuple
 
 from memoryhub.errors import NoRoomError, ThreadFullError
 from memoryhub.kernel.commands import AppendSlots, EventDraft, MadeLevels, NewSlot
+from memoryhub.kernel.context.opened import OpenedPage
 from memoryhub.kernel.decision import Decision, PageTable
 from memoryhub.kernel.levels import making
-from memoryhub.kernel.levels.opened import OpenedPage
 from memoryhub.kernel.messages.reading import ROLES
-from memoryhub.kernel.paging import (
-    groups,
-    pins,
-    prerequisites,
-    residency,
-    working_set,
-)
+from memoryhub.kernel.paging import prerequisites, residency, working_set
 from memoryhub.kernel.paging.entries import build_place_body
+from memoryhub.kernel.paging.eviction import groups, pins
+from memoryhub.kernel.paging.eviction.precedence import USER, Precedence, Rank
 from memoryhub.kernel.paging.lookups import PageLookup
-from memoryhub.kernel.paging.precedence import USER, Precedence, Rank
 from memoryhub.kernel.parts import KernelPart
 from memoryhub.kernel.state.events import Role, SlotAppended
 from memoryhub.kernel.state.page_events import Cause, PlaceBody, SlotPage

@@ -27,7 +27,7 @@ from memoryhub.kernel.commands import (
 )
 from memoryhub.kernel.decision import Decision, PageTable
 from memoryhub.kernel.forget import erasing
-from memoryhub.kernel.paging import eviction, pins
+from memoryhub.kernel.paging.eviction import eviction, pins
 from memoryhub.kernel.parts import KernelPart
 from memoryhub.kernel.state.events import (
     REPLAY_FORMAT,

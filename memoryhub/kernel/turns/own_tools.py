@@ -11,7 +11,7 @@ from dataclasses import replace
 
 from memoryhub.errors import NoRoomError
 from memoryhub.kernel.decision import Decision, PageTable
-from memoryhub.kernel.paging import eviction
+from memoryhub.kernel.paging.eviction import eviction
 from memoryhub.kernel.paging.page_commands import SetTools
 from memoryhub.kernel.parts import KernelPart
 from memoryhub.kernel.state.pages import FULL, Location

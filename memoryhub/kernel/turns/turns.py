@@ -7,24 +7,19 @@ from dataclasses import replace
 
 from memoryhub.errors import NotFoundError
 from memoryhub.kernel.commands import MadeLevels
+from memoryhub.kernel.context import block_lines
+from memoryhub.kernel.context.block_lines import CarriedBlock
 from memoryhub.kernel.decision import Decision, PageTable
-from memoryhub.kernel.levels import block_lines
-from memoryhub.kernel.levels.block_lines import CarriedBlock
 from memoryhub.kernel.observing import observing
 from memoryhub.kernel.packing import context_records
-from memoryhub.kernel.paging import (
-    eviction,
-    pins,
-    prerequisites,
-    recall_use,
-    working_set,
-)
+from memoryhub.kernel.paging import prerequisites, recall_use, working_set
+from memoryhub.kernel.paging.eviction import eviction, pins
+from memoryhub.kernel.paging.eviction.precedence import USER
 from memoryhub.kernel.paging.lookups import PageLookup
 from memoryhub.kernel.paging.page_commands import (
     BeginTurn,
     RecordContext,
 )
-from memoryhub.kernel.paging.precedence import USER
 from memoryhub.kernel.parts import KernelPart
 from memoryhub.kernel.state.page_events import TurnBegan, TurnPacked
 from memoryhub.kernel.state.pages import PageEntry, build_slot_page_id

@@ -14,10 +14,10 @@ from memoryhub.journal.log import log
 from memoryhub.journal.rows import statements
 from memoryhub.journal.rows.page_rows import build_entry
 from memoryhub.journal.rows.statements import PAGES_READ
-from memoryhub.kernel.levels import block_lines
-from memoryhub.kernel.levels.block_lines import CarriedBlock
-from memoryhub.kernel.levels.opened import OpenedPage
-from memoryhub.kernel.levels.tokens import EST
+from memoryhub.kernel.context import block_lines
+from memoryhub.kernel.context.block_lines import CarriedBlock
+from memoryhub.kernel.context.opened import OpenedPage
+from memoryhub.kernel.context.tokens import EST
 from memoryhub.kernel.replay import RecordedEvent
 from memoryhub.kernel.state.page_events import PageCreated, PageUpdated
 from memoryhub.kernel.state.pages import BLOCK, MAX_BLOCK_BYTES, PageEntry

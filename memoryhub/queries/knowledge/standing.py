@@ -11,8 +11,8 @@ from typing import NamedTuple
 from uuid import UUID
 
 from memoryhub.journal.rows import statements
+from memoryhub.kernel.context.contexts import OutdatedMark, SlotMarks
 from memoryhub.kernel.knowledge.derivation import Fact, TimelineAssertion
-from memoryhub.kernel.levels.contexts import OutdatedMark, SlotMarks
 from memoryhub.models.slots import Slot
 from memoryhub.models.subjects import Subject
 from memoryhub.models.threads import Thread

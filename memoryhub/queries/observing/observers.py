@@ -13,7 +13,7 @@ from django.conf import settings
 
 from memoryhub.journal import texts
 from memoryhub.journal.log import log
-from memoryhub.kernel.levels import log_lines
+from memoryhub.kernel.context import log_lines
 from memoryhub.kernel.observing import formulas
 from memoryhub.kernel.observing.lines import ObservationLine, read_any
 from memoryhub.kernel.state.observing import FailureStreak, Observation

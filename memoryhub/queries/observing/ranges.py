@@ -6,8 +6,8 @@ from collections.abc import Iterable, Iterator
 from typing import NamedTuple
 
 from memoryhub.journal import texts
-from memoryhub.kernel.levels import log_lines
-from memoryhub.kernel.levels.tokens import Count
+from memoryhub.kernel.context import log_lines
+from memoryhub.kernel.context.tokens import Count
 from memoryhub.kernel.observing import formulas, lines, making
 from memoryhub.kernel.observing.extractive import ObservedSlot
 from memoryhub.kernel.observing.lines import ObservationLine

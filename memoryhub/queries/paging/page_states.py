@@ -9,7 +9,7 @@ from uuid import UUID
 
 from memoryhub.journal.rows.page_rows import build_entry
 from memoryhub.journal.rows.rows import LevelRow, PageRow
-from memoryhub.kernel.paging import pins
+from memoryhub.kernel.paging.eviction import pins
 from memoryhub.kernel.state.pages import PageEntry
 from memoryhub.kernel.state.state import ThreadState
 from memoryhub.models.pages import Page, PageLevel

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 
 from memoryhub.journal import texts
-from memoryhub.kernel.levels.opened import OpenedPage
+from memoryhub.kernel.context.opened import OpenedPage
 from memoryhub.kernel.state.pages import Location, PageEntry
 from memoryhub.kernel.state.paging import Paging
 from memoryhub.models.threads import Thread

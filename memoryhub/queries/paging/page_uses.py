@@ -12,7 +12,7 @@ from uuid import UUID
 import orjson
 from django.db.models import Q
 
-from memoryhub.kernel.levels.contexts import Ref
+from memoryhub.kernel.context.contexts import Ref
 from memoryhub.kernel.state.page_events import PageCreated, PageUpdated
 from memoryhub.kernel.state.pages import PageEntry
 from memoryhub.kernel.state.state import ThreadState

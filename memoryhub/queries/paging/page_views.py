@@ -15,7 +15,7 @@ import orjson
 
 from memoryhub.journal import texts
 from memoryhub.journal.rows.page_rows import build_entry
-from memoryhub.kernel.levels.opened import OpenedPage, get_body
+from memoryhub.kernel.context.opened import OpenedPage, get_body
 from memoryhub.kernel.state.pages import LEVEL_NAMES, PageEntry
 from memoryhub.models.events import Event
 from memoryhub.models.pages import Page, PageLevel

@@ -20,7 +20,7 @@ from memoryhub.journal.writing.inherited_pages import (
     find_inherited,
 )
 from memoryhub.journal.writing.page_table import build_row_entry, needs_ancestors
-from memoryhub.kernel.paging import pins
+from memoryhub.kernel.paging.eviction import pins
 from memoryhub.kernel.state.events import ThreadConfig
 from memoryhub.kernel.state.page_events import PageCreated, PageUpdated
 from memoryhub.kernel.state.pages import PageEntry

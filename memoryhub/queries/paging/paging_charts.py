@@ -14,7 +14,7 @@ import orjson
 from django.db.models import Max, Min
 
 from memoryhub.journal.rows import projections
-from memoryhub.kernel.levels.recalls import SOURCES
+from memoryhub.kernel.context.recalls import SOURCES
 from memoryhub.kernel.state.page_events import Cause
 from memoryhub.kernel.state.paging import REFAULT_TURNS, Exchanges
 from memoryhub.models.events import Snapshot

@@ -16,7 +16,7 @@ import orjson
 from memoryhub.journal.rows.projections import ProjectedRows
 from memoryhub.journal.writing.page_table import StoredPageTable
 from memoryhub.kernel.commands import Command
-from memoryhub.kernel.paging import pins
+from memoryhub.kernel.paging.eviction import pins
 from memoryhub.kernel.replay import RecordedEvent, decide, evolve
 from memoryhub.kernel.state.bodies import EventBody
 from memoryhub.kernel.state.page_events import split_event

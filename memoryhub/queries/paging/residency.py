@@ -10,9 +10,9 @@ from dataclasses import dataclass
 
 import orjson
 
-from memoryhub.kernel.levels import lines
-from memoryhub.kernel.levels.opened import OpenedPage
-from memoryhub.kernel.paging import eviction, pins
+from memoryhub.kernel.context import lines
+from memoryhub.kernel.context.opened import OpenedPage
+from memoryhub.kernel.paging.eviction import eviction, pins
 from memoryhub.kernel.state import policies
 from memoryhub.kernel.state.pages import Location, PageEntry
 from memoryhub.kernel.state.paging import REFAULT_TURNS, Frame, Hot, Paging, Past

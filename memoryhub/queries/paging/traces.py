@@ -13,7 +13,7 @@ from uuid import UUID
 
 import orjson
 
-from memoryhub.kernel.paging import weights
+from memoryhub.kernel.paging.eviction import weights
 from memoryhub.kernel.state import page_events
 from memoryhub.kernel.state.events import SlotAppended
 from memoryhub.kernel.state.pages import build_slot_page_id

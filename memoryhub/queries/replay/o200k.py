@@ -14,7 +14,7 @@ from pathlib import Path
 
 import tiktoken
 
-from memoryhub.kernel.levels.tokens import Count
+from memoryhub.kernel.context.tokens import Count
 
 NAME = "o200k_base"
 RANKS = (

@@ -15,9 +15,9 @@ from types import MappingProxyType
 import orjson
 import structlog
 
+from memoryhub.kernel.context.opened import OpenedPage
+from memoryhub.kernel.context.tokens import EST, Count, Tokenizer
 from memoryhub.kernel.levels import making
-from memoryhub.kernel.levels.opened import OpenedPage
-from memoryhub.kernel.levels.tokens import EST, Count, Tokenizer
 from memoryhub.kernel.state.paging_config import ESTIMATED, TOKENIZERS
 from memoryhub.models.threads import Thread
 

@@ -14,10 +14,10 @@ from memoryhub.journal import texts
 from memoryhub.journal.log import log
 from memoryhub.journal.rows import statements
 from memoryhub.journal.rows.rows import EventTableRow
+from memoryhub.kernel.context import marks
+from memoryhub.kernel.context.marks import MarkWords
 from memoryhub.kernel.knowledge.derivation import Fact
 from memoryhub.kernel.knowledge.facts import FactAsserted
-from memoryhub.kernel.levels import marks
-from memoryhub.kernel.levels.marks import MarkWords
 from memoryhub.kernel.search import contents, excerpts, terms
 from memoryhub.kernel.search.arrays import np
 from memoryhub.kernel.search.excerpts import Excerpt

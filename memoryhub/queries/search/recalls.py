@@ -9,11 +9,11 @@ from dataclasses import replace
 from datetime import datetime
 
 from memoryhub.journal import texts
-from memoryhub.kernel.levels import recalls
-from memoryhub.kernel.levels.contexts import Texts
-from memoryhub.kernel.levels.opened import OpenedPage
-from memoryhub.kernel.levels.recalls import ELSEWHERE, SEARCH, Related
-from memoryhub.kernel.levels.tokens import estimate_tokens
+from memoryhub.kernel.context import recalls
+from memoryhub.kernel.context.contexts import Texts
+from memoryhub.kernel.context.opened import OpenedPage
+from memoryhub.kernel.context.recalls import ELSEWHERE, SEARCH, Related
+from memoryhub.kernel.context.tokens import estimate_tokens
 from memoryhub.kernel.messages.words import render_words
 from memoryhub.kernel.packing import selection
 from memoryhub.kernel.packing.packing import PackingInput

@@ -8,7 +8,7 @@ from typing import NamedTuple
 from uuid import UUID
 
 from memoryhub.journal import texts
-from memoryhub.kernel.levels import marks
+from memoryhub.kernel.context import marks
 from memoryhub.kernel.registry import TYPES
 from memoryhub.kernel.search import parsing, ranking
 from memoryhub.kernel.search.contents import OBSERVATION

@@ -23,9 +23,9 @@ from memoryhub.journal.rows.rows import LevelRow
 from memoryhub.journal.rows.statements import LEVELS_READ, PAGES_READ
 from memoryhub.journal.texts import NewestRequest
 from memoryhub.journal.writing.page_table import StoredPageTable
-from memoryhub.kernel.levels.contexts import ContextRecord, Texts
-from memoryhub.kernel.levels.recalls import ELSEWHERE
-from memoryhub.kernel.levels.tokens import Count
+from memoryhub.kernel.context.contexts import ContextRecord, Texts
+from memoryhub.kernel.context.recalls import ELSEWHERE
+from memoryhub.kernel.context.tokens import Count
 from memoryhub.kernel.packing import (
     context_records,
     packers,

@@ -8,9 +8,9 @@ from typing import Any
 from memoryhub.errors import PageErasedError
 from memoryhub.journal import texts
 from memoryhub.kernel.commands import MadeLevels
+from memoryhub.kernel.context.opened import OpenedPage, get_body
+from memoryhub.kernel.context.tokens import Count
 from memoryhub.kernel.levels import levels, making
-from memoryhub.kernel.levels.opened import OpenedPage, get_body
-from memoryhub.kernel.levels.tokens import Count
 from memoryhub.kernel.state.pages import FULL, PageEntry
 from memoryhub.kernel.text import strict_json
 from memoryhub.models.events import Event

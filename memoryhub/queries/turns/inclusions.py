@@ -11,8 +11,8 @@ from uuid import UUID
 
 import orjson
 
-from memoryhub.kernel.levels.contexts import Ref
-from memoryhub.kernel.paging import pins
+from memoryhub.kernel.context.contexts import Ref
+from memoryhub.kernel.paging.eviction import pins
 from memoryhub.kernel.state import policies
 from memoryhub.kernel.state.paging import Frame
 from memoryhub.kernel.state.state import ThreadState

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from memoryhub.journal import texts
-from memoryhub.kernel.levels import manifest
+from memoryhub.kernel.context import manifest
 from memoryhub.kernel.packing import selection
 from memoryhub.kernel.packing.selection import PackingOptions
 from memoryhub.kernel.state.paging import Frame

@@ -14,8 +14,8 @@ from django.db.models import Q
 
 from memoryhub.journal import texts
 from memoryhub.journal.rows.page_rows import build_entry
-from memoryhub.kernel.levels import manifest
-from memoryhub.kernel.levels.opened import OpenedPage
+from memoryhub.kernel.context import manifest
+from memoryhub.kernel.context.opened import OpenedPage
 from memoryhub.kernel.state.page_events import (
     FaultRefused,
     PageEvicted,

@@ -13,7 +13,7 @@ from django.conf import settings
 
 from memoryhub.journal import texts
 from memoryhub.journal.log import log
-from memoryhub.kernel.levels.contexts import Ref
+from memoryhub.kernel.context.contexts import Ref
 from memoryhub.kernel.packing import prefixes
 from memoryhub.kernel.packing.prefixes import CommonPrefix, PrefixBreak, RecordedRequest
 from memoryhub.kernel.state.page_events import TurnPacked

@@ -15,11 +15,11 @@ import orjson
 from memoryhub.errors import NotFoundError, NotRecordedError
 from memoryhub.journal.log import log
 from memoryhub.journal.rows import projections
-from memoryhub.kernel.levels import block_lines, costs
-from memoryhub.kernel.levels.contexts import Ref, TurnRecall
-from memoryhub.kernel.levels.lines import render_shown_text
-from memoryhub.kernel.levels.opened import OpenedPage
-from memoryhub.kernel.levels.tokens import estimate_tokens
+from memoryhub.kernel.context import block_lines, costs
+from memoryhub.kernel.context.contexts import Ref, TurnRecall
+from memoryhub.kernel.context.lines import render_shown_text
+from memoryhub.kernel.context.opened import OpenedPage
+from memoryhub.kernel.context.tokens import estimate_tokens
 from memoryhub.kernel.messages.words import render_words
 from memoryhub.kernel.packing import packers
 from memoryhub.kernel.packing.cuts import TextCut

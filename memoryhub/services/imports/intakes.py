@@ -22,10 +22,10 @@ from memoryhub.kernel.commands import (
     ImportMessages,
     RunMessage,
 )
+from memoryhub.kernel.context import tokens
+from memoryhub.kernel.context.tokens import Tokenizer
 from memoryhub.kernel.formats import transcripts
 from memoryhub.kernel.formats.transcripts import ImportedMessage
-from memoryhub.kernel.levels import tokens
-from memoryhub.kernel.levels.tokens import Tokenizer
 from memoryhub.kernel.state.events import ImportAdvanced, RunRecorded, ThreadConfig
 from memoryhub.kernel.text import strict_json
 from memoryhub.kernel.threads import measuring

@@ -19,9 +19,9 @@ from memoryhub.errors import (
     ValueTooLargeError,
 )
 from memoryhub.journal import KeyedRequest, OrderReceipt
+from memoryhub.kernel.context.opened import OpenedPage
+from memoryhub.kernel.context.tokens import EST
 from memoryhub.kernel.knowledge.blocks import DeleteBlock, WriteBlock
-from memoryhub.kernel.levels.opened import OpenedPage
-from memoryhub.kernel.levels.tokens import EST
 from memoryhub.kernel.paging.page_commands import NewPage
 from memoryhub.kernel.state.page_events import By
 from memoryhub.kernel.state.pages import BLOCK, MAX_BLOCK_BYTES, is_reserved_id

@@ -22,12 +22,12 @@ from memoryhub.errors import (
     ValueTooLargeError,
 )
 from memoryhub.journal import KeyedRequest
-from memoryhub.kernel.levels import tools
-from memoryhub.kernel.levels.tools import Failure
 from memoryhub.kernel.memory.keys import Expiry
 from memoryhub.kernel.memory.notes import AddNotes, NewNote
 from memoryhub.kernel.state.pages import MAX_BLOCK_BYTES
-from memoryhub.kernel.text import memory_tools, names, strict_json
+from memoryhub.kernel.text import names, strict_json
+from memoryhub.kernel.tools import memory_tools, tools
+from memoryhub.kernel.tools.tools import Failure
 from memoryhub.models.threads import Thread
 from memoryhub.queries.memory import keys as reading
 from memoryhub.queries.paging import pages

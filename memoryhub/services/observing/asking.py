@@ -27,7 +27,7 @@ from memoryhub.errors import (
 from memoryhub.errors.trouble import ModelError
 from memoryhub.journal import Address, Order, OrderReceipt
 from memoryhub.kernel.commands import Command
-from memoryhub.kernel.levels.tokens import Count
+from memoryhub.kernel.context.tokens import Count
 from memoryhub.kernel.observing import (
     answers,
     formulas,

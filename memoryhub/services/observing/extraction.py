@@ -16,7 +16,7 @@ from memoryhub import journal
 from memoryhub.errors import Refusal
 from memoryhub.journal import Address, Order
 from memoryhub.kernel.commands import NewSlot
-from memoryhub.kernel.levels.tokens import Count
+from memoryhub.kernel.context.tokens import Count
 from memoryhub.kernel.observing import extractive, formulas, making
 from memoryhub.kernel.observing.observing import (
     ActivateObservations,

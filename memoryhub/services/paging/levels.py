@@ -10,8 +10,8 @@ from memoryhub import journal
 from memoryhub.errors import StaleError, SubjectRestrictedError
 from memoryhub.journal import Address, Order, OrderReceipt, texts
 from memoryhub.kernel.commands import MadeLevels
+from memoryhub.kernel.context.opened import OpenedPage
 from memoryhub.kernel.levels import levels, making
-from memoryhub.kernel.levels.opened import OpenedPage
 from memoryhub.kernel.paging.page_commands import (
     WriteLevels,
 )

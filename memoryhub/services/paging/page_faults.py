@@ -16,11 +16,9 @@ from memoryhub.errors import (
 )
 from memoryhub.journal import OrderReceipt
 from memoryhub.journal.writing.uses import uses
-from memoryhub.kernel.levels import tools
-from memoryhub.kernel.levels.lines import render_shown_text
-from memoryhub.kernel.levels.opened import OpenedPage
-from memoryhub.kernel.levels.tokens import Count
-from memoryhub.kernel.levels.tools import Failure, FaultCall, Mistake, SearchCall
+from memoryhub.kernel.context.lines import render_shown_text
+from memoryhub.kernel.context.opened import OpenedPage
+from memoryhub.kernel.context.tokens import Count
 from memoryhub.kernel.packing import ranges, selection
 from memoryhub.kernel.paging import faults, working_set
 from memoryhub.kernel.paging.page_commands import FaultPage, PageRange
@@ -28,6 +26,8 @@ from memoryhub.kernel.state.page_events import FaultRefused, PageFaulted
 from memoryhub.kernel.state.pages import FULL, PageEntry
 from memoryhub.kernel.state.state import ThreadState
 from memoryhub.kernel.text import names
+from memoryhub.kernel.tools import tools
+from memoryhub.kernel.tools.tools import Failure, FaultCall, Mistake, SearchCall
 from memoryhub.models.threads import Thread
 from memoryhub.queries.paging import pages
 from memoryhub.queries.replay import states, tokenizers

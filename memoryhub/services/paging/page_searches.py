@@ -7,10 +7,10 @@ from typing import NamedTuple
 
 from memoryhub.errors import InvalidError
 from memoryhub.journal.writing.uses import uses
-from memoryhub.kernel.levels.tools import Failure, SearchCall
 from memoryhub.kernel.paging.page_commands import RecordSearch
 from memoryhub.kernel.search.parsing import Filters
 from memoryhub.kernel.state.page_events import PagesSearched
+from memoryhub.kernel.tools.tools import Failure, SearchCall
 from memoryhub.kernel.turns import searches
 from memoryhub.models.events import Event
 from memoryhub.models.server.clock import clock

@@ -11,8 +11,8 @@ from memoryhub import journal
 from memoryhub.errors import DerivedPageError
 from memoryhub.journal import KeyedRequest, Order, OrderReceipt
 from memoryhub.kernel.commands import MadeLevels
-from memoryhub.kernel.levels.opened import OpenedPage
-from memoryhub.kernel.levels.tokens import EST, Tokenizer
+from memoryhub.kernel.context.opened import OpenedPage
+from memoryhub.kernel.context.tokens import EST, Tokenizer
 from memoryhub.kernel.paging.page_commands import (
     CreatePages,
     MapPage,

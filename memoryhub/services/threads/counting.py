@@ -14,7 +14,7 @@ from memoryhub import journal
 from memoryhub.errors import TokensRequiredError
 from memoryhub.journal import Order, OrderReceipt
 from memoryhub.kernel.commands import AppendSlots, Command
-from memoryhub.kernel.levels.tokens import Tokenizer
+from memoryhub.kernel.context.tokens import Tokenizer
 from memoryhub.kernel.paging.page_commands import BeginTurn
 from memoryhub.kernel.threads import measuring
 from memoryhub.queries.replay import tokenizers

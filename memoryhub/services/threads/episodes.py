@@ -9,8 +9,8 @@ from uuid import UUID
 
 from memoryhub.journal import KeyedRequest, OrderReceipt
 from memoryhub.kernel.commands import NewSlot
+from memoryhub.kernel.context import tokens
 from memoryhub.kernel.formats.transcripts import Calls, read_message
-from memoryhub.kernel.levels import tokens
 from memoryhub.kernel.threads import exchanges, measuring
 from memoryhub.kernel.threads.exchanges import RememberedCall
 from memoryhub.services.access.api_keys import Agent

@@ -10,7 +10,7 @@ import pytest
 from django.test import Client
 
 from inspector.observing.observer_acts import TITLES
-from memoryhub.kernel.levels.tokens import estimate_tokens
+from memoryhub.kernel.context.tokens import estimate_tokens
 from memoryhub.model_settings import ModelSettings
 from memoryhub.models.access.audit import AuditEntry
 from memoryhub.queries.observing import observers, ranges

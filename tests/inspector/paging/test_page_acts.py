@@ -6,7 +6,7 @@ from typing import Any
 import pytest
 from django.test import Client
 
-from memoryhub.kernel.paging import pins
+from memoryhub.kernel.paging.eviction import pins
 from memoryhub.models.threads import Thread
 from memoryhub.services.access.api_keys import Agent
 from memoryhub.services.paging import operator_pages

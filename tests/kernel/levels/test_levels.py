@@ -9,11 +9,11 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from memoryhub.kernel.context.opened import OpenedPage, get_slot_body
+from memoryhub.kernel.context.tokens import estimate_tokens
 from memoryhub.kernel.levels import levels
 from memoryhub.kernel.levels.levels import LevelText
 from memoryhub.kernel.levels.making import make_levels
-from memoryhub.kernel.levels.opened import OpenedPage, get_slot_body
-from memoryhub.kernel.levels.tokens import estimate_tokens
 from memoryhub.kernel.state.pages import ABSTRACT, FULL, REDUCED, REFERENCE
 from memoryhub.kernel.text.json_text import dump_json
 

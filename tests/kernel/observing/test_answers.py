@@ -10,7 +10,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from memoryhub.kernel.levels.tokens import estimate_tokens
+from memoryhub.kernel.context.tokens import estimate_tokens
 from memoryhub.kernel.observing import answers
 from memoryhub.kernel.observing.answers import MAX_HINT, MAX_LINE, ObserverAnswer
 from memoryhub.kernel.observing.lines import ObservationLine

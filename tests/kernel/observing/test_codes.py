@@ -5,7 +5,7 @@ from __future__ import annotations
 from hypothesis import given
 from hypothesis import strategies as st
 
-from memoryhub.kernel.levels.tokens import estimate_tokens
+from memoryhub.kernel.context.tokens import estimate_tokens
 from memoryhub.kernel.observing.codes import MOST, list_codes, shorten_around_codes
 
 TEXT = "user: Sure, my reservation is NQNU5R and that was all of it"

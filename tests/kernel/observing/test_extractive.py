@@ -8,7 +8,7 @@ from typing import Any
 from hypothesis import given
 from hypothesis import strategies as st
 
-from memoryhub.kernel.levels.tokens import estimate_tokens
+from memoryhub.kernel.context.tokens import estimate_tokens
 from memoryhub.kernel.observing.extractive import ObservedSlot, observe, reflect
 from memoryhub.kernel.observing.lines import SIGNS, render_lines
 

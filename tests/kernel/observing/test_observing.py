@@ -17,8 +17,8 @@ from memoryhub.errors import (
     StaleEpochError,
 )
 from memoryhub.kernel.commands import AppendSlots, EraseRecords
-from memoryhub.kernel.levels import log_lines
-from memoryhub.kernel.levels.opened import OpenedPage
+from memoryhub.kernel.context import log_lines
+from memoryhub.kernel.context.opened import OpenedPage
 from memoryhub.kernel.observing import formulas
 from memoryhub.kernel.observing.observing import (
     ActivateObservations,

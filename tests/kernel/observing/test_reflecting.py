@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from memoryhub.kernel.levels.tokens import estimate_tokens
+from memoryhub.kernel.context.tokens import estimate_tokens
 from memoryhub.kernel.observing.lines import (
     Mark,
     ObservationLine,

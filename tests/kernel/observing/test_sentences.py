@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from memoryhub.kernel.levels.tokens import estimate_tokens
+from memoryhub.kernel.context.tokens import estimate_tokens
 from memoryhub.kernel.observing import sentences
 from memoryhub.kernel.observing.sentences import (
     DETAIL,

@@ -18,7 +18,7 @@ from hypothesis.stateful import (
 
 from memoryhub.errors import NoRoomError, Refusal
 from memoryhub.kernel.commands import AmendThread
-from memoryhub.kernel.levels.contexts import ContextRecord, Ref
+from memoryhub.kernel.context.contexts import ContextRecord, Ref
 from memoryhub.kernel.messages.writing import FORMATS
 from memoryhub.kernel.packing import requests
 from memoryhub.kernel.packing.packing import TooSmallError

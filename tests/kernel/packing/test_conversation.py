@@ -10,7 +10,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from memoryhub.kernel.levels.opened import OpenedPage, get_slot_modality
+from memoryhub.kernel.context.opened import OpenedPage, get_slot_modality
 from memoryhub.kernel.messages.ids import RequestIds
 from memoryhub.kernel.packing import conversation
 from memoryhub.kernel.packing.conversation import ShownPage

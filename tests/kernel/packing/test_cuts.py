@@ -11,10 +11,10 @@ import pytest
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
+from memoryhub.kernel.context.contexts import ContextRecord, Ref
+from memoryhub.kernel.context.lines import render_shown_text
+from memoryhub.kernel.context.tokens import estimate_tokens
 from memoryhub.kernel.levels import making
-from memoryhub.kernel.levels.contexts import ContextRecord, Ref
-from memoryhub.kernel.levels.lines import render_shown_text
-from memoryhub.kernel.levels.tokens import estimate_tokens
 from memoryhub.kernel.packing import packers, requests, shortening
 from memoryhub.kernel.packing.packing import TooSmallError
 from memoryhub.kernel.paging.page_commands import BeginTurn, WriteLevels

@@ -12,8 +12,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from memoryhub.kernel.levels.contexts import ContextRecord
-from memoryhub.kernel.levels.tokens import estimate_tokens
+from memoryhub.kernel.context.contexts import ContextRecord
+from memoryhub.kernel.context.tokens import estimate_tokens
 from memoryhub.kernel.packing import prefixes
 from memoryhub.kernel.packing.packing import Packed
 from memoryhub.kernel.packing.prefixes import CommonPrefix, RecordedRequest

@@ -11,7 +11,7 @@ from uuid import UUID
 
 import pytest
 
-from memoryhub.kernel.levels.opened import OpenedPage
+from memoryhub.kernel.context.opened import OpenedPage
 from memoryhub.kernel.packing import context_records, packers, requests
 from memoryhub.kernel.state.page_events import TurnPacked
 from memoryhub.kernel.state.pages import Location

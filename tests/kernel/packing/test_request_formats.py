@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from memoryhub.kernel.levels.tokens import estimate_tokens
+from memoryhub.kernel.context.tokens import estimate_tokens
 from memoryhub.kernel.messages import writing
 from memoryhub.kernel.packing import requests
 from memoryhub.kernel.paging.page_commands import BeginTurn

@@ -10,7 +10,7 @@ from uuid import UUID
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from memoryhub.kernel.levels.contexts import (
+from memoryhub.kernel.context.contexts import (
     ContextRecord,
     FaultPolicies,
     Manifest,
@@ -18,8 +18,8 @@ from memoryhub.kernel.levels.contexts import (
     Ref,
     Section,
 )
-from memoryhub.kernel.levels.opened import OpenedPage, get_slot_modality
-from memoryhub.kernel.levels.tokens import estimate_tokens
+from memoryhub.kernel.context.opened import OpenedPage, get_slot_modality
+from memoryhub.kernel.context.tokens import estimate_tokens
 from memoryhub.kernel.packing import prefixes, requests
 from memoryhub.kernel.state.pages import Location
 from tests.kernel.packing.test_conversation import CALL, MESSAGES, RESULT

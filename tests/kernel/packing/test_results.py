@@ -8,9 +8,9 @@ from typing import Any
 
 import pytest
 
+from memoryhub.kernel.context.lines import render_shown_text
+from memoryhub.kernel.context.tokens import count_fitting, estimate_tokens
 from memoryhub.kernel.levels import making
-from memoryhub.kernel.levels.lines import render_shown_text
-from memoryhub.kernel.levels.tokens import count_fitting, estimate_tokens
 from memoryhub.kernel.packing import ranges
 from memoryhub.kernel.packing.packing import Packed
 from memoryhub.kernel.paging.page_commands import BeginTurn, WriteLevels

@@ -14,7 +14,7 @@ from memoryhub.errors import NoRoomError, PinnedError
 from memoryhub.kernel.commands import EventDraft
 from memoryhub.kernel.packing import packers
 from memoryhub.kernel.packing.packing import Packed
-from memoryhub.kernel.paging import groups
+from memoryhub.kernel.paging.eviction import groups
 from memoryhub.kernel.paging.page_commands import BeginTurn, MapPage
 from memoryhub.kernel.state.page_events import PageFaulted
 from memoryhub.kernel.state.paging import list_values

@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 
 from memoryhub.errors import NoRoomError, PinnedError
 from memoryhub.kernel.commands import AmendThread, AppendSlots
-from memoryhub.kernel.paging import eviction, pins
+from memoryhub.kernel.paging.eviction import eviction, pins
 from memoryhub.kernel.paging.page_commands import (
     BeginTurn,
     EvictPage,

@@ -23,7 +23,7 @@ from rpds import HashTrieMap
 from memoryhub.errors import Refusal
 from memoryhub.kernel import state_json
 from memoryhub.kernel.commands import AmendThread, AppendSlots, MadeLevels
-from memoryhub.kernel.paging import pins
+from memoryhub.kernel.paging.eviction import pins
 from memoryhub.kernel.paging.page_commands import (
     BeginTurn,
     CreatePages,

@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from memoryhub.kernel.commands import AppendSlots
-from memoryhub.kernel.paging import eviction
+from memoryhub.kernel.paging.eviction import eviction
 from memoryhub.kernel.paging.page_commands import (
     BeginTurn,
     CreatePages,

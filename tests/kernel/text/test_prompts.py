@@ -6,7 +6,7 @@ import hashlib
 
 import pytest
 
-from memoryhub.kernel.levels.tokens import estimate_tokens
+from memoryhub.kernel.context.tokens import estimate_tokens
 from memoryhub.kernel.text import prompts
 from memoryhub.kernel.text.json_text import escape_for_string
 

@@ -14,7 +14,7 @@ from memoryhub.kernel.commands import (
     ImportMessages,
     RunMessage,
 )
-from memoryhub.kernel.levels.contexts import ContextRecord
+from memoryhub.kernel.context.contexts import ContextRecord
 from memoryhub.kernel.paging.page_commands import (
     BeginTurn,
     EvictPage,

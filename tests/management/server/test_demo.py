@@ -38,8 +38,8 @@ from memoryhub.demo import (
 from memoryhub.demo.client import DemoClient
 from memoryhub.demo.messages import Exchange, Message, build_slot
 from memoryhub.journal.rows import projections
+from memoryhub.kernel.context.tokens import estimate_tokens
 from memoryhub.kernel.formats import transcripts
-from memoryhub.kernel.levels.tokens import estimate_tokens
 from memoryhub.kernel.observing import answers, lines, making, prompts, reflecting
 from memoryhub.kernel.observing.lines import ObservationLine
 from memoryhub.kernel.text import names

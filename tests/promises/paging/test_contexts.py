@@ -18,8 +18,8 @@ import pytest
 
 from memoryhub.journal.log import log
 from memoryhub.journal.texts import texts
-from memoryhub.kernel.levels import tokens
-from memoryhub.kernel.paging import pins
+from memoryhub.kernel.context import tokens
+from memoryhub.kernel.paging.eviction import pins
 from memoryhub.kernel.replay import evolve
 from memoryhub.kernel.state.bodies import EventBody
 from memoryhub.kernel.state.events import SlotAppended, ThreadConfig

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from memoryhub.kernel.paging import pins
+from memoryhub.kernel.paging.eviction import pins
 from memoryhub.kernel.paging.page_commands import CreatePages, EvictPage, UpdatePage
 from memoryhub.models.threads import Thread
 from memoryhub.queries.paging import eviction_runs

@@ -17,7 +17,7 @@ from hypothesis import strategies as st
 from structlog.testing import capture_logs
 from tiktoken_ext import openai_public
 
-from memoryhub.kernel.levels.tokens import EST, Count
+from memoryhub.kernel.context.tokens import EST, Count
 from memoryhub.kernel.packing import packing
 from memoryhub.queries.replay import o200k, tokenizers
 from tests.cast import sample

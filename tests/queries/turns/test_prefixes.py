@@ -5,7 +5,7 @@ from itertools import takewhile
 import orjson
 import pytest
 
-from memoryhub.kernel.levels.tokens import estimate_tokens
+from memoryhub.kernel.context.tokens import estimate_tokens
 from memoryhub.kernel.paging.page_commands import CreatePages, EvictPage, UpdatePage
 from memoryhub.kernel.text.padding import pad_size
 from memoryhub.model_settings import Price

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from memoryhub.errors import InvalidError
-from memoryhub.kernel.levels.tokens import estimate_tokens
+from memoryhub.kernel.context.tokens import estimate_tokens
 from memoryhub.models.derivations import Derivation
 from memoryhub.models.events import Event
 from memoryhub.models.subjects import Subject

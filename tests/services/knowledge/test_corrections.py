@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from memoryhub.kernel.knowledge.derivation import Fact
-from memoryhub.kernel.levels.tools import SearchCall
+from memoryhub.kernel.tools.tools import SearchCall
 from memoryhub.models.projects import Project
 from memoryhub.models.subjects import Subject
 from memoryhub.models.threads import Thread

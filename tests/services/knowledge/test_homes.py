@@ -19,8 +19,8 @@ from memoryhub.errors import (
 )
 from memoryhub.journal import OrderReceipt
 from memoryhub.kernel.commands import CloseThread, Command
+from memoryhub.kernel.context import tokens
 from memoryhub.kernel.knowledge.blocks import WriteBlock
-from memoryhub.kernel.levels import tokens
 from memoryhub.kernel.paging.page_commands import NewPage
 from memoryhub.kernel.state.state import ScopeLabels
 from memoryhub.models.events import Event

@@ -12,7 +12,7 @@ from memoryhub.errors import ThreadErasedError
 from memoryhub.journal import Order
 from memoryhub.journal.writing.writer import writer
 from memoryhub.kernel.commands import AppendSlots, CloseThread, RetireThread
-from memoryhub.kernel.levels.tokens import estimate_tokens
+from memoryhub.kernel.context.tokens import estimate_tokens
 from memoryhub.kernel.paging.page_commands import CreatePages
 from memoryhub.kernel.state.page_events import PageCompressed, PageLowered
 from memoryhub.models.events import Event

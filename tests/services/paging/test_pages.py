@@ -14,7 +14,7 @@ from memoryhub.errors import (
     UnknownPageError,
 )
 from memoryhub.journal import OrderReceipt
-from memoryhub.kernel.levels.tokens import estimate_tokens
+from memoryhub.kernel.context.tokens import estimate_tokens
 from memoryhub.kernel.paging.page_commands import (
     DeletePage,
     EvictPage,

@@ -9,8 +9,8 @@ from memoryhub.errors import TokensRequiredError
 from memoryhub.journal import KeyedRequest
 from memoryhub.journal.texts import texts
 from memoryhub.kernel.commands import NewSlot
-from memoryhub.kernel.levels.opened import get_body
-from memoryhub.kernel.levels.tokens import estimate_tokens
+from memoryhub.kernel.context.opened import get_body
+from memoryhub.kernel.context.tokens import estimate_tokens
 from memoryhub.kernel.messages.words import render_content_words
 from memoryhub.kernel.paging.page_commands import MapPage
 from memoryhub.kernel.state.page_events import PageCompressed

@@ -18,7 +18,7 @@ from memoryhub.errors import (
 from memoryhub.journal import KeyedRequest, Order
 from memoryhub.journal.texts import newest, texts
 from memoryhub.journal.writing.writer import BatchCommitter, writer
-from memoryhub.kernel.levels.tokens import estimate_tokens
+from memoryhub.kernel.context.tokens import estimate_tokens
 from memoryhub.kernel.packing.selection import PackingOptions
 from memoryhub.kernel.paging.page_commands import (
     BeginTurn,

@@ -13,11 +13,11 @@ from itertools import islice
 from typing import Any
 from uuid import UUID
 
-from memoryhub.kernel.levels.contexts import Manifest, ManifestRow, Texts
-from memoryhub.kernel.levels.lines import render_media
-from memoryhub.kernel.levels.opened import OpenedPage, get_body
-from memoryhub.kernel.levels.opened import get_text as text_at
-from memoryhub.kernel.levels.tokens import Count, estimate_tokens
+from memoryhub.kernel.context.contexts import Manifest, ManifestRow, Texts
+from memoryhub.kernel.context.lines import render_media
+from memoryhub.kernel.context.opened import OpenedPage, get_body
+from memoryhub.kernel.context.opened import get_text as text_at
+from memoryhub.kernel.context.tokens import Count, estimate_tokens
 from memoryhub.kernel.state.pages import FULL, HINT
 from memoryhub.kernel.text.json_text import dump_json, escape_for_string, make_inert
 

@@ -11,10 +11,10 @@ from collections.abc import Iterable, Sequence
 from types import MappingProxyType
 from typing import Final
 
-from memoryhub.kernel.levels import lines, marks
-from memoryhub.kernel.levels.contexts import OutdatedMark, SlotMarks, Texts
-from memoryhub.kernel.levels.opened import OpenedPage
-from memoryhub.kernel.levels.tokens import Count
+from memoryhub.kernel.context import lines, marks
+from memoryhub.kernel.context.contexts import OutdatedMark, SlotMarks, Texts
+from memoryhub.kernel.context.opened import OpenedPage
+from memoryhub.kernel.context.tokens import Count
 from memoryhub.kernel.state.pages import FULL
 from memoryhub.kernel.text.json_text import escape_for_string, make_inert
 

@@ -8,13 +8,13 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from memoryhub.kernel.levels import costs
-from memoryhub.kernel.levels.opened import OpenedPage
-from memoryhub.kernel.levels.tokens import Count
+from memoryhub.kernel.context import costs
+from memoryhub.kernel.context.opened import OpenedPage
+from memoryhub.kernel.context.tokens import Count
 from memoryhub.kernel.messages.ids import RequestIds
 from memoryhub.kernel.packing import conversation
 from memoryhub.kernel.packing.conversation import ShownPage
-from memoryhub.kernel.paging import weights
+from memoryhub.kernel.paging.eviction import weights
 from memoryhub.kernel.state.pages import LevelEntry, Location, PageEntry
 from memoryhub.queries.replay import tokenizers
 

@@ -9,9 +9,9 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from memoryhub.kernel.levels import costs, lines
-from memoryhub.kernel.levels.opened import OpenedPage
-from memoryhub.kernel.levels.tokens import estimate_tokens
+from memoryhub.kernel.context import costs, lines
+from memoryhub.kernel.context.opened import OpenedPage
+from memoryhub.kernel.context.tokens import estimate_tokens
 from memoryhub.kernel.text.json_text import dump_json, escape_for_string
 
 # Characters that could end a line, a string, a fence or a page, and any others.

@@ -10,8 +10,8 @@ import json
 import re
 from typing import Any, NamedTuple
 
-from memoryhub.kernel.levels.opened import OpenedPage, get_body
-from memoryhub.kernel.levels.opened import get_text as text_at
+from memoryhub.kernel.context.opened import OpenedPage, get_body
+from memoryhub.kernel.context.opened import get_text as text_at
 from memoryhub.kernel.state.pages import FULL
 from memoryhub.kernel.text.json_text import (
     dump_json,

@@ -6,9 +6,9 @@ from collections.abc import Sequence
 from operator import itemgetter
 
 from memoryhub.kernel.decision import Decision
-from memoryhub.kernel.paging import groups, pins, precedence, weights
+from memoryhub.kernel.paging.eviction import groups, pins, precedence, weights
+from memoryhub.kernel.paging.eviction.precedence import PINNED
 from memoryhub.kernel.paging.lookups import PageLookup
-from memoryhub.kernel.paging.precedence import PINNED
 from memoryhub.kernel.state import policies
 from memoryhub.kernel.state.page_events import By, Cause, PageEvicted, PageLowered
 from memoryhub.kernel.state.pages import NEVER_LOWERED, PageEntry, Tier

@@ -11,7 +11,7 @@ from collections.abc import Mapping
 from enum import IntEnum
 from typing import NamedTuple
 
-from memoryhub.kernel.paging import groups, pins
+from memoryhub.kernel.paging.eviction import groups, pins
 from memoryhub.kernel.state.paging import Frame, list_values
 from memoryhub.kernel.state.state import ThreadState
 

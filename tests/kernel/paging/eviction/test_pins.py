@@ -8,7 +8,7 @@ import pytest
 
 from memoryhub.errors import PinBudgetError, PinnedError
 from memoryhub.kernel.commands import AppendSlots
-from memoryhub.kernel.paging import pins
+from memoryhub.kernel.paging.eviction import pins
 from memoryhub.kernel.paging.page_commands import (
     BeginTurn,
     CreatePages,

@@ -9,7 +9,7 @@ from collections.abc import Iterable, Mapping
 from datetime import UTC, datetime
 from typing import Any, Final, NamedTuple
 
-from memoryhub.kernel.levels.contexts import OutdatedMark, Texts
+from memoryhub.kernel.context.contexts import OutdatedMark, Texts
 from memoryhub.kernel.state.pages import FULL, Location
 
 #: Entity of most claims; marks leave this name out.

@@ -6,7 +6,7 @@ from dataclasses import dataclass, field, replace
 from datetime import datetime
 from typing import Any
 
-from memoryhub.kernel.levels.tokens import Count
+from memoryhub.kernel.context.tokens import Count
 from memoryhub.kernel.messages import media, reading, writing
 from memoryhub.kernel.messages.message import Message
 from memoryhub.kernel.messages.words import render_words

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Collection
 
-from memoryhub.kernel.levels.tools import OWN, PAGE_SEARCH, RESERVED
 from memoryhub.kernel.messages.message import Message
+from memoryhub.kernel.tools.tools import OWN, PAGE_SEARCH, RESERVED
 
 #: Most tool names returned for one message.
 MOST_TOOLS = 8

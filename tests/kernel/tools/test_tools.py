@@ -9,8 +9,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from memoryhub.kernel.levels import tools
-from memoryhub.kernel.levels.tools import FaultCall, Mistake
+from memoryhub.kernel.tools import tools
+from memoryhub.kernel.tools.tools import FaultCall, Mistake
 
 anything = st.recursive(
     st.none()

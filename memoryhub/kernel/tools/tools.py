@@ -11,12 +11,13 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
-from memoryhub.kernel.levels.contexts import Texts
+from memoryhub.kernel.context.contexts import Texts
 from memoryhub.kernel.messages import message, reading
 from memoryhub.kernel.state.pages import ABSTRACT, FULL, REFERENCE, Location
-from memoryhub.kernel.text import memory_tools, strict_json
+from memoryhub.kernel.text import strict_json
 from memoryhub.kernel.text.json_text import dump_json
 from memoryhub.kernel.text.strict_json import JsonRefusedError
+from memoryhub.kernel.tools import memory_tools
 
 PAGE_FAULT, PAGE_LIST, PAGE_SEARCH = "page_fault", "page_list", "page_search"
 #: Names of all tools ever ours, so that their calls are recognised in old threads.

@@ -7,10 +7,10 @@ the costs are only near enough to choose by: packing counts the whole again.
 
 from __future__ import annotations
 
-from memoryhub.kernel.levels import lines
-from memoryhub.kernel.levels.lines import render_shown_text
-from memoryhub.kernel.levels.opened import OpenedPage
-from memoryhub.kernel.levels.tokens import Count, estimate_tokens
+from memoryhub.kernel.context import lines
+from memoryhub.kernel.context.lines import render_shown_text
+from memoryhub.kernel.context.opened import OpenedPage
+from memoryhub.kernel.context.tokens import Count, estimate_tokens
 from memoryhub.kernel.messages.media import iter_weights
 from memoryhub.kernel.messages.message import Call
 from memoryhub.kernel.state.pages import FULL, SYSTEM_PROMPT

@@ -10,8 +10,8 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from typing import NamedTuple
 
-from memoryhub.kernel.levels.opened import OpenedPage
-from memoryhub.kernel.levels.tokens import Count
+from memoryhub.kernel.context.opened import OpenedPage
+from memoryhub.kernel.context.tokens import Count
 from memoryhub.kernel.state.pages import MAX_BLOCK_BYTES, Location
 from memoryhub.kernel.text.json_text import escape_for_string, quote_text
 

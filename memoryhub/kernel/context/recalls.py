@@ -10,10 +10,10 @@ import re
 from collections.abc import Sequence
 from typing import NamedTuple
 
-from memoryhub.kernel.levels import marks
-from memoryhub.kernel.levels.contexts import OutdatedMark, Texts, TurnRecall
-from memoryhub.kernel.levels.lines import render_shown_text
-from memoryhub.kernel.levels.opened import OpenedPage
+from memoryhub.kernel.context import marks
+from memoryhub.kernel.context.contexts import OutdatedMark, Texts, TurnRecall
+from memoryhub.kernel.context.lines import render_shown_text
+from memoryhub.kernel.context.opened import OpenedPage
 from memoryhub.kernel.state.pages import FULL, Location
 
 #: Sources of a text. Search and elsewhere: found by the words of the newest message, in

@@ -11,15 +11,15 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from memoryhub.kernel.levels import manifest
-from memoryhub.kernel.levels.contexts import (
+from memoryhub.kernel.context import manifest
+from memoryhub.kernel.context.contexts import (
     ContextRecord,
     FaultPolicies,
     Manifest,
     ManifestRow,
 )
-from memoryhub.kernel.levels.opened import OpenedPage
-from memoryhub.kernel.levels.tokens import estimate_tokens
+from memoryhub.kernel.context.opened import OpenedPage
+from memoryhub.kernel.context.tokens import estimate_tokens
 from memoryhub.kernel.state.pages import HINT, Location
 from memoryhub.kernel.text.json_text import escape_for_string
 from tests.kernel.packs import as_journaled

@@ -8,16 +8,16 @@ from typing import Any
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from memoryhub.kernel.levels import lines
-from memoryhub.kernel.levels.lines import render_shown_text
-from memoryhub.kernel.levels.opened import OpenedPage
-from memoryhub.kernel.levels.tokens import Count, estimate_tokens
-from memoryhub.kernel.levels.tools import LEAST
+from memoryhub.kernel.context import lines
+from memoryhub.kernel.context.lines import render_shown_text
+from memoryhub.kernel.context.opened import OpenedPage
+from memoryhub.kernel.context.tokens import Count, estimate_tokens
 from memoryhub.kernel.packing import ranges
 from memoryhub.kernel.packing.ranges import WORD
 from memoryhub.kernel.paging.page_commands import BeginTurn, DeletePage
 from memoryhub.kernel.state.page_events import PageEvicted, PageFaulted, PageReferenced
 from memoryhub.kernel.state.pages import Modality
+from memoryhub.kernel.tools.tools import LEAST
 from tests.oracles.loops import Loop, asks, brings, shown, slot_of
 from tests.oracles.paging import only
 

@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from typing import Any, NamedTuple
 from uuid import UUID
 
-from memoryhub.kernel.levels.opened import OpenedPage
+from memoryhub.kernel.context.opened import OpenedPage
 from memoryhub.kernel.state.pages import FULL, Location
 from memoryhub.kernel.state.paging_config import ESTIMATED
 
