@@ -101,18 +101,15 @@ class Outdated(NamedTuple):
     holds: int | None = None
 
 
-class _AssertionSpan(NamedTuple):
-    """The interval of one assertion, disregarding assertions of other values."""
+class AssertionSpan(NamedTuple):
+    """An assertion, and its end when assertions of other values are disregarded."""
 
-    begin: datetime
-    seq: int
+    claim: TimelineAssertion
     end: datetime
-    value: bytes
-    assertion: TimelineAssertion
 
 
 #: Spans by value, in the order of their begins.
-Spans = dict[bytes, list[_AssertionSpan]]
+Spans = dict[bytes, list[AssertionSpan]]
 
 
 class _ValueRun(NamedTuple):
@@ -173,7 +170,8 @@ def derive_facts(
     if values == "multi":
         runs = [run for each in spans.values() for run in _iter_runs(each)]
     else:
-        runs = [*_iter_runs(sorted(chain(*spans.values()), key=_rank_span))]
+        ranked = sorted(chain(*spans.values()), key=lambda span: _RANK(span.claim))
+        runs = [*_iter_runs(ranked)]
     by_value: dict[bytes, list[_ValueRun]] = {}
     for run in runs:
         by_value.setdefault(run.value, []).append(run)
@@ -209,13 +207,17 @@ def iter_holding(
         by_value.setdefault(each.value, []).append(each)
     for own in by_value.values():
         if len(own) == 1 or not any(each.valid_until for each in own):
-            fact = (
-                _build_single_fact(*own) if len(own) == 1 else _build_endless_fact(own)
-            )
+            claims = sorted(own, key=_RANK)
+            fact = _build_single_fact(claims[0])
+            if len(claims) > 1:
+                sure = [each.confidence for each in own if each.confidence is not None]
+                fact = fact._replace(
+                    confirmations=len(own), confidence=max(sure, default=None)
+                )
             if fact.is_valid_at(at):
-                yield fact, sorted(own, key=_RANK)
+                yield fact, claims
             continue
-        runs = [*_iter_runs(sorted(_iter_spans(own, _build_ends(own))))]
+        runs = [*_iter_runs(build_spans(own)[own[0].value])]
         held = [run for run in runs if run.begin <= at < run.end]
         closed = {end: seq for (_, end), seq in _map_closing(own).items()}
         yield from _iter_supported(held, own, closed)
@@ -258,17 +260,10 @@ def _find_holding_run(
         past = reversed(range(bisect_right(begun, since, key=_BEGIN)))
         first = next((n for n in past if _find_end(begun[n], ends) == _NEVER), 0)
         claims = [each for each in claims[first:] if _find_end(each, ends) > since]
-    runs = [*_iter_runs([*_iter_spans(claims, ends)])]
+    spans = [AssertionSpan(each, _find_end(each, ends)) for each in claims]
+    runs = [*_iter_runs(spans)]
     run = next(each for each in runs if each.begin <= at < each.end)
     return run, _map_replacing(runs).get((value, run.end))
-
-
-def _build_endless_fact(own: Sequence[TimelineAssertion]) -> Fact:
-    """Build the fact of assertions of one value, none of which ends."""
-    first = min(own, key=_RANK)
-    sure = [each.confidence for each in own if each.confidence is not None]
-    surest = first._replace(confidence=max(sure, default=None))
-    return _build_single_fact(surest)._replace(confirmations=len(own))
 
 
 def _build_single_fact(one: TimelineAssertion) -> Fact:
@@ -280,8 +275,10 @@ def _build_single_fact(one: TimelineAssertion) -> Fact:
 def build_spans(living: Sequence[TimelineAssertion]) -> Spans:
     """Build the span of each live assertion, by value and sorted by begin."""
     found: Spans = {}
-    for span in sorted(_iter_spans(living, _build_ends(living)), key=_rank_span):
-        found.setdefault(span.value, []).append(span)
+    ends = _build_ends(living)
+    for each in sorted(living, key=_RANK):
+        span = AssertionSpan(each, _find_end(each, ends))
+        found.setdefault(each.value, []).append(span)
     return found
 
 
@@ -290,8 +287,8 @@ def list_supports(fact: Fact, spans: Spans) -> list[TimelineAssertion]:
     own = spans.get(fact.value, [])
     until = len(own)
     if fact.end is not None:
-        until = bisect_left(own, fact.end, key=attrgetter("begin"))
-    return [span.assertion for span in own[:until] if span.end > fact.begin]
+        until = bisect_left(own, fact.end, key=attrgetter("claim.valid_from"))
+    return [each for each, end in own[:until] if end > fact.begin]
 
 
 def explain_outdated(
@@ -332,19 +329,6 @@ def explain_outdated(
     return Outdated(closed, begins=True)
 
 
-def _rank_span(span: _AssertionSpan) -> tuple[datetime, int]:
-    return span.begin, span.seq
-
-
-def _iter_spans(
-    living: Iterable[TimelineAssertion], ends: Ends
-) -> Iterator[_AssertionSpan]:
-    """Yield the span of each assertion, up to the next end asserted for its value."""
-    for each in living:
-        end = _find_end(each, ends) if ends else _NEVER
-        yield _AssertionSpan(each.valid_from, each.seq, end, each.value, each)
-
-
 def _build_ends(living: Iterable[TimelineAssertion]) -> Ends:
     """Build the sorted ends that assertions state, by value."""
     ends: dict[bytes, set[datetime]] = {}
@@ -355,6 +339,7 @@ def _build_ends(living: Iterable[TimelineAssertion]) -> Ends:
 
 
 def _find_end(claim: TimelineAssertion, ends: Ends) -> datetime:
+    """Find the assertion's own end, else the next end asserted for its value."""
     if claim.valid_until is not None:
         return claim.valid_until
     later = ends.get(claim.value)
@@ -362,19 +347,20 @@ def _find_end(claim: TimelineAssertion, ends: Ends) -> datetime:
     return later[place] if later and place < len(later) else _NEVER
 
 
-def _iter_runs(spans: Sequence[_AssertionSpan]) -> Iterator[_ValueRun]:
+def _iter_runs(spans: Sequence[AssertionSpan]) -> Iterator[_ValueRun]:
     """Yield runs of the value that began last, from sorted spans."""
-    moments = sorted({s.begin for s in spans} | {s.end for s in spans} - {_NEVER})
+    begins = {each.valid_from for each, _ in spans}
+    moments = sorted(begins | {end for _, end in spans} - {_NEVER})
     waiting: list[int] = []
     run: _ValueRun | None = None
     began = 0
     for at in moments:
-        while began < len(spans) and spans[began].begin <= at:
+        while began < len(spans) and spans[began].claim.valid_from <= at:
             heappush(waiting, -began)
             began += 1
         while waiting and spans[-waiting[0]].end <= at:
             heappop(waiting)
-        top = spans[-waiting[0]] if waiting else None
+        top = spans[-waiting[0]].claim if waiting else None
         if run is not None and (top is None or top.value != run.value):
             yield run._replace(end=at)
             run = None
@@ -404,25 +390,25 @@ def _map_replacing(
 
 
 def _iter_facts(
-    runs: Iterable[_ValueRun], spans: Sequence[_AssertionSpan]
+    runs: Iterable[_ValueRun], spans: Sequence[AssertionSpan]
 ) -> Iterator[Fact]:
     """Yield the runs of one value as facts, from all spans of the value."""
-    begins = [span.begin for span in spans]
-    ends = sorted(span.end for span in spans)
+    begins = [each.valid_from for each, _ in spans]
+    ends = sorted(end for _, end in spans)
     surest: list[tuple[float, int]] = []
     first = began = 0
     for run in runs:
         while spans[first].end <= run.begin:
             first += 1
-        while began < len(spans) and spans[began].begin < run.end:
-            sure = spans[began].assertion.confidence
+        while began < len(spans) and begins[began] < run.end:
+            sure = spans[began].claim.confidence
             if sure is not None:
                 heappush(surest, (-sure, began))
             began += 1
         while surest and spans[surest[0][1]].end <= run.begin:
             heappop(surest)
         yield Fact(
-            seq=spans[first].seq,
+            seq=spans[first].claim.seq,
             value=run.value,
             begin=run.begin,
             end=None if run.end == _NEVER else run.end,
