@@ -5,21 +5,19 @@ Never writes.
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterator, Sequence
+from collections.abc import Collection
 from datetime import datetime
-from typing import NamedTuple
 from uuid import UUID
 
 from memoryhub.journal.rows import statements
 from memoryhub.kernel.context.contexts import OutdatedMark, SlotMarks
-from memoryhub.kernel.knowledge.derivation import Fact, TimelineAssertion
+from memoryhub.kernel.knowledge.derivation import Fact
 from memoryhub.models.slots import Slot
 from memoryhub.models.subjects import Subject
 from memoryhub.models.threads import Thread
 from memoryhub.queries.knowledge.facts import FactFilter
 from memoryhub.queries.knowledge.homes import find_home
 from memoryhub.queries.knowledge.timelines import (
-    Timeline,
     find_seq_at,
     list_timelines,
     map_timelines,
@@ -30,45 +28,25 @@ from memoryhub.queries.threads.forks import get_segments
 Place = tuple[UUID, int]
 
 
-#: A fact: its timeline and value, and when it begins.
-FactKey = tuple[bytes, bytes, datetime]
-
-
-class FoundFact(NamedTuple):
-    """Fact that an assertion leads to."""
-
-    fact: Fact
-    #: Key that is equal for assertions of one fact.
-    key: FactKey
-
-
 def find_facts(
     home: Thread, seqs: Collection[int], where: FactFilter
-) -> dict[int, FoundFact | None]:
+) -> dict[int, Fact | None]:
     """Return the newest fact of each assertion by seq; None where `where` drops it.
 
     Covers all assertions of the timelines that `seqs` belong to. One query, or two as
     of an instant.
     """
     until = find_seq_at(home, where.known_at)
-    found: dict[int, FoundFact | None] = dict.fromkeys(seqs)
+    found: dict[int, Fact | None] = dict.fromkeys(seqs)
     for timeline in list_timelines(home, seqs, known_at=until):
         found.update([(each.seq, None) for each in timeline.assertions])
-        for fact, claims in _iter_matching(timeline, where):
-            key = (timeline.digest, fact.value, fact.begin)
-            found |= dict.fromkeys((c.seq for c in claims), FoundFact(fact, key))
+        matching = timeline.iter_holding(where.valid_at)
+        if where.ended:
+            chosen = filter(where.is_match, timeline.facts)
+            matching = ((each, timeline.list_supports(each)) for each in chosen)
+        for fact, claims in matching:
+            found |= dict.fromkeys((each.seq for each in claims), fact)
     return found
-
-
-def _iter_matching(
-    timeline: Timeline, where: FactFilter
-) -> Iterator[tuple[Fact, Sequence[TimelineAssertion]]]:
-    if not where.ended:
-        yield from timeline.iter_holding(where.valid_at)
-        return
-    for fact in timeline.facts:
-        if where.is_match(fact):
-            yield fact, timeline.list_supports(fact)
 
 
 def list_marks(

@@ -32,7 +32,6 @@ from memoryhub.kernel.state.pages import build_slot_page_id
 from memoryhub.models.threads import Thread
 from memoryhub.queries.knowledge import standing
 from memoryhub.queries.knowledge.facts import FactFilter
-from memoryhub.queries.knowledge.standing import FactKey, FoundFact
 
 assert FactAsserted.searched is not None
 FACT = FactAsserted.searched.kind
@@ -94,7 +93,7 @@ def iter_hits(
     record of another fact. `threads` come with their subject. One query for the first
     `expected` records, one per 100 beyond, and the queries of facts.
     """
-    shown = set[FactKey]()
+    shown = set[Fact]()
     # Cache the stems of words while this answer is built.
     stem = cache(terms.build_stemmer())
     places = _iter_places(index, ranked, threads, where, shown)
@@ -107,7 +106,7 @@ def iter_hits(
                 yield each
                 continue
             at, place, fact = each
-            if fact and fact.key in shown:
+            if fact in shown:
                 yield 1
                 continue
             thread = threads[index.threads[int(index.records["thread"][place])]]
@@ -121,8 +120,8 @@ def iter_hits(
                 continue
             hit = _build_hit(index, ranked, at, thread, text, stem=stem)
             if fact is not None:
-                shown.add(fact.key)
-                hit = _add_fact(hit, fact.fact, text[1], stem)
+                shown.add(fact)
+                hit = _add_fact(hit, fact, text[1], stem)
             yield hit
 
 
@@ -132,7 +131,7 @@ class _Candidate(NamedTuple):
     #: The record's position in the ranking, and in the index.
     at: int
     place: int
-    fact: FoundFact | None = None
+    fact: Fact | None = None
 
 
 def _iter_places(
@@ -140,7 +139,7 @@ def _iter_places(
     ranked: Ranking,
     threads: Mapping[UUID, Thread],
     where: FactFilter | None,
-    shown: Collection[FactKey],
+    shown: Collection[Fact],
 ) -> Iterator[_Candidate | UnopenedCount]:
     """Yield matching records in order, with their facts.
 
@@ -152,7 +151,7 @@ def _iter_places(
     asserted = np.zeros(len(places), bool)
     if where is not None and FACT in index.names:
         asserted = found["kind"] == index.names.index(FACT)
-    facts, ahead, untold = dict[int, FoundFact | None](), CHUNK, 0
+    facts, ahead, untold = dict[int, Fact | None](), CHUNK, 0
     is_fact = asserted.tolist()
     for at, (place, seq) in enumerate(zip(places, seqs, strict=True)):
         fact = None
@@ -166,7 +165,7 @@ def _iter_places(
                 ahead *= 2
             fact = facts[seq]
             # Most records are skipped if a fact had many values.
-            if fact is None or fact.key in shown:
+            if fact is None or fact in shown:
                 untold += 1
                 continue
         if untold:
