@@ -20,11 +20,11 @@ from memoryhub.kernel.knowledge.facts import (
     MAX_ENTITY,
     MAX_PREDICATE,
     MAX_VALUE,
+    NewFact,
     is_valid_text,
 )
 from memoryhub.models.server.clock import clock
 from memoryhub.services.knowledge import facts, homes
-from memoryhub.services.knowledge.facts import FactDraft
 
 #: Fields of the form with their first values.
 _FIELDS: Final[Mapping[str, str]] = {
@@ -56,8 +56,8 @@ def add(request: HttpRequest, project: str, thread: str) -> HttpResponse:
     problem: Refusal | None = None
     if posted:
         try:
-            drafts, now = [_parse_draft(sent)], clock.now()
-            command = facts.build_assertion(row.subject, drafts, now=now)
+            claims, now = [(_parse_claim(sent), None)], clock.now()
+            command = facts.build_assertion(row.subject, claims, now=now)
             receipt = homes.perform(row.subject, command, actor=visitor.actor)
         except Refusal as refusal:
             problem = refusal
@@ -82,14 +82,14 @@ def add(request: HttpRequest, project: str, thread: str) -> HttpResponse:
     )
 
 
-def _parse_draft(sent: Mapping[str, str]) -> FactDraft:
+def _parse_claim(sent: Mapping[str, str]) -> NewFact:
     """Parse the form. Raises InvalidError, which names the field."""
     # Browsers send CRLF line ends.
     texts = {name: sent[name].replace("\r\n", "\n").strip() for name in _LIMITS}
     for name, most in _LIMITS.items():
         if not is_valid_text(texts[name], most, lines=name == "value"):
             raise InvalidError(loc=name)
-    return FactDraft(
+    return NewFact(
         entity=texts["entity"],
         predicate=texts["predicate"],
         value=texts["value"],

@@ -6,20 +6,21 @@ from datetime import UTC, datetime, timedelta
 from typing import Any
 
 from memoryhub.journal import OrderReceipt
-from memoryhub.kernel.knowledge.facts import Reason
+from memoryhub.kernel.knowledge.facts import NewFact, Reason
 from memoryhub.kernel.state.knowledge import Cardinality
 from memoryhub.models.server.clock import clock
 from memoryhub.models.subjects import Subject
 from memoryhub.models.threads import Thread
 from memoryhub.queries.knowledge import facts as known
-from memoryhub.queries.knowledge.facts import FactFilter, FactLine
+from memoryhub.queries.knowledge.facts import AssertionSource, FactFilter, FactLine
 from memoryhub.queries.knowledge.homes import find_home
 from memoryhub.services.access.api_keys import Agent
 from memoryhub.services.knowledge import blocks, facts, homes
 from memoryhub.services.knowledge.blocks import BlockDraft
-from memoryhub.services.knowledge.facts import FactDraft, SourceAddress
 from tests.cast.factories import run
 
+#: A claim to be asserted, with the record that it was learnt from.
+Claim = tuple[NewFact, AssertionSource | None]
 START = datetime(2026, 1, 1, tzinfo=UTC)
 
 
@@ -35,21 +36,21 @@ def claim(
     predicate: str = "home airport",
     source: tuple[str, int] | None = None,
     **more: Any,
-) -> FactDraft:
+) -> Claim:
     fields: dict[str, Any] = {"entity": "user", "origin": "agent", **more}
-    return FactDraft(
+    fact = NewFact(
         predicate=predicate,
         value=value,
         valid_from=None if begin is None else day(begin),
         valid_until=None if end is None else day(end),
-        source=None if source is None else SourceAddress(*source),
         **fields,
     )
+    return fact, AssertionSource(*source) if source else None
 
 
-def say(agent: Agent, subject: Subject, *drafts: FactDraft) -> OrderReceipt:
+def say(agent: Agent, subject: Subject, *claims: Claim) -> OrderReceipt:
     """Assert these claims, in one commit."""
-    command = facts.build_assertion(subject, drafts, now=clock.now(), bound=agent.bound)
+    command = facts.build_assertion(subject, claims, now=clock.now(), bound=agent.bound)
     texts = [fact.payload for fact in command.facts]
     return run(homes.submit(agent=agent, subject=subject, command=command, texts=texts))
 

@@ -1,6 +1,6 @@
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable
 from datetime import datetime
 from functools import partial
 from typing import Annotated, Any, Final, Literal, Self
@@ -53,6 +53,7 @@ from memoryhub.kernel.knowledge.facts import (
     MAX_VALUE,
     AssertFacts,
     FactAsserted,
+    NewFact,
     is_valid_text,
 )
 from memoryhub.kernel.state.knowledge import Cardinality
@@ -70,7 +71,6 @@ from memoryhub.queries.threads.readers import read
 from memoryhub.services.access.api_keys import Agent
 from memoryhub.services.knowledge import facts as writing
 from memoryhub.services.knowledge import homes
-from memoryhub.services.knowledge.facts import FactDraft, SourceAddress
 
 _JAN: Final = "2026-01-01T00:00:00Z"
 _FEB: Final = "2026-02-01T00:00:00Z"
@@ -555,11 +555,19 @@ async def _add_facts(
     request: HttpRequest, place: Place, body: FactIn | FactsIn
 ) -> HttpResponse:
     agent = auth.get_caller(request)
-    drafts = _build_drafts(body.items if isinstance(body, FactsIn) else [body])
+    claims = [
+        (
+            NewFact(**each.model_dump(exclude={"source"})),
+            AssertionSource(each.source.thread, each.source.seq)
+            if each.source
+            else None,
+        )
+        for each in (body.items if isinstance(body, FactsIn) else [body])
+    ]
 
     def build_command(subject: Subject) -> Command:
         return writing.build_assertion(
-            subject, drafts, now=clock.now(), bound=agent.bound
+            subject, claims, now=clock.now(), bound=agent.bound
         )
 
     return await _render_written(
@@ -590,18 +598,6 @@ def _build_filter(
         entity=entity,
         predicate=predicate,
     )
-
-
-def _build_drafts(items: Sequence[FactIn]) -> list[FactDraft]:
-    return [
-        FactDraft(
-            **each.model_dump(exclude={"source"}),
-            source=SourceAddress(each.source.thread, each.source.seq)
-            if each.source
-            else None,
-        )
-        for each in items
-    ]
 
 
 async def _submit_command(

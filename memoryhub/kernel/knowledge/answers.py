@@ -8,13 +8,13 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterator
-from datetime import datetime
 from typing import Any, Final, NamedTuple
 
 from memoryhub.kernel.knowledge.facts import (
     MAX_ENTITY,
     MAX_PREDICATE,
     MAX_VALUE,
+    NewFact,
     is_valid_text,
 )
 from memoryhub.kernel.text import times
@@ -24,22 +24,10 @@ from memoryhub.kernel.text.answer_json import iter_values
 MAX_CLAIMS: Final = 20
 
 
-class ExtractedClaim(NamedTuple):
-    """A claim of a model, with texts within their bounds."""
-
-    entity: str
-    predicate: str
-    value: str
-    confidence: float | None = None
-    valid_from: datetime | None = None
-    valid_until: datetime | None = None
-    many: bool = False
-
-
 class ClaimExtraction(NamedTuple):
     """Valid claims of a model's answer, and the number of dropped items."""
 
-    claims: tuple[ExtractedClaim, ...]
+    claims: tuple[NewFact, ...]
     dropped: int
 
 
@@ -59,59 +47,46 @@ def parse_claims(text: str) -> ClaimExtraction | None:
 
 
 def _iter_arrays(text: str) -> Iterator[list[Any]]:
-    """Yield the arrays of an answer in the order of its text."""
+    """Yield the arrays of an answer, and objects' only arrays, in the text's order."""
     for value in iter_values(text):
-        yield from _iter_inner_arrays(value)
+        if isinstance(value, list):
+            yield value
+        elif isinstance(value, dict):
+            inner = [each for each in value.values() if isinstance(each, list)]
+            if len(inner) == 1:
+                yield inner[0]
 
 
-def _iter_inner_arrays(value: Any) -> Iterator[list[Any]]:
-    """Yield an array, or the only array among the members of an object."""
-    if isinstance(value, dict):
-        inner = [each for each in value.values() if isinstance(each, list)]
-        value = inner[0] if len(inner) == 1 else value
-    if isinstance(value, list):
-        yield value
-
-
-def _build_claim(item: Any) -> ExtractedClaim | None:
+def _build_claim(item: Any) -> NewFact | None:
     """Build the claim of a JSON item; None if the item is no valid claim."""
     if not isinstance(item, dict):
         return None
     entity = _find_text(item.get("entity"), MAX_ENTITY)
     predicate = _find_text(item.get("predicate"), MAX_PREDICATE)
-    value = _find_text(_to_text(item.get("value")), MAX_VALUE, lines=True)
+    value = item.get("value")
+    if isinstance(value, bool | int | float):
+        value = json.dumps(value)
+    value = _find_text(value, MAX_VALUE, lines=True)
     if entity is None or predicate is None or value is None:
         return None
-    begin, end = (
-        times.parse_instant(item.get("valid_from")),
-        times.parse_instant(item.get("valid_until")),
-    )
+    begin = times.parse_instant(item.get("valid_from"))
+    end = times.parse_instant(item.get("valid_until"))
     if begin is not None and end is not None and end <= begin:
         return None
-    return ExtractedClaim(
+    sure: Any = item.get("confidence")
+    is_number = isinstance(sure, int | float) and not isinstance(sure, bool)
+    return NewFact(
         entity=entity,
         predicate=predicate,
         value=value,
-        confidence=_find_confidence(item.get("confidence")),
+        origin="model",
+        confidence=float(sure) if is_number and 0 <= sure <= 1 else None,
         valid_from=begin,
         valid_until=end,
         many=item.get("many") is True,
     )
 
 
-def _to_text(value: Any) -> Any:
-    """Convert a number or boolean to its JSON text; return other values as they are."""
-    return json.dumps(value) if isinstance(value, bool | int | float) else value
-
-
 def _find_text(text: Any, most: int, *, lines: bool = False) -> str | None:
-    return (
-        text
-        if isinstance(text, str) and is_valid_text(text, most, lines=lines)
-        else None
-    )
-
-
-def _find_confidence(value: Any) -> float | None:
-    number = isinstance(value, int | float) and not isinstance(value, bool)
-    return float(value) if number and 0 <= value <= 1 else None
+    is_valid = isinstance(text, str) and is_valid_text(text, most, lines=lines)
+    return text if is_valid else None

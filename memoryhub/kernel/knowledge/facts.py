@@ -8,7 +8,8 @@ from __future__ import annotations
 import re
 from collections import Counter
 from dataclasses import dataclass
-from typing import Final, Literal
+from datetime import datetime
+from typing import Any, Final, Literal, NamedTuple
 
 from memoryhub.errors import FactUnknownError, SubjectFullError, TimelineFullError
 from memoryhub.kernel.commands import Command
@@ -18,6 +19,7 @@ from memoryhub.kernel.state.bodies import Count, EventBody, SearchSpec
 from memoryhub.kernel.state.knowledge import AssertionState, Cardinality, Origin
 from memoryhub.kernel.state.page_events import PlaceBody
 from memoryhub.kernel.state.state import ThreadState
+from memoryhub.kernel.text import strict_json
 from memoryhub.kernel.text.visible import VISIBLE, has_visible
 
 #: Most assertions, retracted too, of a subject and of one timeline.
@@ -66,13 +68,38 @@ class TimelineConfigured(EventBody):
     cardinality: Cardinality | None = None
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class NewFact:
-    timeline: Timeline
+class NewFact(NamedTuple):
+    """Claim to be asserted, with texts within their bounds."""
+
+    entity: str
+    predicate: str
+    value: str
     origin: Origin
-    #: One JSON object, UTF-8.
-    payload: bytes
+    confidence: float | None = None
+    #: None until the time of the claim's source, or of the write, is filled in.
+    valid_from: datetime | None = None
+    valid_until: datetime | None = None
+    many: bool = False
     source: PlaceBody | None = None
+
+    @property
+    def timeline(self) -> Timeline:
+        return self.entity, self.predicate
+
+    @property
+    def payload(self) -> bytes:
+        """Content of the event: one JSON object, UTF-8."""
+        plain: dict[str, Any] = {
+            "entity": self.entity,
+            "predicate": self.predicate,
+            "value": self.value,
+            "confidence": self.confidence,
+            "many": self.many or None,
+            "valid_from": self.valid_from and self.valid_from.isoformat(),
+            "valid_until": self.valid_until and self.valid_until.isoformat(),
+        }
+        kept = {name: each for name, each in plain.items() if each is not None}
+        return strict_json.dump_stored(kept)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -6,7 +6,7 @@ from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime
 from heapq import heappush, heappushpop
-from typing import Any
+from typing import Any, NamedTuple
 from uuid import UUID
 
 from memoryhub.errors import FactUnknownError
@@ -37,10 +37,10 @@ SOURCES = 20
 SHOWN = 200
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class AssertionSource:
+class AssertionSource(NamedTuple):
     """Record that an assertion was learnt from."""
 
+    #: The thread's name.
     thread: str
     seq: int
 

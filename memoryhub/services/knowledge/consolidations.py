@@ -27,7 +27,7 @@ from memoryhub.errors.trouble import ModelError
 from memoryhub.journal import OrderReceipt
 from memoryhub.journal.rows import tombstones
 from memoryhub.kernel.knowledge import answers
-from memoryhub.kernel.knowledge.answers import ClaimExtraction, ExtractedClaim
+from memoryhub.kernel.knowledge.answers import ClaimExtraction
 from memoryhub.kernel.knowledge.consolidation import (
     RETRIES,
     ConsolidateExchange,
@@ -45,11 +45,10 @@ from memoryhub.models.threads import Thread
 from memoryhub.queries.episodes import episodes, pending
 from memoryhub.queries.episodes.episodes import EpisodeView
 from memoryhub.queries.knowledge import facts as known
-from memoryhub.queries.knowledge.facts import FactFilter
+from memoryhub.queries.knowledge.facts import AssertionSource, FactFilter
 from memoryhub.queries.knowledge.homes import find_home
 from memoryhub.queries.replay import states
 from memoryhub.services.knowledge import facts, homes
-from memoryhub.services.knowledge.facts import FactDraft, SourceAddress
 from memoryhub.services.model_calls import (
     Ask,
     Message,
@@ -257,10 +256,11 @@ def _reuse_equal_exchange(due: DueExchange) -> ConsolidateExchange | None:
         if outcome.state != "consolidated":
             continue
         claims = [
-            ExtractedClaim(
+            NewFact(
                 entity=each.entity,
                 predicate=each.predicate,
                 value=each.value,
+                origin="model",
                 confidence=each.confidence,
                 # Valid since the exchange, unless the exchange names a time.
                 valid_from=None
@@ -315,21 +315,16 @@ def _drop_erased(due: DueExchange, made: Sequence[NewFact]) -> tuple[NewFact, ..
     return tuple(fact for place, fact in enumerate(made) if place not in out)
 
 
-def _build_facts(
-    due: DueExchange, claims: Sequence[ExtractedClaim]
-) -> tuple[NewFact, ...]:
-    """Build facts from claims; drops claims that end before they begin."""
-    question = due.episode.input
-    source = SourceAddress(due.thread.name, question.seq)
-    drafts = [
-        FactDraft(origin="model", source=source, **claim._asdict())
+def _build_facts(due: DueExchange, claims: Sequence[NewFact]) -> tuple[NewFact, ...]:
+    """Add source and begin to claims; drop claims that end before they begin."""
+    source = AssertionSource(due.thread.name, due.episode.input.seq)
+    kept = [
+        (claim, source)
         for claim in claims
         if claim.valid_until is None
         or claim.valid_until > (claim.valid_from or due.episode.occurred_at)
     ]
-    if not drafts:
-        return ()
-    return facts.build_assertion(due.thread.subject, drafts, now=clock.now()).facts
+    return facts.build_assertion(due.thread.subject, kept, now=clock.now()).facts
 
 
 # Prompt of the model

@@ -3,9 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, replace
 from datetime import datetime
-from typing import Any, Final, NamedTuple
+from typing import Final
 from uuid import UUID
 
 from memoryhub.errors import (
@@ -30,7 +29,7 @@ from memoryhub.kernel.threads.slots import parse_agent_time
 from memoryhub.models.events import Event
 from memoryhub.models.subjects import Subject
 from memoryhub.queries.knowledge import facts
-from memoryhub.queries.knowledge.facts import FactStory
+from memoryhub.queries.knowledge.facts import AssertionSource
 from memoryhub.queries.threads import threads
 
 #: Event types that can be the source of an assertion: all searchable content, except
@@ -42,87 +41,41 @@ SOURCES: Final = tuple(
 )
 
 
-class SourceAddress(NamedTuple):
-    """Address of a source record, as a client names it."""
-
-    thread: str
-    seq: int
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class FactDraft:
-    """Claim to be asserted; its texts are within their bounds."""
-
-    entity: str
-    predicate: str
-    value: str
-    origin: Origin
-    confidence: float | None = None
-    #: None: the time of its source, or now.
-    valid_from: datetime | None = None
-    valid_until: datetime | None = None
-    many: bool = False
-    source: SourceAddress | None = None
-
-
-class _SourceRecord(NamedTuple):
-    """Source record that exists."""
-
-    place: PlaceBody
-    #: Time of the record by its agent, else its recorded time.
-    at: datetime
-
-
 def build_assertion(
     subject: Subject,
-    drafts: Sequence[FactDraft],
+    claims: Sequence[tuple[NewFact, AssertionSource | None]],
     *,
     now: datetime,
     bound: UUID | None = None,
 ) -> AssertFacts:
-    """Build the command that asserts these claims. Two queries for each source thread.
+    """Build the command that asserts these claims, each with its source if it has one.
 
-    Raises InvalidError `unknown_source` for a source that does not exist or is another
-    subject's, and `value` for an interval that ends before it begins.
+    A claim without a begin begins at the time of its source, or now. Two queries for
+    each source thread. Raises InvalidError `unknown_source` for a source that does not
+    exist or is another subject's, and `value` for an interval that ends before it
+    begins.
     """
-    found = _find_sources(subject, {d.source for d in drafts if d.source}, bound)
+    found = _find_sources(subject, {named for _, named in claims if named}, bound)
     made = []
-    for number, draft in enumerate(drafts):
-        loc = f"items.{number}." if len(drafts) > 1 else ""
-        source = None
-        if draft.source is not None and (source := found.get(draft.source)) is None:
+    for number, (claim, named) in enumerate(claims):
+        loc = f"items.{number}." if len(claims) > 1 else ""
+        if named is not None and named not in found:
             raise InvalidError(code="unknown_source", loc=f"{loc}source")
-        begin = draft.valid_from or (source.at if source else now)
-        if draft.valid_until is not None and draft.valid_until <= begin:
+        place, at = found[named] if named else (None, now)
+        begin = claim.valid_from or at
+        if claim.valid_until is not None and claim.valid_until <= begin:
             raise InvalidError(loc=f"{loc}valid_until")
-        made.append(_build_fact(replace(draft, valid_from=begin), source))
+        made.append(claim._replace(valid_from=begin, source=place))
     return AssertFacts(facts=tuple(made))
 
 
-def _build_fact(draft: FactDraft, source: _SourceRecord | None) -> NewFact:
-    """Build the new fact of a draft."""
-    plain: dict[str, Any] = {
-        "entity": draft.entity,
-        "predicate": draft.predicate,
-        "value": draft.value,
-        "confidence": draft.confidence,
-        "many": draft.many or None,
-        "valid_from": draft.valid_from.isoformat() if draft.valid_from else None,
-        "valid_until": draft.valid_until.isoformat() if draft.valid_until else None,
-    }
-    kept = {name: value for name, value in plain.items() if value is not None}
-    return NewFact(
-        timeline=(draft.entity, draft.predicate),
-        origin=draft.origin,
-        payload=strict_json.dump_stored(kept),
-        source=source.place if source else None,
-    )
-
-
 def _find_sources(
-    subject: Subject, wanted: Iterable[SourceAddress], bound: UUID | None
-) -> Mapping[SourceAddress, _SourceRecord]:
-    """Find the source records of this subject, by address."""
+    subject: Subject, wanted: Iterable[AssertionSource], bound: UUID | None
+) -> Mapping[AssertionSource, tuple[PlaceBody, datetime]]:
+    """Find the source records of this subject: the place and the time of each.
+
+    The time is that given by the record's agent, else the recorded time.
+    """
     by_thread: dict[str, set[int]] = {}
     for name, seq in wanted:
         by_thread.setdefault(name, set()).add(seq)
@@ -141,7 +94,7 @@ def _find_sources(
             payload = texts.open_content(thread, row)
             place = PlaceBody(seq=row.seq, thread=str(thread.id))
             at = parse_agent_time(payload) or row.at
-            found[SourceAddress(name, row.seq)] = _SourceRecord(place, at)
+            found[AssertionSource(name, row.seq)] = place, at
     return found
 
 
@@ -155,7 +108,7 @@ def build_ending(
     fact = facts.get_fact(subject, seq, now=now, valid_at=at).fact
     if at <= fact.valid_from:
         raise InvalidError(loc="at")
-    draft = FactDraft(
+    claim = NewFact(
         entity=fact.entity,
         predicate=fact.predicate,
         value=fact.value,
@@ -163,7 +116,7 @@ def build_ending(
         valid_from=fact.valid_from,
         valid_until=at,
     )
-    return build_assertion(subject, [draft], now=now)
+    return build_assertion(subject, [(claim, None)], now=now)
 
 
 def build_retraction(
@@ -173,10 +126,8 @@ def build_retraction(
 
     Raises FactUnknownError for an unknown fact.
     """
-    if not whole:
-        return RetractFacts(seqs=(seq,), reason=reason)
-    story: FactStory = facts.get_fact(subject, seq, now=now)
-    return RetractFacts(seqs=story.rests_on, reason=reason)
+    seqs = facts.get_fact(subject, seq, now=now).rests_on if whole else (seq,)
+    return RetractFacts(seqs=seqs, reason=reason)
 
 
 def build_configuration(

@@ -11,15 +11,16 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from memoryhub.kernel.knowledge import answers
-from memoryhub.kernel.knowledge.answers import (
-    MAX_CLAIMS,
-    ClaimExtraction,
-    ExtractedClaim,
+from memoryhub.kernel.knowledge.answers import MAX_CLAIMS, ClaimExtraction
+from memoryhub.kernel.knowledge.facts import (
+    MAX_ENTITY,
+    MAX_PREDICATE,
+    MAX_VALUE,
+    NewFact,
 )
-from memoryhub.kernel.knowledge.facts import MAX_ENTITY, MAX_PREDICATE, MAX_VALUE
 
 ITEM: dict[str, Any] = {"entity": "user", "predicate": "lives in", "value": "Bergen"}
-CLAIM = ExtractedClaim("user", "lives in", "Bergen")
+CLAIM = NewFact("user", "lives in", "Bergen", "model")
 DAY = datetime(2026, 1, 2, tzinfo=UTC)
 BARE = json.dumps([ITEM])
 
@@ -115,7 +116,7 @@ def test_claims_beyond_twenty_are_dropped_and_counted() -> None:
     ],
 )  # fmt: skip
 def test_optional_field_is_ignored_when_malformed(
-    sent: dict[str, Any], claim: ExtractedClaim
+    sent: dict[str, Any], claim: NewFact
 ) -> None:
     assert answers.parse_claims(json.dumps([{**ITEM, **sent}])) == ClaimExtraction(
         (claim,), 0
