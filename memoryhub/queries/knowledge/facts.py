@@ -15,7 +15,6 @@ from memoryhub.kernel.knowledge.derivation import Fact, TimelineAssertion
 from memoryhub.kernel.state.knowledge import Cardinality
 from memoryhub.kernel.state.state import ThreadState
 from memoryhub.models.derivations import Derivation
-from memoryhub.models.events import Event
 from memoryhub.models.subjects import Subject
 from memoryhub.models.threads import Thread
 from memoryhub.queries.knowledge.homes import find_home
@@ -102,6 +101,9 @@ class FactStory:
     rests_on: tuple[int, ...]
     #: All facts of the timeline, by begin.
     timeline: tuple[FactLine, ...]
+    home: Thread
+    #: The timeline that all of these are read from.
+    unopened: Timeline
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -225,6 +227,8 @@ def get_fact(
         assertions=tuple(iter_assertion_lines(home, [(timeline, a) for a in newest])),
         rests_on=tuple(each.seq for each in timeline.list_supports(fact)),
         timeline=all_lines,
+        home=home,
+        unopened=timeline,
     )
 
 
@@ -312,7 +316,9 @@ def iter_assertion_lines(
     counting = {each.seq for timeline, _ in found for each in timeline.living}
     seqs = [each.seq for _, each in found]
     opened = texts.open_events_at(home, [(home.id, seq) for seq in seqs])
-    sources, origins = _list_sources(home, seqs), _list_origins(home, seqs)
+    sources = _list_sources(home, seqs)
+    rows = select_rows(home).filter(seq__in=seqs)
+    origins = dict(rows.values_list("seq", "origin"))
     for _, each in found:
         event = opened[home.id, each.seq]
         content: Mapping[str, Any] = event.content or {}
@@ -345,17 +351,6 @@ def _list_sources(home: Thread, seqs: Collection[int]) -> dict[int, AssertionSou
     }
 
 
-def _list_origins(home: Thread, seqs: Collection[int]) -> dict[int, str]:
-    rows = select_rows(home).filter(seq__in=[*seqs])
-    return dict(rows.values_list("seq", "origin"))
-
-
-def list_recorded_times(home: Thread, seqs: Collection[int]) -> dict[int, datetime]:
-    """List when these events were recorded, by seq. One query."""
-    rows = Event.objects.filter(thread=home, seq__in=[*seqs])
-    return dict(rows.values_list("seq", "at"))
-
-
 @dataclass(frozen=True, slots=True, kw_only=True)
 class AssertionRecord:
     """An assertion about the subject; facts are derived from all assertions."""
@@ -376,6 +371,13 @@ class AssertionRecord:
     wrong: bool
 
 
+#: Fields of a record that come from the content of its event.
+_CONTENT = (
+    *("entity", "predicate", "value", "valid_from", "valid_until"),
+    *("confidence", "many"),
+)
+
+
 def _iter_records(
     thread: Thread, state: ThreadState, now: datetime
 ) -> Iterator[AssertionRecord]:
@@ -386,11 +388,6 @@ def _iter_records(
         for seq, each in batch:
             event = opened[seq]
             content = event.content or {}
-            given = {
-                name: content.get(name)
-                for name in ("entity", "predicate", "value", "confidence", "many")
-            }
-            times = {n: content.get(n) for n in ("valid_from", "valid_until")}
             yield build_record(
                 AssertionRecord,
                 each,
@@ -398,8 +395,7 @@ def _iter_records(
                 seq=seq,
                 at=event.at,
                 by=event.actor,
-                **given,
-                **times,
+                **{name: content.get(name) for name in _CONTENT},
             )
 
 

@@ -10,6 +10,7 @@ from typing import NamedTuple
 
 from memoryhub.kernel.knowledge.derivation import Fact, TimelineAssertion
 from memoryhub.kernel.state.knowledge import Cardinality
+from memoryhub.models.events import Event
 from memoryhub.models.subjects import Subject
 from memoryhub.models.threads import Thread
 from memoryhub.queries.knowledge import facts
@@ -100,29 +101,44 @@ def get_lanes(
     rows = iter_timelines(select_rows(home), since=bytes.fromhex(since), known_at=seq)
     found = [*islice(rows, LANES + 1)]
     seqs = {each.seq for timeline in found for each in timeline.assertions}
-    times = facts.list_recorded_times(home, seqs | {seq})
+    recorded = Event.objects.filter(thread=home, seq__in=[*seqs, seq])
+    times = dict(recorded.values_list("seq", "at"))
     parts = [_choose_drawn(each, _find_late(each, times)) for each in found[:LANES]]
     shown = [part for part in parts if part.facts or part.gone]
+    late = {n for part in parts for n in part.late}
+    marks = [
+        AssertionMark(
+            seq=each.seq,
+            late=each.seq in late,
+            retracted=each.retracted_seq is not None,
+        )
+        for timeline in found
+        for each in timeline.assertions
+    ]
     return Lanes(
         home=home,
         known_at=seq,
         recorded_at=times.get(seq),
         lanes=tuple(_build_lanes(home, shown, times)),
-        marks=tuple(_build_marks(found, {n for part in parts for n in part.late})),
+        marks=tuple(sorted(marks, key=lambda mark: mark.seq)),
         more=found[LANES].digest.hex() if len(found) > LANES else None,
     )
 
 
 def _choose_drawn(timeline: Timeline, late: list[int]) -> _DrawnTimeline:
-    facts_of = timeline.facts[-DRAWN:]
-    gone = [each for each in timeline.recorded if _is_retracted(timeline, each)]
+    until = timeline.known_at
+    gone = [
+        each
+        for each in timeline.recorded
+        if each.retracted_seq and (until is None or each.retracted_seq <= until)
+    ]
     # The timeline as believed before the newest late assertion.
     before = timeline.as_of(late[-1] - 1) if late else None
     earlier = before.facts[-DRAWN:] if before else []
     return _DrawnTimeline(
         timeline=timeline,
         late=late,
-        facts=[(timeline, fact) for fact in facts_of],
+        facts=[(timeline, fact) for fact in timeline.facts[-DRAWN:]],
         believed=[(before, fact) for fact in earlier if before],
         gone=[(timeline, each) for each in gone[::-1][:RETRACTED]],
     )
@@ -153,12 +169,6 @@ def _build_lanes(
     return sorted(found, key=lambda lane: (lane.entity, lane.predicate))
 
 
-def _is_retracted(timeline: Timeline, each: TimelineAssertion) -> bool:
-    seq = each.retracted_seq
-    known_at = timeline.known_at
-    return seq is not None and (known_at is None or seq <= known_at)
-
-
 def _find_late(timeline: Timeline, times: Mapping[int, datetime]) -> list[int]:
     """List seqs of assertions before which another value was believed for LATE."""
     if timeline.cardinality == "multi":
@@ -173,16 +183,3 @@ def _find_late(timeline: Timeline, times: Mapping[int, datetime]) -> list[int]:
             found.append(each.seq)
         since.setdefault(each.value, at)
     return found
-
-
-def _build_marks(found: list[Timeline], late: set[int]) -> list[AssertionMark]:
-    marks = [
-        AssertionMark(
-            seq=each.seq,
-            late=each.seq in late,
-            retracted=each.retracted_seq is not None,
-        )
-        for timeline in found
-        for each in timeline.assertions
-    ]
-    return sorted(marks, key=lambda mark: mark.seq)
