@@ -125,10 +125,14 @@ def _draw_lane(lane: Lane, axis: LaneAxis, at: datetime, chosen: str) -> DrawnLa
         if rows[line.value] < ROWS
     ]
     height = 16 + _ROW * max(1, min(ROWS, len({*rows.values()})))
-    bars += [_draw_believed(line, axis, y=height) for line in lane.believed]
+    for line in lane.believed:
+        title = f"{line.value}, as believed earlier"
+        bars.append(_draw_bar(axis, line, y=height, kind="was", title=title))
     height += _LINE if lane.believed else 0
     for gone in lane.retracted:
-        bars.append(_draw_retracted(gone, axis, y=height))
+        why = "retracted (was wrong)" if gone.wrong else "retracted"
+        title = f"{gone.value}, {why}"
+        bars.append(_draw_bar(axis, gone, y=height, kind="wrong", title=title))
         height += _LINE
     return DrawnLane(
         lane=lane,
@@ -154,59 +158,22 @@ def _draw_fact(
     if line.id in lane.late:
         kind += " late"
     more = f", {line.confirmations} confirmations" if line.confirmations > 1 else ""
-    return _draw_bar(
-        axis,
-        line.valid_from,
-        line.valid_until,
-        y=y,
-        height=_BAR,
-        kind=kind,
-        text=line.value + more,
-        title=f"{line.value}{more}",
-        name=f"{line.id}-{lane.first + number}",
-    )
-
-
-def _draw_retracted(line: AssertionLine, axis: LaneAxis, *, y: int) -> LaneBar:
-    why = "retracted (was wrong)" if line.wrong else "retracted"
-    return _draw_bar(
-        axis,
-        line.valid_from,
-        line.valid_until,
-        y=y,
-        height=_THIN,
-        kind="wrong",
-        text=line.value,
-        title=f"{line.value}, {why}",
-    )
-
-
-def _draw_believed(line: FactLine, axis: LaneAxis, *, y: int) -> LaneBar:
-    return _draw_bar(
-        axis,
-        line.valid_from,
-        line.valid_until,
-        y=y,
-        height=_THIN,
-        kind="was",
-        text=line.value,
-        title=f"{line.value}, as believed earlier",
-    )
+    title, name = line.value + more, f"{line.id}-{lane.first + number}"
+    return _draw_bar(axis, line, y=y, kind=kind, title=title, name=name)
 
 
 def _draw_bar(
     axis: LaneAxis,
-    begin: datetime,
-    end: datetime | None,
+    line: FactLine | AssertionLine,
     *,
     y: int,
-    height: int,
     kind: str,
-    text: str,
     title: str,
     name: str = "",
 ) -> LaneBar:
-    left, right = axis.to_percent(begin), axis.to_percent(end)
+    """Draw a bar; the bar of a fact has a name, and its title as text."""
+    left, right = axis.to_percent(line.valid_from), axis.to_percent(line.valid_until)
+    text = title if name else line.value
     # The bar clips a longer text; a character is about 1 % wide.
     room = max(1, int((right - left) * 0.9))
     short = text if len(text) <= room else f"{text[: max(0, room - 1)]}…"
@@ -214,7 +181,7 @@ def _draw_bar(
         x=_render_percent(left),
         width=_render_percent(max(0.4, right - left)),
         y=y,
-        height=height,
+        height=_BAR if name else _THIN,
         kind=kind,
         text=short if room > 2 else "",  # characters
         title=title,

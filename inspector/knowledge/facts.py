@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import re
 from datetime import datetime
-from typing import Any
 
 from django.http import HttpRequest, HttpResponse
 from django.views.decorators.http import require_safe
@@ -12,7 +11,6 @@ from django.views.decorators.http import require_safe
 from inspector.access.access import require_signed_in
 from inspector.knowledge import fact_lanes, home_visits
 from inspector.knowledge.fact_acts import VERBS
-from inspector.knowledge.fact_lanes import LaneAxis
 from inspector.lists import visits
 from inspector.web import asof
 from memoryhub.errors import FactUnknownError, InvalidError
@@ -34,20 +32,23 @@ def show(request: HttpRequest, project: str, thread: str) -> HttpResponse:
     """Show the facts of a thread's subject. The page is a form that needs no script."""
     visit = home_visits.find_home_visit(request, project, thread)
     now, subject = clock.now(), visit.row.subject
-    until, valid = (
-        asof.read_number(request, "known"),
-        asof.read_number(request, "valid"),
-    )
+    until = asof.read_number(request, "known")
+    valid = asof.read_number(request, "valid")
     found = lanes.get_lanes(subject, known_at=until, since=_parse_digest(request))
     axis = fact_lanes.build_axis(found, now=now)
     at = now if valid is None else axis.to_instant(valid)
     story = _find_story(request, subject, found, at)
     name = f"{story.fact.id}-{story.timeline.index(story.fact)}" if story else ""
+    clocks = (("known", until), ("valid", valid))
     context = {
         "found": found,
         "lanes": fact_lanes.draw_lanes(found, axis, at=at, chosen=name),
         "marks": fact_lanes.list_mark_places(found),
-        "counts": _count_facts(found),
+        "counts": {
+            "facts": sum(len(lane.facts) for lane in found.lanes),
+            "late": sum(mark.late for mark in found.marks),
+            "retracted": sum(mark.retracted for mark in found.marks),
+        },
         "story": story,
         "acts": [*VERBS] if visit.editable else [],
         "chosen": name,
@@ -55,16 +56,8 @@ def show(request: HttpRequest, project: str, thread: str) -> HttpResponse:
             (lane, [fact for fact in lane.facts if fact.is_valid_at(at)])
             for lane in found.lanes
         ],
-        "kept": _build_clock_query(until, valid),
-        **_build_clocks(axis, at, now),
-    }
-    return visits.render_page(
-        request, "inspector/knowledge/facts/show.html", visit, context
-    )
-
-
-def _build_clocks(axis: LaneAxis, at: datetime, now: datetime) -> dict[str, Any]:
-    return {
+        # Keeps the clocks in a link, before a fact's name.
+        "kept": "".join(f"{name}={n}&" for name, n in clocks if n is not None),
         "axis": axis,
         "ticks": [*axis.iter_ticks()],
         "valid_at": at,
@@ -72,20 +65,9 @@ def _build_clocks(axis: LaneAxis, at: datetime, now: datetime) -> dict[str, Any]
         "valid_x": f"{axis.to_percent(at):.2f}%",
         "today_x": f"{axis.to_percent(now):.2f}%",
     }
-
-
-def _build_clock_query(until: int | None, valid: int | None) -> str:
-    """Build the query that keeps the clocks in a link, placed before a fact's name."""
-    given = {"known": until, "valid": valid}
-    return "".join(f"{name}={n}&" for name, n in given.items() if n is not None)
-
-
-def _count_facts(found: Lanes) -> dict[str, int]:
-    return {
-        "facts": sum(len(lane.facts) for lane in found.lanes),
-        "late": sum(mark.late for mark in found.marks),
-        "retracted": sum(mark.retracted for mark in found.marks),
-    }
+    return visits.render_page(
+        request, "inspector/knowledge/facts/show.html", visit, context
+    )
 
 
 def _find_story(

@@ -16,6 +16,7 @@ from memoryhub.kernel.knowledge.facts import (
     TimelineConfigured,
 )
 from memoryhub.kernel.state.erase_events import RecordsErased
+from memoryhub.kernel.state.knowledge import AssertionState
 from memoryhub.kernel.state.state import ThreadState
 from memoryhub.kernel.text import strict_json
 from memoryhub.models.assertions import Assertion
@@ -42,26 +43,13 @@ def _list_seqs(state: ThreadState) -> Iterable[int]:
 
 
 def _build_row(state: ThreadState, seq: int) -> AssertionRow | None:
-    found = state.knowledge.assertions.get(seq)
-    if found is not None:
-        return AssertionRow(
-            thread_id=state.id,
-            seq=seq,
-            origin=found.origin,
-            retracted_seq=found.retracted_seq,
-            wrong=found.wrong,
-            cardinality=None,
-        )
-    if seq not in state.knowledge.configured:
-        return None
-    return AssertionRow(
-        thread_id=state.id,
-        seq=seq,
-        origin="operator",
-        retracted_seq=None,
-        wrong=False,
-        cardinality=state.knowledge.configured[seq] or "",
-    )
+    assertions, configured = state.knowledge.assertions, state.knowledge.configured
+    if seq in assertions:
+        return AssertionRow(state.id, seq, *assertions[seq], cardinality=None)
+    if seq in configured:
+        setting = AssertionState("operator")
+        return AssertionRow(state.id, seq, *setting, cardinality=configured[seq] or "")
+    return None
 
 
 def _list_own(change: StateChange) -> Iterable[int]:
