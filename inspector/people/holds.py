@@ -12,7 +12,13 @@ from django.views.decorators.http import require_http_methods
 from inspector.access.access import require_signed_in
 from inspector.forget import privacy_pages
 from inspector.lists.screens import ListRequest, Screen, ScreenExport
-from inspector.people.subject_acts import MOST_DAYS, PROBLEMS, PROPOSED_DAYS, parse_days
+from inspector.people.subject_acts import (
+    HOLDS,
+    MOST_DAYS,
+    PROBLEMS,
+    PROPOSED_DAYS,
+    parse_days,
+)
 from inspector.web import refusals
 from inspector.web.records import Record
 from inspector.web.visitors import Visitor
@@ -48,6 +54,7 @@ def _build_record(_: str, line: HoldLine) -> Record:
 SCREEN = Screen(
     folder="people/holds",
     scope=privacy_pages.CONSOLE,
+    around=lambda _: {"hold_bases": HOLDS},
     export=ScreenExport(
         fields=(
             "hold", "subject", "basis", "opened_by", "reviewer", "opened_at",
@@ -82,6 +89,7 @@ def renew(request: HttpRequest, project: str, hold: UUID) -> HttpResponse:
         "people/holds/renew",
         {
             "line": line,
+            "hold_bases": HOLDS,
             "days": days,
             "most": MOST_DAYS,
             "problem": refusals.get_error_text(refusal, PROBLEMS),
@@ -102,5 +110,9 @@ def lift(request: HttpRequest, project: str, hold: UUID) -> HttpResponse:
             duties.lift_hold(line.id, actor=visitor.actor)
         return HttpResponseRedirect(reverse("holds", kwargs={"project": project}))
     return privacy_pages.render_page(
-        request, visitor, "people/holds/lift", {"line": line}, tab="holds"
+        request,
+        visitor,
+        "people/holds/lift",
+        {"line": line, "hold_bases": HOLDS},
+        tab="holds",
     )

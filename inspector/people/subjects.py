@@ -14,7 +14,7 @@ from inspector.access.access import require_signed_in
 from inspector.forget import privacy_pages
 from inspector.lists import screens
 from inspector.lists.screens import ListRequest, Screen, ScreenExport
-from inspector.people.subject_acts import RESTRICTIONS
+from inspector.people.subject_acts import HOLDS, RESTRICTIONS
 from inspector.web import erased_page, forgetting
 from inspector.web.methods import require_post
 from inspector.web.records import Record
@@ -173,6 +173,7 @@ def _render_subject(
         "home": find_home(row),
         "basis": RESTRICTIONS.get(row.basis, KEPT.get(row.basis, row.basis)),
         "kept": row.basis in KEPT,
+        "hold_bases": HOLDS,
     }
     return privacy_pages.render_page(
         request, visitor, "people/subjects/show", context, tab="subjects"
@@ -184,11 +185,11 @@ def _list_figures(profile: Profile) -> list[tuple[str, int]]:
     return [
         ("Threads", sum(profile.threads.values())),
         ("Events", profile.events),
-        ("Slots", profile.slots),
+        ("Messages", profile.slots),
         ("Episodes", profile.episodes),
         ("Blocks", profile.blocks),
         ("Facts", profile.facts),
-        ("Not searched for facts yet", profile.pending.waiting),
+        ("Episodes not searched for facts", profile.pending.waiting),
         ("Pages", profile.pages),
         ("Keys", profile.keys),
         *((name.capitalize(), count) for name, count in profile.counts.items()),
