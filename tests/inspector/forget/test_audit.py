@@ -73,7 +73,7 @@ def test_audit_entries_are_listed_newest_first_and_verified(
     listed = list_seqs(page)
     assert listed == sorted(listed, reverse=True)
     assert {first, second} <= {*listed}
-    assert f"Verified up to entry {second}" in page
+    assert f"Hash chain verified up to entry {second}" in page
 
 
 def test_broken_audit_chain_is_named(officer: Client, acme: Project) -> None:
