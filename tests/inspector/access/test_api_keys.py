@@ -47,6 +47,9 @@ def test_key_is_shown_once_and_works(owner: Client) -> None:
     page = owner.get(KEYS).content.decode()
     assert row.prefix in page
     assert key not in page
+    # Phones have no column heads: each cell brings its own word.
+    for word in ("subject", "created", "last used", "expires"):
+        assert f'data-label="{word}"' in page
 
 
 def test_key_name_is_shown_on_every_key_page(owner: Client) -> None:
