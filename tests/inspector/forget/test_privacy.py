@@ -207,7 +207,10 @@ def test_hold_has_a_basis_an_end_and_a_reviewer(
     hold = Hold.objects.get()
     lasts = hold.expires_at - hold.opened_at
     assert abs(lasts - timedelta(days=30)) < timedelta(seconds=5)
-    assert "in force" in text_of(officer.get(f"{P}/holds"))
+    for listed in (f"{P}/holds", f"{P}/subjects/{mia.id}"):
+        page = text_of(officer.get(listed))
+        assert "in force" in page
+        assert "legal claims" in page
     assert officer.get(f"{P}/holds.json").json()["items"][0]["reviewer"] == "officer"
 
 
