@@ -80,10 +80,6 @@ class LaneBar:
     #: Name of a fact in the address; empty for a bar that is no fact.
     name: str = ""
 
-    @property
-    def baseline(self) -> int:
-        return self.y + self.height // 2 + 4
-
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class DrawnLane:
@@ -171,19 +167,15 @@ def _draw_bar(
     title: str,
     name: str = "",
 ) -> LaneBar:
-    """Draw a bar; the bar of a fact has a name, and its title as text."""
+    """Draw a bar; the bar of a fact has a name."""
     left, right = axis.to_percent(line.valid_from), axis.to_percent(line.valid_until)
-    text = title if name else line.value
-    # The bar clips a longer text; a character is about 1 % wide.
-    room = max(1, int((right - left) * 0.9))
-    short = text if len(text) <= room else f"{text[: max(0, room - 1)]}…"
     return LaneBar(
         x=_render_percent(left),
         width=_render_percent(max(0.4, right - left)),
         y=y,
         height=_BAR if name else _THIN,
         kind=kind,
-        text=short if room > 2 else "",  # characters
+        text=line.value,
         title=title,
         name=name,
     )

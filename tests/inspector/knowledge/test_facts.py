@@ -67,6 +67,7 @@ def test_fact_links_to_its_sources(agent: Agent, ann: Subject, viewer: Client) -
     link = re.search(r'href="([^"]+\?fact=[^"]+)"', page)
     assert link
     opened = text(viewer, link[1])
+    assert "<span>OSL</span></foreignObject>" in re.sub(r"<span\s+>", "<span>", page)
     assert "2 confirmations" in opened
     assert "</time>." in opened  # no blank before the full stop
     assert "confidence 0.5" in opened
