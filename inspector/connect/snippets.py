@@ -24,8 +24,9 @@ HEADERS = {
 }
 
 def send(path, body, method="POST"):
+    data = json.dumps(body).encode()
     request = urllib.request.Request(
-        HUB + path, json.dumps(body).encode(), HEADERS, method=method
+        HUB + path, data, HEADERS, method=method
     )
     return json.load(urllib.request.urlopen(request))
 
@@ -35,7 +36,7 @@ def slot(role, text):
         "content": {"role": role, "content": text},
     }
 
-# Whose thread it is: your own id of the person.
+# The thread's person, by your own id.
 send("", {"user_id": "customer-7"}, "PUT")
 """
 _PYTHON = (
@@ -43,7 +44,7 @@ _PYTHON = (
     + """
 question = slot("user", "Is NL 482 on time?")
 turn = send("/turns", {"items": [question]})
-# It goes to your model as it is; what that answers is kept, too.
+# Send this request to your model, then keep the model's answer.
 print(turn["request"])
 send("/slots", slot("assistant", "Yes, it leaves at 9:40."))
 """
@@ -92,12 +93,12 @@ function slot(role: string, text: string) {
   };
 }
 
-// Whose thread it is: your own id of the person.
+// The thread's person, by your own id.
 await send("", { user_id: "customer-7" }, "PUT");
 
 const question = slot("user", "Is NL 482 on time?");
 const turn = await send("/turns", { items: [question] });
-// It goes to your model as it is; what that answers is kept, too.
+// Send this request to your model, then keep the model's answer.
 console.log(turn.request);
 const reply = slot("assistant", "Yes, it leaves at 9:40.");
 await send("/slots", reply);
@@ -107,7 +108,7 @@ HUB="HOST/api/v1/threads/first-flight"
 KEY="Authorization: Bearer $MEMORYHUB_KEY"
 TYPE="Content-Type: application/json"
 
-# Whose thread it is: your own id of the person.
+# The thread's person, by your own id.
 curl -X PUT "$HUB" -H "$KEY" -H "$TYPE" \\
   -d '{"user_id": "customer-7"}'
 
