@@ -7,7 +7,7 @@ A LangGraph thread is one hub thread, `langgraph:<thread_id>`, with these keys:
 
 - `c.<namespace>.<id>z`: a checkpoint; the largest id comes first by name;
 - `c.<namespace>.<id>z.<time>`: the writes of one `put_writes`;
-- `v.<channel>.<digest>`: a text that nodes of checkpoints and writes reference;
+- `v.<channel><digest>`: a text that nodes of checkpoints and writes reference;
 - `about`: the `thread_id`, and the secret that digests are made with.
 """
 
@@ -24,7 +24,7 @@ from collections.abc import AsyncIterator, Callable, Generator, Iterator, Sequen
 from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from hashlib import blake2b
-from typing import Any, TypeVar, cast
+from typing import Any, TypeVar, Unpack, cast
 
 from langchain_core.runnables import RunnableConfig
 from langgraph.checkpoint.base import (
@@ -34,11 +34,11 @@ from langgraph.checkpoint.base import (
     Checkpoint,
     CheckpointMetadata,
     CheckpointTuple,
-    SerializerProtocol,
     get_checkpoint_id,
     get_checkpoint_metadata,
     writes_sort_key,
 )
+from langgraph.checkpoint.serde.base import SerializerProtocol
 from langgraph.checkpoint.serde.jsonplus import JsonPlusSerializer
 
 from memoryhub_client import checkpoints, keys, threads
@@ -46,6 +46,7 @@ from memoryhub_client.async_client import AsyncClient
 from memoryhub_client.client import Client
 from memoryhub_client.keys import KeyChange
 from memoryhub_client.langgraph_nodes import (
+    CHANNEL,
     PIECE,
     Node,
     NodeEncoder,
@@ -55,7 +56,8 @@ from memoryhub_client.langgraph_nodes import (
     list_references,
 )
 from memoryhub_client.problems import Conflict, NotFound, Problem
-from memoryhub_client.requests import Listing, Request
+from memoryhub_client.requests import AsOfQuery, Listing, Request, WriteConditions
+from memoryhub_client.threads import Making
 
 T = TypeVar("T")
 Steps = Generator[Request[Any], Any, T]
@@ -215,6 +217,7 @@ class MemoryHubSaver(BaseCheckpointSaver[int]):
         thread_id, namespace, parent = _parse_config(config)
         rest: dict[str, Any] = {**checkpoint}
         values = rest.pop("channel_values")
+        rest.pop("id")
         noted = get_checkpoint_metadata(config, metadata)
 
         def build(encoder: NodeEncoder) -> Any:
@@ -316,8 +319,10 @@ class MemoryHubSaver(BaseCheckpointSaver[int]):
         self, name: str, thread_id: str, person: str | None
     ) -> Steps[StoredThread]:
         """Make the thread if need be, and list its stored texts."""
-        owner = {"user_id": person} if person else {}
-        made = threads.put(name, labels=LABELS, config=CONFIG, **owner)
+        making: Making = {"labels": LABELS, "config": CONFIG}
+        if person:
+            making["user_id"] = person
+        made = threads.put(name, **making)
         stored = StoredThread(name, (yield made)["seq"])
         about = (yield keys.list_all(name, glob="about", values=True))["items"]
         if about:
@@ -341,11 +346,10 @@ class MemoryHubSaver(BaseCheckpointSaver[int]):
             changes = [{**about, "if_none_match": "*"}, *changes]
         batches = _cut_batches(changes)
         for batch in batches:
-            match = relies or len(batches) > 1
-            sending = keys.batch(
-                stored.name, batch, **({"if_match": stored.head} if match else {})
-            )
-            answer = yield _repeat_freely(sending)
+            match: WriteConditions = {}
+            if relies or len(batches) > 1:
+                match = {"if_match": stored.head}
+            answer = yield _repeat_freely(keys.batch(stored.name, batch, **match))
             seqs = [item["seq"] for item in answer["items"] if item["seq"]]
             if seqs and min(seqs) != stored.head + 1:
                 # Others wrote in between: what they deleted is unknown.
@@ -410,7 +414,7 @@ class MemoryHubSaver(BaseCheckpointSaver[int]):
         most: int | None = None,
         before: str | None = None,
         bare: bool = False,
-        **as_of: int,
+        **as_of: Unpack[AsOfQuery],
     ) -> Steps[Found]:
         """List checkpoints with an id below `before`, the largest first.
 
@@ -455,10 +459,12 @@ class MemoryHubSaver(BaseCheckpointSaver[int]):
             (task, channel, decode(node))
             for (_, task, _), channel, node in _merge_writes(found.writes)
         ]
+        checkpoint = {**decode(record["checkpoint"]), "id": record["id"]}
+        checkpoint["channel_values"] = values
         parent, namespace = record["parent"], record["ns"]
         return CheckpointTuple(
             _build_config(thread_id, namespace, record["id"]),
-            {**decode(record["checkpoint"]), "channel_values": values},
+            cast("Checkpoint", checkpoint),
             found.metadata,
             _build_config(thread_id, namespace, parent) if parent else None,
             writes,
@@ -736,8 +742,8 @@ def _list_texts(name: str, *, at_seq: int) -> Steps[set[str]]:
 def _read_texts(name: str, refs: list[str]) -> Steps[dict[str, str]]:
     """Read stored texts: a few by name, many by their channel. Raises TextVanished."""
     found: dict[str, str] = {}
-    for channel in {ref.partition(".")[0] for ref in refs}:
-        wanted = {ref for ref in refs if ref.startswith(f"{channel}.")}
+    for channel in {ref[:CHANNEL] for ref in refs}:
+        wanted = {ref for ref in refs if ref.startswith(channel)}
         if len(wanted) <= FEW:
             for ref in wanted:
                 try:
@@ -745,7 +751,7 @@ def _read_texts(name: str, refs: list[str]) -> Steps[dict[str, str]]:
                 except NotFound as refusal:
                     raise TextVanished(ref) from refusal
             continue
-        listing = keys.list_all(name, glob=f"v.{channel}.*", values=True, limit=200)
+        listing = keys.list_all(name, glob=f"v.{channel}*", values=True, limit=200)
         for item in (yield from _list_all(listing)):
             found[item["key"].removeprefix("v.")] = item["value"]
         if gone := wanted - found.keys():

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import base64
 import json
+import zlib
 from collections.abc import Iterable, Iterator, Mapping
 from hashlib import blake2b
 from typing import Any, Protocol
@@ -23,6 +24,10 @@ PIECE = 60_000
 INLINE = 256
 #: Elements of a list that are referenced together.
 CHUNK = 16
+#: End of the kind of compressed bytes: the hub compresses their text less well.
+PACKED = "=zlib"
+#: Characters of a reference that are its channel's.
+CHANNEL = 4
 
 
 class TypedSerializer(Protocol):
@@ -82,18 +87,20 @@ class NodeEncoder:
                 return "=text", value
             return "=json", json.dumps(value)
         kind, data = self.serde.dumps_typed(value)
-        return kind, base64.b64encode(data).decode()
+        packed = zlib.compress(data, 9)
+        if len(packed) < len(data):
+            kind, data = kind + PACKED, packed
+        return kind, _to_base32(data)
 
     def _store(self, channel: str, text: str) -> str:
-        ref = f"{self._digest(channel, size=3)}.{self._digest(text, size=15)}"
+        ref = self._digest(channel)[:CHANNEL] + self._digest(text)
         self.texts[ref] = text
         return ref
 
-    def _digest(self, text: str, *, size: int) -> str:
+    def _digest(self, text: str) -> str:
         """Digest with the thread's secret: names must not confirm a guessed text."""
         plain = text.encode(errors="surrogatepass")
-        found = blake2b(plain, digest_size=size, key=self.secret).digest()
-        return base64.urlsafe_b64encode(found).decode()
+        return _to_base32(blake2b(plain, digest_size=10, key=self.secret).digest())
 
 
 def decode_node(node: Node, texts: Mapping[str, str], serde: TypedSerializer) -> Any:
@@ -108,7 +115,10 @@ def decode_node(node: Node, texts: Mapping[str, str], serde: TypedSerializer) ->
         ).partition("\n")
     if kind in ("=text", "=json"):
         return text if kind == "=text" else json.loads(text)
-    return serde.loads_typed((kind, base64.b64decode(text)))
+    data = base64.b32decode(text.upper())
+    if kind.endswith(PACKED):
+        kind, data = kind.removesuffix(PACKED), zlib.decompress(data)
+    return serde.loads_typed((kind, data))
 
 
 def iter_leaves(nodes: Iterable[Node]) -> Iterator[Node]:
@@ -133,6 +143,11 @@ def _iter_all_leaves(nodes: Iterable[Node], texts: Mapping[str, str]) -> Iterato
             yield from _iter_all_leaves(json.loads(texts[leaf["chunk"]]), texts)
         else:
             yield leaf
+
+
+def _to_base32(data: bytes) -> str:
+    """Return letters and digits only: the hub's search takes none for many words."""
+    return base64.b32encode(data).decode().lower()
 
 
 def _is_plain(value: Any) -> bool:
