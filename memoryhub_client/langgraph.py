@@ -153,8 +153,8 @@ class MemoryHubSaver(BaseCheckpointSaver[int]):
     without the scope, `Gone` for an erased thread.
 
     A put is one request. With `timeline` a second one takes a checkpoint of the hub for
-    each of the root graph: the inspector can restore it, and the graph goes on from
-    there. The hub takes 1,000 in a thread; later ones are left out.
+    each step of the root graph: the inspector can restore the state after the step, and
+    the graph goes on from there. The hub takes 1,000 in a thread, and no more.
 
     `person_field` names the field of `configurable` that holds the user id of the
     person whom a new thread belongs to; erasing the person erases the thread.
@@ -234,7 +234,7 @@ class MemoryHubSaver(BaseCheckpointSaver[int]):
 
         key = _build_key(namespace, checkpoint["id"])
         stored = yield from self._write(config, key, build)
-        if self.timeline and not namespace:
+        if self.timeline and not namespace and metadata.get("source") != "input":
             taking = checkpoints.take(stored.name, name=checkpoint["id"])
             # The checkpoint is stored: only the inspector's list would lack a point.
             with suppress(Problem):
