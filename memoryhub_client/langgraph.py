@@ -1,14 +1,7 @@
 """LangGraph checkpointer: checkpoints of graphs as keys of the hub's threads.
 
-    saver = MemoryHubSaver(Client("http://127.0.0.1:8000", key))
-    graph = builder.compile(checkpointer=saver)
-
-A LangGraph thread is one hub thread, `langgraph:<thread_id>`, with these keys:
-
-- `c.<namespace>.<id>z`: a checkpoint; the largest id comes first by name;
-- `c.<namespace>.<id>z.<time>`: the writes of one `put_writes`;
-- `v.<channel><digest>`: a text that nodes of checkpoints and writes reference;
-- `about`: the `thread_id`, and the secret that digests are made with.
+saver = MemoryHubSaver(Client("http://127.0.0.1:8000", key))
+graph = builder.compile(checkpointer=saver)
 """
 
 from __future__ import annotations
@@ -16,14 +9,12 @@ from __future__ import annotations
 import asyncio
 import functools
 import json
-import re
 import secrets
 import threading
 import time
-from collections.abc import AsyncIterator, Callable, Generator, Iterator, Sequence
+from collections.abc import AsyncIterator, Callable, Iterator, Sequence
 from contextlib import suppress
-from dataclasses import dataclass, field, replace
-from hashlib import blake2b
+from dataclasses import dataclass, field
 from typing import Any, TypeVar, Unpack, cast
 
 from langchain_core.runnables import RunnableConfig
@@ -44,9 +35,23 @@ from langgraph.checkpoint.serde.jsonplus import JsonPlusSerializer
 from memoryhub_client import checkpoints, keys, threads
 from memoryhub_client.async_client import AsyncClient
 from memoryhub_client.client import Client
-from memoryhub_client.keys import KeyChange
+from memoryhub_client.langgraph_keys import (
+    LABELS,
+    Changes,
+    Steps,
+    TextVanished,
+    allow_repeats,
+    build_key,
+    build_thread_name,
+    cut_batches,
+    list_everything,
+    list_texts,
+    list_threads,
+    parse_thread_name,
+    read_texts,
+    set_key,
+)
 from memoryhub_client.langgraph_nodes import (
-    CHANNEL,
     PIECE,
     Node,
     NodeEncoder,
@@ -56,23 +61,16 @@ from memoryhub_client.langgraph_nodes import (
     list_references,
 )
 from memoryhub_client.problems import Conflict, NotFound, Problem
-from memoryhub_client.requests import AsOfQuery, Listing, Request, WriteConditions
+from memoryhub_client.requests import AsOfQuery, Request, WriteConditions
 from memoryhub_client.threads import Making
 
 T = TypeVar("T")
-Steps = Generator[Request[Any], Any, T]
-Changes = list[KeyChange]
 Tuples = list[CheckpointTuple]
 
-PREFIX, LABELS = "langgraph:", {"kind": "langgraph"}
 #: The most that the hub grants a thread.
 CONFIG = {"max_keys": 100_000, "max_key_bytes": 2**30}
-#: The hub's limits: characters of a name, changes and bytes of a batch, less some room.
-MAX_NAME, MAX_CHANGES, MAX_BODY = 128, 200, 900_000
 #: Longest text in a write, and in an input, in characters: both are stored only once.
 WRITTEN, INPUT = 1_024, 8_192
-#: Up to so many missing texts of a channel are read one by one.
-FEW = 3
 TRIES, LOCKS = 5, 64
 #: Numbers of texts and of threads that a saver remembers.
 CACHED_TEXTS, CACHED_THREADS = 20_000, 1_000
@@ -110,10 +108,6 @@ class StoredCheckpoint:
 
 
 Found = list[StoredCheckpoint]
-
-
-class TextVanished(LookupError):
-    """A referenced text is gone: its checkpoint was deleted since it was read."""
 
 
 def _send_either_way(
@@ -232,13 +226,13 @@ class MemoryHubSaver(BaseCheckpointSaver[int]):
             }
             return record
 
-        key = _build_key(namespace, checkpoint["id"])
+        key = build_key(namespace, checkpoint["id"])
         stored = yield from self._write(config, key, build)
         if self.timeline and not namespace and metadata.get("source") != "input":
             taking = checkpoints.take(stored.name, name=checkpoint["id"])
             # The checkpoint is stored: only the inspector's list would lack a point.
             with suppress(Problem):
-                taken = yield _repeat_freely(taking)
+                taken = yield allow_repeats(taking)
                 stored.head += taken["seq"] == stored.head + 1
         return _build_config(thread_id, namespace, checkpoint["id"])
 
@@ -265,7 +259,7 @@ class MemoryHubSaver(BaseCheckpointSaver[int]):
 
         # A key for each call: a reader merges calls in the order of these names.
         moment = f"{time.time_ns() // 1000:x}{secrets.token_hex(1)}"
-        key = f"{_build_key(namespace, checkpoint_id or '')}.{moment}"
+        key = f"{build_key(namespace, checkpoint_id or '')}.{moment}"
         yield from self._write(config, key, build)
 
     def _write(
@@ -279,11 +273,11 @@ class MemoryHubSaver(BaseCheckpointSaver[int]):
             record = encoder.shorten(build(encoder))
             self._remember(stored.name, encoder.texts)
             sets = [
-                _set(f"v.{ref}", text)
+                set_key(f"v.{ref}", text)
                 for ref, text in encoder.texts.items()
                 if f"v.{ref}" not in stored.texts
             ]
-            return [*sets, _set(key, record)], len(sets) < len(encoder.texts)
+            return [*sets, set_key(key, record)], len(sets) < len(encoder.texts)
 
         person = config["configurable"].get(self.person_field or "")
         return (yield from self._change(_parse_config(config)[0], plan, person))
@@ -327,7 +321,7 @@ class MemoryHubSaver(BaseCheckpointSaver[int]):
         about = (yield keys.list_all(name, glob="about", values=True))["items"]
         if about:
             stored.secret = bytes.fromhex(about[0]["value"]["secret"])
-            stored.texts = yield from _list_texts(name, at_seq=stored.head)
+            stored.texts = yield from list_texts(name, at_seq=stored.head)
         else:
             stored.secret = secrets.token_bytes(16)
             secret = stored.secret.hex()
@@ -342,14 +336,14 @@ class MemoryHubSaver(BaseCheckpointSaver[int]):
     ) -> Steps[None]:
         """Send the changes in order; those of one request are made together."""
         if stored.about:
-            about = _set("about", stored.about)
+            about = set_key("about", stored.about)
             changes = [{**about, "if_none_match": "*"}, *changes]
-        batches = _cut_batches(changes)
+        batches = cut_batches(changes)
         for batch in batches:
             match: WriteConditions = {}
             if relies or len(batches) > 1:
                 match = {"if_match": stored.head}
-            answer = yield _repeat_freely(keys.batch(stored.name, batch, **match))
+            answer = yield allow_repeats(keys.batch(stored.name, batch, **match))
             seqs = [item["seq"] for item in answer["items"] if item["seq"]]
             if seqs and min(seqs) != stored.head + 1:
                 # Others wrote in between: what they deleted is unknown.
@@ -362,7 +356,7 @@ class MemoryHubSaver(BaseCheckpointSaver[int]):
     def _get_tuple(self, config: RunnableConfig) -> Steps[CheckpointTuple | None]:
         """Return the checkpoint that the config names, by default the largest id."""
         thread_id, namespace, checkpoint_id = _parse_config(config)
-        glob = f"{_build_key(namespace, checkpoint_id)}*"
+        glob = f"{build_key(namespace, checkpoint_id)}*"
         for _ in range(TRIES):
             with suppress(TextVanished):
                 found = yield from self._list_stored(
@@ -386,9 +380,9 @@ class MemoryHubSaver(BaseCheckpointSaver[int]):
                 namespace = None
             most = None if namespace is None or filter else limit
             names = [build_thread_name(thread_id)]
-            glob = f"{_build_key(namespace, checkpoint_id)}*"
+            glob = f"{build_key(namespace, checkpoint_id)}*"
         else:
-            names = yield from _list_threads()
+            names = yield from list_threads()
         end, found = get_checkpoint_id(before) if before else None, []
         for name in names:
             found += yield from self._list_stored(name, glob, most=most, before=end)
@@ -489,7 +483,7 @@ class MemoryHubSaver(BaseCheckpointSaver[int]):
             wanted = {ref for leaf in read for ref in list_references(leaf)}
             texts |= {ref: "" for leaf in current for ref in list_references(leaf)}
             missing = [ref for ref in wanted if (name, ref) not in self._texts]
-            found = yield from _read_texts(name, missing)
+            found = yield from read_texts(name, missing)
             for ref in wanted - found.keys():
                 found[ref] = self._texts[name, ref]
             texts |= found
@@ -520,7 +514,7 @@ class MemoryHubSaver(BaseCheckpointSaver[int]):
                 e for e in found if e.record and e.metadata.get("run_id") in run_ids
             ]
 
-        for name in (yield from _list_threads()) if run_ids else []:
+        for name in (yield from list_threads()) if run_ids else []:
             yield from self._delete(name, list_of_runs)
 
     def _prune(
@@ -552,7 +546,7 @@ class MemoryHubSaver(BaseCheckpointSaver[int]):
             kept = [each for each in found if each not in chosen]
             nodes = [node for each in kept for node in each.list_nodes()]
             used = yield from self._fetch(name, nodes, leaves=False)
-            texts = yield from _list_texts(name, at_seq=head)
+            texts = yield from list_texts(name, at_seq=head)
             unused = texts - {f"v.{ref}" for ref in used}
             gone = [key for each in chosen for key in each.keys] + sorted(unused)
             deletes: Changes = [{"op": "delete", "key": key} for key in gone]
@@ -574,8 +568,8 @@ class MemoryHubSaver(BaseCheckpointSaver[int]):
                     yield threads.fork(source, target, labels=LABELS, config=CONFIG)
                     return
             listing = keys.list_all(source, glob="[cv].*", values=True, limit=200)
-            items = yield from _list_all(listing)
-            sets = [_set(item["key"], item["value"]) for item in items]
+            items = yield from list_everything(listing)
+            sets = [set_key(item["key"], item["value"]) for item in items]
             # Texts go before the checkpoints that reference them.
             sets.sort(key=lambda change: change["key"], reverse=True)
             yield from self._change(target_thread_id, lambda stored: (sets, False))
@@ -605,73 +599,6 @@ class MemoryHubSaver(BaseCheckpointSaver[int]):
             yield found
 
 
-# Names
-
-
-def build_thread_name(thread_id: str) -> str:
-    """Build the hub thread's name: the id, its other characters as `@` and hex digits.
-
-    The name of a long id ends with a digest.
-    """
-    plain = _to_bytes(thread_id)
-    safe = re.sub(
-        rb"[^A-Za-z0-9._-]", lambda found: b"@" + found[0].hex().encode(), plain
-    ).decode()
-    if len(PREFIX + safe) <= MAX_NAME:
-        return PREFIX + safe
-    return f"{PREFIX}{safe[:60]}@@{blake2b(plain, digest_size=16).hexdigest()}"
-
-
-def parse_thread_name(name: str) -> str | None:
-    """Return the id that the name was built from; None for a long id."""
-    safe = name.removeprefix(PREFIX).encode()
-    if b"@@" in safe:
-        return None
-    plain = re.sub(
-        b"@([0-9a-f]{2})", lambda found: bytes.fromhex(found[1].decode()), safe
-    )
-    return plain.decode(errors="surrogatepass")
-
-
-def _build_codes() -> dict[int, str]:
-    """Build a code of each byte: the larger the byte, the smaller its code by name.
-
-    Digits, `a` to `f` and the hyphen, which UUIDs consist of, have codes of one letter.
-    """
-    singles = dict(zip(b"-0123456789abcdef", "xvutsrqponmkjihgf", strict=True))
-    escapes = {0x2D: "y", 0x30: "w", 0x61: "l", 0x100: "e"}
-    return {
-        byte: singles.get(byte)
-        or next(code for end, code in escapes.items() if byte < end)
-        + f"{255 - byte:02x}"
-        for byte in range(256)
-    }
-
-
-_CODES = _build_codes()
-#: Characters of an id's code; the rest of a longer one is a digest.
-_MOST_CODE = 80
-
-
-def _build_key(namespace: str | None, checkpoint_id: str | None) -> str:
-    """Build the key of a checkpoint, or the beginning of the keys of all."""
-    digest = "*" if namespace is None else "root"
-    if namespace:
-        digest = blake2b(_to_bytes(namespace), digest_size=6).hexdigest()
-    if checkpoint_id is None:
-        return f"c.{digest}."
-    plain = _to_bytes(checkpoint_id)
-    order = "".join(_CODES[byte] for byte in plain)
-    if len(order) > _MOST_CODE:
-        order = order[:_MOST_CODE] + blake2b(plain, digest_size=8).hexdigest()
-    # The last letter, so that an id comes after the longer ones that begin with it.
-    return f"c.{digest}.{order}z"
-
-
-def _to_bytes(text: str) -> bytes:
-    return text.encode(errors="surrogatepass")
-
-
 def _choose_lock(config: RunnableConfig, *_: Any, **__: Any) -> int:
     return hash(str(config["configurable"]["thread_id"])) % LOCKS
 
@@ -686,77 +613,6 @@ def _parse_config(config: RunnableConfig) -> tuple[str, Any, str | None]:
 def _build_config(thread_id: str, namespace: str, checkpoint_id: str) -> RunnableConfig:
     place = {"thread_id": thread_id, "checkpoint_ns": namespace}
     return {"configurable": {**place, "checkpoint_id": checkpoint_id}}
-
-
-# Requests and their answers
-
-
-def _set(key: str, value: Any) -> KeyChange:
-    return {"op": "set", "key": key, "value": value}
-
-
-def _repeat_freely(request: Request[Any]) -> Request[Any]:
-    """Return the write without its Idempotency-Key, of which the hub keeps a row.
-
-    Sets and deletes can be repeated: a refused repeat is planned again.
-    """
-    headers = {**request.headers}
-    headers.pop("Idempotency-Key")
-    return replace(request, headers=headers)
-
-
-def _cut_batches(changes: Changes) -> list[Changes]:
-    batches: list[Changes] = []
-    size = MAX_BODY
-    for change in changes:
-        added = len(json.dumps(change)) + 2
-        if size + added > MAX_BODY or len(batches[-1]) == MAX_CHANGES:
-            batches.append([])
-            size = 0
-        batches[-1].append(change)
-        size += added
-    return batches
-
-
-def _list_all(listing: Listing) -> Steps[list[dict[str, Any]]]:
-    items: list[dict[str, Any]] = []
-    while True:
-        part = yield listing
-        items += part["items"]
-        if part["next"] is None:
-            return items
-        listing = listing.going_on(part["next"])
-
-
-def _list_threads() -> Steps[list[str]]:
-    found = yield from _list_all(threads.list_all(labels=LABELS, limit=200))
-    return [each["thread"] for each in found if each["thread"].startswith(PREFIX)]
-
-
-def _list_texts(name: str, *, at_seq: int) -> Steps[set[str]]:
-    """List the keys of all stored texts."""
-    listing = keys.list_all(name, glob="v.*", limit=200, at_seq=at_seq)
-    return {item["key"] for item in (yield from _list_all(listing))}
-
-
-def _read_texts(name: str, refs: list[str]) -> Steps[dict[str, str]]:
-    """Read stored texts: a few by name, many by their channel. Raises TextVanished."""
-    found: dict[str, str] = {}
-    for channel in {ref[:CHANNEL] for ref in refs}:
-        wanted = {ref for ref in refs if ref.startswith(channel)}
-        if len(wanted) <= FEW:
-            for ref in wanted:
-                try:
-                    found[ref] = (yield keys.get(name, f"v.{ref}"))["value"]
-                except NotFound as refusal:
-                    raise TextVanished(ref) from refusal
-            continue
-        listing = keys.list_all(name, glob=f"v.{channel}*", values=True, limit=200)
-        for item in (yield from _list_all(listing)):
-            found[item["key"].removeprefix("v.")] = item["value"]
-        if gone := wanted - found.keys():
-            raise TextVanished(min(gone))
-    return found
 
 
 def _merge_writes(calls: list[Any]) -> list[Any]:

@@ -26,9 +26,9 @@ from langgraph.graph.message import add_messages
 from langgraph.types import Command, interrupt
 
 from memoryhub_client import AsyncClient, Client, Forbidden, checkpoints, keys
-from memoryhub_client.langgraph import (
-    MemoryHubSaver,
-    _build_key,
+from memoryhub_client.langgraph import MemoryHubSaver
+from memoryhub_client.langgraph_keys import (
+    build_key,
     build_thread_name,
     parse_thread_name,
 )
@@ -294,5 +294,5 @@ def test_thread_names_are_reversible(thread_id: str) -> None:
 
 @given(st.lists(st.text(max_size=20), unique=True))
 def test_keys_are_sorted_by_descending_id(ids: list[str]) -> None:
-    ordered = sorted(ids, key=lambda each: _build_key("", each), reverse=True)
+    ordered = sorted(ids, key=lambda each: build_key("", each), reverse=True)
     assert ordered == sorted(ids, key=str.encode)
