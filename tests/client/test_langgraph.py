@@ -57,7 +57,8 @@ def put_values(saver: MemoryHubSaver, config: Any = TALK, **values: Any) -> Any:
 def get_values(saver: MemoryHubSaver, config: Any = TALK) -> dict[str, Any]:
     found = saver.get_tuple(config)
     assert found is not None
-    return found.checkpoint["channel_values"]
+    values: dict[str, Any] = found.checkpoint["channel_values"]
+    return values
 
 
 def list_names(client: Client, glob: str) -> list[str]:
@@ -150,8 +151,9 @@ def talk_long(saver: BaseCheckpointSaver[Any], turns: int) -> list[str]:
         name = str(UUID(int=chance.getrandbits(128)))
         return {"messages": [AIMessage(write(), id=name)]}
 
-    graph = StateGraph(Talk).add_node("model", answer).add_edge(START, "model")
-    compiled: Any = graph.compile(checkpointer=saver)
+    graph: Any = StateGraph(Talk)
+    graph.add_node("model", answer).add_edge(START, "model")
+    compiled, done = graph.compile(checkpointer=saver), dict[str, Any]()
     for _ in range(turns):
         done = compiled.invoke({"messages": [HumanMessage(write())]}, TALK)
     return [message.content for message in done["messages"]]
