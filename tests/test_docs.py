@@ -31,7 +31,7 @@ PATH = re.compile(
 #: An install command, and what it installs by name from the package index.
 INSTALL = re.compile(
     r"\b(?:pipx? (?:install|run)|uv (?:pip install|add|tool install|tool run)|uvx)\b"
-    r"([^`\n;&]*)"
+    r"([^`\n;&#]*)"
 )
 OURS = {distribution.NAME, distribution.CLIENT_NAME}
 #: Names like ours; a path such as ./memoryhub_client is none.
