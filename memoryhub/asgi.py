@@ -31,6 +31,7 @@ from memoryhub.api.threads.protocol import CloseCode
 from memoryhub.errors import Refusal
 from memoryhub.journal import writer
 from memoryhub.journal.log.announce import doorbell
+from memoryhub.mcp import endpoint
 from memoryhub.queries.threads.readers import readers
 from memoryhub.services.forget import uses
 from memoryhub.services.forget.maintenance import maintenance
@@ -110,7 +111,8 @@ def _parse_origin(url: str) -> tuple[str, str, int] | None:
 class Lifespan:
     """Start and stop of the process's work beside requests; stops in reverse order."""
 
-    def __init__(self) -> None:
+    def __init__(self, *, mcp: endpoint.McpEndpoint | None = None) -> None:
+        self.mcp = mcp
         self.reconciler = Reconciler()
         self.flushing: asyncio.Task[None] | None = None
 
@@ -136,6 +138,8 @@ class Lifespan:
 
     async def stop(self) -> None:
         socket.sockets.stop()
+        if self.mcp is not None:
+            await self.mcp.stop()
         await hub.stop()
         await asyncio.to_thread(self.reconciler.stop)
         if self.flushing is not None:
@@ -164,11 +168,12 @@ class Pages(ASGIHandler):
 
 
 class Http:
-    """Router of requests: `/api` bypasses Django, all other paths go to Django."""
+    """Router of requests: `/api` and `/mcp` bypass Django, all else goes to Django."""
 
     def __init__(self, django: Any) -> None:
         self.django = django
         self.api: Any = api_application(django)
+        self.mcp = endpoint.McpEndpoint(self.api)
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         ours = scope["path"] == "/api" or scope["path"].startswith("/api/")
@@ -176,6 +181,8 @@ class Http:
             await self.api(scope, receive, send)
         elif maintenance.waiting and scope["path"] != LIVE:
             await _send_refusal(send, 503, maintenance.refusal_text)
+        elif scope["path"] in endpoint.PATHS:
+            await self.mcp(scope, receive, send)
         else:
             await self._serve_page(scope, receive, send)
 
@@ -205,12 +212,13 @@ async def _send_refusal(send: Send, status: int, text: bytes = b"") -> None:
     await send({"type": "http.response.body", "body": text})
 
 
+_http = Http(CookiesByPort(Pages()))
 application = ProtocolTypeRouter(
     {
-        "http": Http(CookiesByPort(Pages())),
+        "http": _http,
         "websocket": SocketRouter(
             browsers=CookiesByPort(AuthMiddlewareStack(websocket_application))
         ),
-        "lifespan": Lifespan(),
+        "lifespan": Lifespan(mcp=_http.mcp),
     }
 )

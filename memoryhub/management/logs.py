@@ -40,6 +40,8 @@ QUIET = {
     "asyncio": logging.WARNING,
     # A line for each request to the model.
     "httpx2": logging.WARNING,
+    # A line for each session and each refusal of a tool.
+    "mcp": logging.WARNING,
     "py.warnings": logging.CRITICAL,
     # The code that needed the connection logs the failure.
     "psycopg.pool": logging.CRITICAL,

@@ -1,0 +1,1 @@
+"""MCP server: tools, resources and prompts over the agents' API, at `/mcp`."""

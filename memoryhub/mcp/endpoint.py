@@ -1,0 +1,116 @@
+"""ASGI endpoint of the MCP server: `/mcp` with few tools, `/mcp/all` with all of them.
+
+The SDK speaks both eras of the protocol. A session carries no authority: each request
+needs a key of its own.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import json
+from importlib import import_module
+from typing import TYPE_CHECKING, Final
+
+from django.conf import settings
+
+from memoryhub.api.errors import HostError, get_status
+from memoryhub.api.http import auth, gate
+from memoryhub.api.http.gate import Application, Receive, Scope, Send
+from memoryhub.errors import Refusal
+
+if TYPE_CHECKING:
+    from memoryhub.mcp.server import McpServers
+
+#: Paths of the endpoint, and whether all tools are offered there.
+PATHS: Final = {"/mcp": False, "/mcp/all": True}
+#: Headers of a client's configuration: the thread to write to, the person to remember.
+THREAD_HEADER, PERSON_HEADER = b"memoryhub-thread", b"memoryhub-person"
+#: JSON-RPC's code for a request that is refused before its method is looked at.
+_INVALID_REQUEST = -32600
+
+
+class McpEndpoint:
+    """Servers of the protocol, made when the first request comes."""
+
+    def __init__(self, api: Application) -> None:
+        self._api = api
+        self._starting, self._stopped = asyncio.Lock(), asyncio.Event()
+        self._servers: McpServers | None = None
+        self._running: asyncio.Task[None] | None = None
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        headers = dict(scope["headers"])
+        authorization = headers.get(b"authorization", b"").decode("latin-1")
+        address = (scope.get("client") or ("",))[0]
+        try:
+            gate.check_size(scope)
+            _require_own_place(headers)
+            key = auth.parse_bearer(authorization)
+            agent = await auth.greet(key, address=address)
+            body = await gate.read_body(scope, receive)
+        except Refusal as refusal:
+            await _refuse(send, refusal)
+            return
+        servers = self._servers or await self._start()
+        identity = servers.identify(
+            agent,
+            authorization,
+            thread=_decode(headers.get(THREAD_HEADER)),
+            person=_decode(headers.get(PERSON_HEADER)),
+        )
+        await servers.handle(scope, gate.replay(body, receive), send, identity)
+
+    async def _start(self) -> McpServers:
+        async with self._starting:
+            if self._servers is None:
+                # The SDK takes a second and 30 MB, which most servers never need.
+                load = asyncio.to_thread(import_module, "memoryhub.mcp.server")
+                module = await load
+                built = {
+                    path: module.build_server(all_tools=all_tools)
+                    for path, all_tools in PATHS.items()
+                }
+                servers: McpServers = module.McpServers(self._api, built)
+                ready = asyncio.get_running_loop().create_future()
+                running = servers.run(ready, self._stopped)
+                self._running = asyncio.create_task(running)
+                await ready
+                self._servers = servers
+        return self._servers
+
+    async def stop(self) -> None:
+        """End all sessions; open streams end with them."""
+        self._stopped.set()
+        if self._running is not None:
+            await self._running
+
+
+def _require_own_place(headers: dict[bytes, bytes]) -> None:
+    """Raise HostError for a foreign host or origin: a page that rebinds DNS."""
+    if not gate.is_own_host(headers.get(b"host", b"")):
+        raise HostError
+    origin = headers.get(b"origin", b"").decode("latin-1")
+    if origin and origin not in settings.ORIGINS:
+        host = origin.partition("://")[2].encode("latin-1")
+        if not gate.is_own_host(host):
+            raise HostError
+
+
+def _decode(value: bytes | None) -> str | None:
+    return value.decode(errors="replace") if value else None
+
+
+async def _refuse(send: Send, refusal: Refusal) -> None:
+    """Answer in the protocol's own shape, and close: the rest is not read."""
+    error = {"code": _INVALID_REQUEST, "message": f"{refusal.code}: {refusal.message}"}
+    body = json.dumps({"jsonrpc": "2.0", "id": None, "error": error}).encode()
+    status = get_status(refusal)
+    headers = [
+        (b"content-type", b"application/json"),
+        (b"content-length", str(len(body)).encode()),
+        (b"connection", b"close"),
+    ]
+    if status == 401:
+        headers.append((b"www-authenticate", b"Bearer"))
+    await send({"type": "http.response.start", "status": status, "headers": headers})
+    await send({"type": "http.response.body", "body": body})

@@ -1,0 +1,296 @@
+"""Tools for the model of an MCP client: a few that suffice, and the rest on demand.
+
+A memory is a page. Its id for the model is `thread/page`, since recall finds memories
+in every thread of the person.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from datetime import datetime
+from typing import Annotated, Any, Literal
+from urllib.parse import quote
+
+from mcp.server.mcpserver import Context, MCPServer
+from mcp.server.mcpserver.exceptions import ToolError
+from mcp.types import ToolAnnotations
+from pydantic import BaseModel, Field
+
+from memoryhub.mcp.sessions import (
+    HubRefusedError,
+    build_path,
+    explain_refusals,
+    get_session,
+)
+
+Ctx = Context[Any, Any]
+MemoryId = Annotated[
+    str, Field(description="As `remember`, `recall` and `search` tell it.")
+]
+Query = Annotated[
+    str,
+    Field(
+        description='Words, `"a phrase"`, and filters: `role:user`, `kind:page`, '
+        "`from:2026-03-01`, `to:2026-04-01`."
+    ),
+]
+Limit = Annotated[int, Field(ge=1, le=50, description="Most memories to return.")]
+
+READS = ToolAnnotations(read_only_hint=True, open_world_hint=False)
+ADDS = ToolAnnotations(destructive_hint=False, open_world_hint=False)
+CHANGES = ToolAnnotations(destructive_hint=True, open_world_hint=False)
+
+
+class Remembered(BaseModel):
+    """The memory that was written."""
+
+    id: str
+
+
+class RecalledMemory(BaseModel):
+    """A memory that was found."""
+
+    id: str | None = Field(description="For read, update and forget; null for a fact.")
+    text: str = Field(description="At most 240 characters around the best match.")
+    kind: str = Field(description="message, page, fact, note, …")
+    said_by: str | None
+    at: datetime
+    outdated: str | None = Field(description="What no longer holds of it.")
+
+
+class RecalledMemories(BaseModel):
+    """What was found, best first."""
+
+    items: list[RecalledMemory]
+    total: int
+    reason: str | None = Field(description="Why there are none.")
+
+
+class Done(BaseModel):
+    """An act that has nothing more to tell."""
+
+    done: Literal[True] = True
+
+
+class ReadMemory(BaseModel):
+    """A memory as it stands."""
+
+    id: str
+    text: str
+    version_seq: int | None = None
+
+
+class KnownFact(BaseModel):
+    """A fact that holds now."""
+
+    entity: str
+    predicate: str
+    value: Any
+    since: datetime
+
+
+class KnownFacts(BaseModel):
+    """Facts that hold now, newest first."""
+
+    items: list[KnownFact]
+
+
+async def remember(
+    text: Annotated[str, Field(min_length=1, description="One thing to remember.")],
+    ctx: Ctx,
+    hint: Annotated[
+        str | None, Field(description="A line that tells later what it is about.")
+    ] = None,
+) -> Remembered:
+    """Remember a text for later conversations: a preference, a decision, a result."""
+    thread = await get_thread(ctx)
+    page = {
+        "type": "claim",
+        "modality": "text",
+        "content": {"text": text},
+        "hint": hint,
+        "by": "model",
+    }
+    made = await call_api(ctx, "POST", build_path("threads", thread, "pages"), page)
+    return Remembered(id=f"{thread}/{made['page_id']}")
+
+
+async def recall(query: Query, ctx: Ctx, limit: Limit = 8) -> RecalledMemories:
+    """Find what is remembered of this person, in all of their conversations."""
+    return await find_memories(ctx, "recall", query, limit)
+
+
+async def search(query: Query, ctx: Ctx, limit: Limit = 8) -> RecalledMemories:
+    """Find what was remembered through this connection, and nowhere else."""
+    return await find_memories(ctx, "search", query, limit)
+
+
+async def update(
+    id: MemoryId,  # noqa: A002  # the model's name for it
+    text: Annotated[str, Field(min_length=1, description="The whole new text.")],
+    ctx: Ctx,
+) -> Remembered:
+    """Replace the text of a memory; the earlier text stays in its history."""
+    change = {"content": {"text": text}, "by": "model"}
+    await call_api(ctx, "PATCH", build_memory_path(id), change)
+    return Remembered(id=id)
+
+
+async def forget(id: MemoryId, ctx: Ctx) -> Done:  # noqa: A002  # as above
+    """Forget one memory: nobody finds or reads it any more.
+
+    The log of events keeps it until an operator erases the person or the record.
+    """
+    await call_api(ctx, "DELETE", build_memory_path(id))
+    return Done()
+
+
+# On demand
+
+
+async def read(id: MemoryId, ctx: Ctx) -> ReadMemory:  # noqa: A002  # as above
+    """Read a memory whole, where recall showed only a part."""
+    found = await call_api(ctx, "GET", build_memory_path(id))
+    page = found["page"]
+    return ReadMemory(id=id, text=get_text(page), version_seq=page.get("seq"))
+
+
+async def facts(
+    ctx: Ctx,
+    entity: Annotated[str | None, Field(description="Only of this entity.")] = None,
+) -> KnownFacts:
+    """List the facts about this person that hold now."""
+    query = f"?entity={quote(entity)}" if entity else ""
+    found = await read_thread(ctx, "GET", f"facts{query}")
+    items = [
+        KnownFact(
+            entity=each["entity"],
+            predicate=each["predicate"],
+            value=each["value"],
+            since=each["valid_from"],
+        )
+        for each in found["items"]
+    ]
+    return KnownFacts(items=items)
+
+
+async def fact_add(
+    entity: Annotated[str, Field(description="Whom or what it is about: `user`.")],
+    predicate: Annotated[str, Field(description="Such as `lives_in`.")],
+    value: Annotated[str, Field(description="Such as `Bergen`.")],
+    ctx: Ctx,
+) -> Done:
+    """State a fact; an earlier value of the same property ends now."""
+    thread = await get_thread(ctx)
+    claim = {"entity": entity, "predicate": predicate, "value": value}
+    await call_api(ctx, "POST", build_path("threads", thread, "facts"), claim)
+    return Done()
+
+
+async def block_edit(
+    block: Annotated[str, Field(description="Name of the block, such as `profile`.")],
+    text: Annotated[str, Field(description="The whole new text.")],
+    ctx: Ctx,
+) -> Done:
+    """Write a block: a short text about this person that every request carries."""
+    thread = await get_thread(ctx)
+    path = build_path("threads", thread, "blocks", block)
+    await call_api(ctx, "PUT", path, {"text": text})
+    return Done()
+
+
+async def note_add(text: str, ctx: Ctx) -> Done:
+    """Add a line to the scratchpad of this connection."""
+    thread = await get_thread(ctx)
+    await call_api(ctx, "POST", build_path("threads", thread, "notes"), {"text": text})
+    return Done()
+
+
+def add_tools(server: MCPServer, *, all_of_them: bool) -> None:
+    """Offer the five tools of memory, and with `all_of_them` the rest."""
+    few: list[tuple[Callable[..., Any], ToolAnnotations]] = [
+        (remember, ADDS),
+        (recall, READS),
+        (search, READS),
+        (update, CHANGES),
+        (forget, CHANGES),
+    ]
+    rest: list[tuple[Callable[..., Any], ToolAnnotations]] = [
+        (read, READS),
+        (facts, READS),
+        (fact_add, ADDS),
+        (block_edit, CHANGES),
+        (note_add, ADDS),
+    ]
+    for function, hints in few + (rest if all_of_them else []):
+        server.tool(annotations=hints)(function)
+
+
+# Shared
+
+
+async def call_api(ctx: Ctx, method: str, path: str, body: Any = None) -> Any:
+    """Call the API with the key of the request. Raises ToolError with its words."""
+    with explain_refusals():
+        return await get_session(ctx).call(method, path, body)
+
+
+async def get_thread(ctx: Ctx) -> str:
+    """Return the thread that this connection writes to, made if need be."""
+    with explain_refusals():
+        return await get_session(ctx).ensure_thread()
+
+
+async def read_thread(
+    ctx: Ctx, method: str, route: str, body: Any = None
+) -> dict[str, Any]:
+    """Ask a route of the connection's thread; one that was not made yet has nothing."""
+    empty = {"items": [], "total": 0, "reason": "nothing_remembered"}
+    with explain_refusals():
+        session = get_session(ctx)
+        thread = await session.find_thread()
+        if thread is None:
+            return empty
+        try:
+            path = f"{build_path('threads', thread)}/{route}"
+            found: dict[str, Any] = await session.call(method, path, body)
+        except HubRefusedError as refused:
+            if refused.status == 404:
+                return empty
+            raise
+        return found
+
+
+async def find_memories(
+    ctx: Ctx, route: str, query: str, limit: int
+) -> RecalledMemories:
+    """Ask a search route, and turn its hits into memories."""
+    found = await read_thread(ctx, "POST", route, {"query": query, "limit": limit})
+    items = [
+        RecalledMemory(
+            id=f"{each['thread']}/{each['page']}" if each["page"] else None,
+            text=each["excerpt"],
+            kind=each["kind"],
+            said_by=each["role"],
+            at=each["at"],
+            outdated=each["marks"],
+        )
+        for each in found["items"]
+    ]
+    return RecalledMemories(items=items, total=found["total"], reason=found["reason"])
+
+
+def build_memory_path(memory: str) -> str:
+    """Return the API path of a memory. Raises ToolError for what is no id of one."""
+    thread, slash, page = memory.partition("/")
+    if not (slash and thread and page):
+        raise ToolError("id: as `remember`, `recall` and `search` tell it: thread/page")
+    return build_path("threads", thread, "pages", page)
+
+
+def get_text(page: dict[str, Any]) -> str:
+    """Return the text of a page; of a message its words."""
+    content = page.get("content")
+    if isinstance(content, dict) and isinstance(content.get("text"), str):
+        return str(content["text"])
+    return str(content)
