@@ -36,7 +36,7 @@ P = ParamSpec("P")
 SESSION_HOURS, IDLE_HOURS = 12, 8
 #: Idle minutes, off loopback, of operators who may erase and hand out keys.
 IDLE_MINUTES_OFF_LOOPBACK = 30
-#: Least time between two notes of the last page; each note writes the session.
+#: Least time between two records of the last page; each writes the session.
 _NOTED_EVERY = timedelta(minutes=1)
 #: Authentication backend that every session records.
 BACKEND = "inspector.access.backends.Password"

@@ -62,7 +62,7 @@ class HitLine:
     #: URL of the record now; its event, if the event is the thread's own.
     now: str
     then_seq: int | None
-    #: Notes that the record no longer holds, each with the URL of the fact.
+    #: Words that the record no longer holds, each with the URL of the fact.
     marks: tuple[tuple[str, str], ...]
     #: Standing in the working set as class and words; None unless a page.
     chip: tuple[str, str] | None

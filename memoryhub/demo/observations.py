@@ -33,7 +33,9 @@ def observe(transcript: str) -> dict[str, Any]:
             # The line of the result replaces the line of its question.
             first = found.pop()["slots"][0]
         about = {"at": f"{at.replace(' ', 'T')}Z", "slots": [first, last]}
-        found += [about | each for each in _iter_notes(role, text, called=first < last)]
+        found += [
+            about | each for each in _iter_remarks(role, text, called=first < last)
+        ]
         called = None
         end = _SENTENCE.split(text)[-1]
         question = end if role == "user" and end.endswith("?") else ""
@@ -45,7 +47,7 @@ def _is_question(line: dict[str, Any], number: int) -> bool:
     return (line["mark"], line["slots"]) == ("medium", [number, number])
 
 
-def _iter_notes(role: str, text: str, *, called: bool) -> Iterator[dict[str, str]]:
+def _iter_remarks(role: str, text: str, *, called: bool) -> Iterator[dict[str, str]]:
     if called:
         yield {"mark": "done", "text": text}
         return

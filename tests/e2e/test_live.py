@@ -82,7 +82,7 @@ def test_thread_list_updates_rows_in_place(page: Page, agent: Agent) -> None:
 def test_thread_list_announces_new_threads(page: Page, agent: Agent) -> None:
     open_live_page(page, "/p/acme/threads")
     say(agent, "t-new", "hello")
-    expect(page.locator("#fresh")).to_contain_text("1 new or moved", timeout=15_000)
+    expect(page.locator("#fresh")).to_contain_text("1 new or updated", timeout=15_000)
 
 
 def test_paused_page_stays_unchanged_and_counts_new_events(

@@ -20,11 +20,11 @@ NAMED = re.compile(
 ELSEWHERE = {
     "memoryhub/api/document/openapi.py": "prose: the introduction of the document",
     "memoryhub/api/memory/checkpoints.py": "prose: what an operation does",
-    "memoryhub/api/memory/tasks.py": "prose: what an operation does",
     "memoryhub/api/memory/working_memory.py": "prose: what an operation does",
     "memoryhub/demo/agents.py": "the demo's agents write some",
     "memoryhub/demo/client.py": "the demo's agents write some",
     "memoryhub/kernel/tools/memory_tools.py": "what a model's tool is called",
+    "memoryhub/mcp/tools.py": "a model adds some",
     "memoryhub/services/knowledge/model_tools.py": "a model adds some",
     "inspector/words/words.py": "the word in one sentence, as the glossary has it",
     "static/css/memory.css": "how a line of the scratchpad looks",

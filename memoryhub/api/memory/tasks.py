@@ -215,7 +215,7 @@ async def patch(
     refusals=CONDITIONAL,
 )
 async def delete(request: HttpRequest, thread: Path[ThreadName]) -> HttpResponse:
-    """Remove the task; keys, notes and checkpoints stay."""
+    """Remove the task and nothing else."""
     receipt = await working_memory.submit_command(
         agent=auth.get_caller(request),
         thread=thread,

@@ -1,4 +1,4 @@
-"""Marks: notes that part of a text no longer holds, for models and agents. Pure.
+"""Marks: words that part of a text no longer holds, for models and agents. Pure.
 
 A text stays as written; its marks stand beside the text. See decision 62.
 """

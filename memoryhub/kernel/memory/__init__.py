@@ -1,1 +1,1 @@
-"""Working memory of a thread: keys, task and notes, and their checkpoints."""
+"""Working memory of a thread and its checkpoints."""

@@ -1,4 +1,4 @@
-"""Working memory: keys, task and notes of an agent, and their checkpoints. Pure.
+"""Working memory of an agent, and its checkpoints. Pure.
 
 All collections are persistent, so a checkpoint costs one reference. Every number that
 names an event is the thread's clock: a fork's seqs follow the inherited seqs.

@@ -84,7 +84,7 @@ class SearchRequest:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SearchResult:
-    """Hits of a search, and notes on records that were not considered."""
+    """Hits of a search, and why records were not considered."""
 
     items: tuple[SearchHit, ...] = ()
     #: Total number of matches.

@@ -408,7 +408,7 @@ def _require_thread(wish: ErasureRequest, subject: Subject) -> None:
 
 
 def _confirm_locked(erasure: UUID, confirmation: ErasureConfirmation) -> Refusal | None:
-    """Confirm under lock; returns rather than raises a refusal, so notes commit."""
+    """Confirm under lock; returns rather than raises a refusal, so writes commit."""
     with erasure_steps.lock_erasure(erasure) as (row, owner):
         require_token(row, confirmation.token)
         if row.confirmed_at is not None:

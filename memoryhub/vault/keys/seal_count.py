@@ -25,7 +25,7 @@ SEAL_LIMIT = (1 << 31) - (1 << 27)
 
 _lock = Lock()
 _writing = Lock()
-_notes: Counter[tuple[UUID, int]] = Counter()
+_counts: Counter[tuple[UUID, int]] = Counter()
 
 
 def is_marked(nonce: bytes) -> bool:
@@ -36,20 +36,20 @@ def is_marked(nonce: bytes) -> bool:
 def note(subject: UUID, *, version: int) -> None:
     """Count one marked seal in memory. No query."""
     with _lock:
-        _notes[subject, version] += 1
+        _counts[subject, version] += 1
 
 
 def flush() -> None:
     """Add the counted seals to the key rows. No query when nothing was counted."""
     with _writing:
         with _lock:
-            noted = dict(_notes)
+            noted = dict(_counts)
         for (subject, version), marks in noted.items():
             # A destroyed key has no row and needs no count.
             SubjectKey.objects.using("keys").filter(
                 subject=subject, version=version
             ).update(seals=F("seals") + marks * SEALS_PER_MARK)
             with _lock:
-                _notes[subject, version] -= marks
-                if not _notes[subject, version]:
-                    del _notes[subject, version]
+                _counts[subject, version] -= marks
+                if not _counts[subject, version]:
+                    del _counts[subject, version]

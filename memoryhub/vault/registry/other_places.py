@@ -59,6 +59,9 @@ PROCESS: Mapping[str, OtherPlace] = MappingProxyType(
         "memoryhub.api.http.limits.account": OtherPlace(
             holds="counts by API key prefix and by address", forget=Fate.PASSES
         ),
+        "memoryhub.asgi._http": OtherPlace(
+            holds="sessions of MCP clients: names and capabilities of programs"
+        ),
         "memoryhub.api.threads.socket.sockets": OtherPlace(
             holds="how agents' sockets end"
         ),
@@ -232,7 +235,7 @@ PROCESS: Mapping[str, OtherPlace] = MappingProxyType(
             found="(subject, epoch); the epoch is read before use",
             forget=Fate.VOID,
         ),
-        "memoryhub.vault.keys.seal_count._notes": OtherPlace(
+        "memoryhub.vault.keys.seal_count._counts": OtherPlace(
             holds="subject ids and counts",
             found="subject id; a note about a destroyed key is dropped",
             forget=Fate.PASSES,

@@ -185,7 +185,7 @@ def test_table_skipped_by_the_purge_is_found_by_the_count(
 ) -> None:
     """The count is done by other code than the purge."""
     with monkeypatch.context() as patch:
-        patch.setattr(purging, "tables", skipping(place))
+        patch.setattr(purging, "list_declared_models", skipping(place))
         waits(fenced, "store", state=State.KEY_DESTROYED)
         assert any(erasure_counts.count_subject(fenced.subject_id).values())
     completes(fenced)
@@ -199,7 +199,7 @@ def test_uncounted_table_is_found_by_the_scan(
     make_page(agent, "of-her-trip", thread="of-her-trip")
     with monkeypatch.context() as patch:
         for module in (purging, erasure_counts):
-            patch.setattr(module, "tables", skipping(Page))
+            patch.setattr(module, "list_declared_models", skipping(Page))
         row = waits(confirmed(agent), "store", state=State.SCRUBBED)
         assert ("name", "hers") in found(row)
     completes(row)

@@ -141,7 +141,7 @@ def test_tokenizer_package_is_not_imported_when_unused() -> None:
         "import sys; from memoryhub.management.serving import joined; import django\n"
         "django.setup(); import memoryhub.api.application\n"
         "from memoryhub.queries.replay import tokenizers\n"
-        "assert tokenizers.nearest('est/1').count('hello') == 1\n"
+        "assert tokenizers.get_nearest('est/1').count('hello') == 1\n"
         "print(sorted({'tiktoken', 'memoryhub.queries.replay.o200k'} & {*sys.modules}))"
     )
     ran = subprocess.run(

@@ -89,7 +89,7 @@ def test_names_of_files_are_looked_at_too(
 def test_log_file_surface_has_its_owner(tmp_path: Path, marker: str) -> None:
     code = (
         "import sys; from memoryhub.queries.scan import surface_files;"
-        "sys.stdout.write('\\n'.join(map(str, surface_files.logs())))"
+        "sys.stdout.write('\\n'.join(map(str, surface_files.list_logs())))"
     )
     log = tmp_path / "server.log"
     env = {**os.environ, "DJANGO_SETTINGS_MODULE": "memoryhub.settings"}
