@@ -1,4 +1,4 @@
-"""Snippets: programs that send a project's first message. Pure.
+"""Snippets: programs that send a first message, and a client's configuration. Pure.
 
 Each program runs as it stands, with the key in MEMORYHUB_KEY.
 """
@@ -116,6 +116,17 @@ curl -X POST "$HUB/slots" -H "$KEY" -H "$TYPE" -d '
   {"from": "user", "to": "agent", "type": "chat.user",
    "content": {"role": "user", "content": "Is NL 482 on time?"}}'
 """
+_MCP = """\
+{
+  "mcpServers": {
+    "memoryhub": {
+      "type": "http",
+      "url": "HOST/mcp",
+      "headers": { "Authorization": "Bearer ${MEMORYHUB_KEY}" }
+    }
+  }
+}
+"""
 
 #: Strings, comments and keywords, each by the CSS class that colours it.
 _MARKED = re.compile(
@@ -152,5 +163,6 @@ def list_snippets(host: str) -> list[Snippet]:
             ("ts", "TypeScript", _TYPESCRIPT),
             ("curl", "curl", _CURL),
             ("lg", "LangGraph", _LANGGRAPH),
+            ("mcp", "MCP", _MCP),
         )
     ]

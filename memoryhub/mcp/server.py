@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Mapping
-from contextlib import AsyncExitStack
+import hashlib
+from collections.abc import AsyncIterator, Mapping
+from contextlib import AsyncExitStack, asynccontextmanager
 from typing import Any
 
 from httpx2 import ASGITransport, AsyncClient
@@ -15,23 +16,36 @@ from mcp.server.mcpserver import MCPServer
 from memoryhub import __version__
 from memoryhub.api.http.gate import Application, Receive, Scope
 from memoryhub.mcp.resources import add_resources
-from memoryhub.mcp.sessions import SCOPE_KEY, McpSession
+from memoryhub.mcp.sessions import SCOPE_KEY, THREAD_PREFIX, McpSession
 from memoryhub.mcp.tools import add_tools
 from memoryhub.services.access.api_keys import Agent
 
+#: Longest wait for an answer of the hub.
+STDIO_SECONDS = 30.0
 _INSTRUCTIONS = (
     "Long-term memory of a person. Begin with `recall`; `remember` what will matter in "
     "a later conversation, one thing at a time."
 )
 
 
-def build_server(*, all_tools: bool) -> MCPServer:
-    """Return a server with our tools, resources and prompt."""
+def build_server(
+    *, all_tools: bool, session: McpSession | None = None
+) -> MCPServer[Any]:
+    """Return a server with our tools, resources and prompt.
+
+    `session` serves requests that did not come over HTTP.
+    """
+
+    @asynccontextmanager
+    async def hold_session(_: MCPServer[Any]) -> AsyncIterator[McpSession | None]:
+        yield session
+
     server = MCPServer(
         "memoryhub",
         title="MemoryHub",
         instructions=_INSTRUCTIONS,
         version=__version__,
+        lifespan=hold_session,
     )
     add_tools(server, all_of_them=all_tools)
     add_resources(server)
@@ -41,7 +55,7 @@ def build_server(*, all_tools: bool) -> MCPServer:
 class McpServers:
     """The servers by path, running. Sessions are kept in this process."""
 
-    def __init__(self, api: Application, servers: Mapping[str, MCPServer]) -> None:
+    def __init__(self, api: Application, servers: Mapping[str, MCPServer[Any]]) -> None:
         self._servers = servers
 
         async def _call(scope: Any, receive: Any, send: Any) -> None:
@@ -82,13 +96,35 @@ class McpServers:
         person: str | None,
     ) -> dict[str, Any]:
         """Build what a request's scope tells of its key, for the SDK and for us."""
+        own_thread = f"{THREAD_PREFIX}.{agent.bound}" if agent.bound else THREAD_PREFIX
         session = McpSession(
             http=self._http,
             authorization=authorization,
-            bound=agent.bound,
+            own_thread=own_thread,
             thread=thread,
             person=person,
         )
         # By this the SDK keeps a session to the key that began it.
         token = AccessToken(token="", client_id=str(agent.key), scopes=[])
         return {SCOPE_KEY: session, "user": AuthenticatedUser(token)}
+
+
+def run_stdio(*, url: str, key: str, all_tools: bool, **places: str | None) -> None:
+    """Serve one client over standard input and output, from a hub at `url`.
+
+    `places` are the thread and the person of McpSession. Ends with the input.
+    """
+
+    async def serve() -> None:
+        async with AsyncClient(base_url=url, timeout=STDIO_SECONDS) as http:
+            digest = hashlib.sha256(key.encode()).hexdigest()[:12]
+            session = McpSession(
+                http=http,
+                authorization=f"Bearer {key}",
+                own_thread=f"{THREAD_PREFIX}.{digest}",
+                **places,
+            )
+            server = build_server(all_tools=all_tools, session=session)
+            await server.run_stdio_async()
+
+    asyncio.run(serve())

@@ -10,7 +10,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Any
 from urllib.parse import quote
-from uuid import UUID, uuid4
+from uuid import uuid4
 
 import httpx2
 from mcp.server.mcpserver import Context
@@ -42,20 +42,23 @@ class McpSession:
 
     http: httpx2.AsyncClient
     authorization: str
-    #: Subject that the key is bound to.
-    bound: UUID | None
+    #: Thread to write to if neither a thread nor a person is named.
+    own_thread: str = THREAD_PREFIX
     #: Thread and person that the client's headers name.
     thread: str | None = None
     person: str | None = None
 
     async def call(self, method: str, path: str, body: Any = None) -> Any:
         """Return the answer's JSON. Raises HubRefusedError. Costs one request."""
-        answer = await self.http.request(
-            method,
-            f"/api/v1{path}",
-            json=body,
-            headers={"Authorization": self.authorization},
-        )
+        try:
+            answer = await self.http.request(
+                method,
+                f"/api/v1{path}",
+                json=body,
+                headers={"Authorization": self.authorization},
+            )
+        except httpx2.HTTPError:
+            raise HubRefusedError(503, "the hub does not answer") from None
         if answer.is_success:
             return answer.json() if answer.content else {}
         raise HubRefusedError(answer.status_code, _describe_problem(answer))
@@ -65,7 +68,7 @@ class McpSession:
         if self.thread is not None:
             return self.thread
         if self.person is None:
-            return f"{THREAD_PREFIX}.{self.bound}" if self.bound else THREAD_PREFIX
+            return self.own_thread
         wanted = {"user_id": self.person, "agent_type": AGENT_TYPE, "limit": 1}
         body = {**wanted, "sort": "created", "order": "asc"}
         found = await self.call("POST", "/threads:search", body)
@@ -84,8 +87,10 @@ class McpSession:
 def get_session(ctx: Context[Any, Any]) -> McpSession:
     """Return the session of the request that a tool, resource or prompt answers."""
     request = ctx.request_context.request
-    assert request is not None, "the endpoint speaks HTTP only"
-    session = request.scope[SCOPE_KEY]
+    # Over stdio one key serves the whole process.
+    session = (
+        request.scope[SCOPE_KEY] if request else ctx.request_context.lifespan_context
+    )
     assert isinstance(session, McpSession)
     return session
 

@@ -41,13 +41,13 @@ ADDS = ToolAnnotations(destructive_hint=False, open_world_hint=False)
 CHANGES = ToolAnnotations(destructive_hint=True, open_world_hint=False)
 
 
-class Remembered(BaseModel):
+class WrittenMemory(BaseModel):
     """The memory that was written."""
 
     id: str
 
 
-class RecalledMemory(BaseModel):
+class MemoryHit(BaseModel):
     """A memory that was found."""
 
     id: str | None = Field(description="For read, update and forget; null for a fact.")
@@ -58,15 +58,15 @@ class RecalledMemory(BaseModel):
     outdated: str | None = Field(description="What no longer holds of it.")
 
 
-class RecalledMemories(BaseModel):
+class MemoryHits(BaseModel):
     """What was found, best first."""
 
-    items: list[RecalledMemory]
+    items: list[MemoryHit]
     total: int
     reason: str | None = Field(description="Why there are none.")
 
 
-class Done(BaseModel):
+class ActDone(BaseModel):
     """An act that has nothing more to tell."""
 
     done: Literal[True] = True
@@ -95,13 +95,13 @@ class KnownFacts(BaseModel):
     items: list[KnownFact]
 
 
-async def remember(
+async def remember_text(
     text: Annotated[str, Field(min_length=1, description="One thing to remember.")],
     ctx: Ctx,
     hint: Annotated[
         str | None, Field(description="A line that tells later what it is about.")
     ] = None,
-) -> Remembered:
+) -> WrittenMemory:
     """Remember a text for later conversations: a preference, a decision, a result."""
     thread = await get_thread(ctx)
     page = {
@@ -112,50 +112,50 @@ async def remember(
         "by": "model",
     }
     made = await call_api(ctx, "POST", build_path("threads", thread, "pages"), page)
-    return Remembered(id=f"{thread}/{made['page_id']}")
+    return WrittenMemory(id=f"{thread}/{made['page_id']}")
 
 
-async def recall(query: Query, ctx: Ctx, limit: Limit = 8) -> RecalledMemories:
+async def recall_memories(query: Query, ctx: Ctx, limit: Limit = 8) -> MemoryHits:
     """Find what is remembered of this person, in all of their conversations."""
     return await find_memories(ctx, "recall", query, limit)
 
 
-async def search(query: Query, ctx: Ctx, limit: Limit = 8) -> RecalledMemories:
+async def search_memories(query: Query, ctx: Ctx, limit: Limit = 8) -> MemoryHits:
     """Find what was remembered through this connection, and nowhere else."""
     return await find_memories(ctx, "search", query, limit)
 
 
-async def update(
+async def update_memory(
     id: MemoryId,  # noqa: A002  # the model's name for it
     text: Annotated[str, Field(min_length=1, description="The whole new text.")],
     ctx: Ctx,
-) -> Remembered:
+) -> WrittenMemory:
     """Replace the text of a memory; the earlier text stays in its history."""
     change = {"content": {"text": text}, "by": "model"}
     await call_api(ctx, "PATCH", build_memory_path(id), change)
-    return Remembered(id=id)
+    return WrittenMemory(id=id)
 
 
-async def forget(id: MemoryId, ctx: Ctx) -> Done:  # noqa: A002  # as above
+async def forget_memory(id: MemoryId, ctx: Ctx) -> ActDone:  # noqa: A002  # as above
     """Forget one memory: nobody finds or reads it any more.
 
     The log of events keeps it until an operator erases the person or the record.
     """
     await call_api(ctx, "DELETE", build_memory_path(id))
-    return Done()
+    return ActDone()
 
 
 # On demand
 
 
-async def read(id: MemoryId, ctx: Ctx) -> ReadMemory:  # noqa: A002  # as above
+async def read_memory(id: MemoryId, ctx: Ctx) -> ReadMemory:  # noqa: A002  # as above
     """Read a memory whole, where recall showed only a part."""
     found = await call_api(ctx, "GET", build_memory_path(id))
     page = found["page"]
     return ReadMemory(id=id, text=get_text(page), version_seq=page.get("seq"))
 
 
-async def facts(
+async def list_facts(
     ctx: Ctx,
     entity: Annotated[str | None, Field(description="Only of this entity.")] = None,
 ) -> KnownFacts:
@@ -174,56 +174,59 @@ async def facts(
     return KnownFacts(items=items)
 
 
-async def fact_add(
+async def add_fact(
     entity: Annotated[str, Field(description="Whom or what it is about: `user`.")],
     predicate: Annotated[str, Field(description="Such as `lives_in`.")],
     value: Annotated[str, Field(description="Such as `Bergen`.")],
     ctx: Ctx,
-) -> Done:
+) -> ActDone:
     """State a fact; an earlier value of the same property ends now."""
     thread = await get_thread(ctx)
     claim = {"entity": entity, "predicate": predicate, "value": value}
     await call_api(ctx, "POST", build_path("threads", thread, "facts"), claim)
-    return Done()
+    return ActDone()
 
 
-async def block_edit(
+async def edit_block(
     block: Annotated[str, Field(description="Name of the block, such as `profile`.")],
     text: Annotated[str, Field(description="The whole new text.")],
     ctx: Ctx,
-) -> Done:
+) -> ActDone:
     """Write a block: a short text about this person that every request carries."""
     thread = await get_thread(ctx)
     path = build_path("threads", thread, "blocks", block)
     await call_api(ctx, "PUT", path, {"text": text})
-    return Done()
+    return ActDone()
 
 
-async def note_add(text: str, ctx: Ctx) -> Done:
+async def add_note(text: str, ctx: Ctx) -> ActDone:
     """Add a line to the scratchpad of this connection."""
     thread = await get_thread(ctx)
     await call_api(ctx, "POST", build_path("threads", thread, "notes"), {"text": text})
-    return Done()
+    return ActDone()
+
+
+_FEW: dict[str, tuple[Callable[..., Any], ToolAnnotations]] = {
+    "remember": (remember_text, ADDS),
+    "recall": (recall_memories, READS),
+    "search": (search_memories, READS),
+    "update": (update_memory, CHANGES),
+    "forget": (forget_memory, CHANGES),
+}
+_REST: dict[str, tuple[Callable[..., Any], ToolAnnotations]] = {
+    "read": (read_memory, READS),
+    "facts": (list_facts, READS),
+    "fact_add": (add_fact, ADDS),
+    "block_edit": (edit_block, CHANGES),
+    "note_add": (add_note, ADDS),
+}
 
 
 def add_tools(server: MCPServer, *, all_of_them: bool) -> None:
     """Offer the five tools of memory, and with `all_of_them` the rest."""
-    few: list[tuple[Callable[..., Any], ToolAnnotations]] = [
-        (remember, ADDS),
-        (recall, READS),
-        (search, READS),
-        (update, CHANGES),
-        (forget, CHANGES),
-    ]
-    rest: list[tuple[Callable[..., Any], ToolAnnotations]] = [
-        (read, READS),
-        (facts, READS),
-        (fact_add, ADDS),
-        (block_edit, CHANGES),
-        (note_add, ADDS),
-    ]
-    for function, hints in few + (rest if all_of_them else []):
-        server.tool(annotations=hints)(function)
+    offered = _FEW | _REST if all_of_them else _FEW
+    for name, (function, hints) in offered.items():
+        server.tool(name=name, annotations=hints)(function)
 
 
 # Shared
@@ -261,13 +264,11 @@ async def read_thread(
         return found
 
 
-async def find_memories(
-    ctx: Ctx, route: str, query: str, limit: int
-) -> RecalledMemories:
+async def find_memories(ctx: Ctx, route: str, query: str, limit: int) -> MemoryHits:
     """Ask a search route, and turn its hits into memories."""
     found = await read_thread(ctx, "POST", route, {"query": query, "limit": limit})
     items = [
-        RecalledMemory(
+        MemoryHit(
             id=f"{each['thread']}/{each['page']}" if each["page"] else None,
             text=each["excerpt"],
             kind=each["kind"],
@@ -277,7 +278,7 @@ async def find_memories(
         )
         for each in found["items"]
     ]
-    return RecalledMemories(items=items, total=found["total"], reason=found["reason"])
+    return MemoryHits(items=items, total=found["total"], reason=found["reason"])
 
 
 def build_memory_path(memory: str) -> str:

@@ -2,14 +2,20 @@
 
 from __future__ import annotations
 
+import asyncio
+import json
 import os
 import re
 import subprocess
 import sys
 from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import pytest
+from httpx2 import AsyncClient
+from mcp.client.client import Client as McpClient
+from mcp.client.streamable_http import streamable_http_client
 from playwright.sync_api import Page, expect
 
 from inspector.connect import snippets
@@ -20,23 +26,6 @@ from tests.e2e.conftest import Watched
 
 HERE = "/p/acme/connect"
 SECONDS = 60
-#: Stand-in for LangGraph's graph, which is not installed everywhere.
-LANGGRAPH = """
-class Message:
-    def __init__(self, content):
-        self.content = content
-
-START, MessagesState = "start", dict
-
-class StateGraph:
-    def __init__(self, state): self.nodes, self.edges = {}, {}
-    def add_node(self, name, node): self.nodes[name] = node
-    def add_edge(self, begin, end): self.edges[begin] = end
-    def compile(self): return self
-    def invoke(self, given):
-        messages = [Message(text) for _, text in given["messages"]]
-        return self.nodes[self.edges[START]]({"messages": messages})
-"""
 TYPES = re.compile(r"(?<=\w): (?:string|object)\b")
 
 
@@ -114,21 +103,37 @@ def test_every_connect_snippet_runs_unchanged(
 ) -> None:
     key = make_key(page)
     text = page.locator(f"#code-{name}").text_content() or ""
-    if name == "lg":
-        (tmp_path / "langgraph").mkdir()
-        (tmp_path / "langgraph/__init__.py").touch()
-        (tmp_path / "langgraph/graph.py").write_text(LANGGRAPH)
-    run(RUN[name](text, tmp_path), key, PYTHONPATH=str(tmp_path))
+    run(RUN[name](text, tmp_path), key)
     thread = Thread.objects.get(project=acme, name=snippets.THREAD)
     assert not thread.subject.anonymous
     assert thread.slot_count == (1 if name == "curl" else 2)
     assert thread.turn_count == (0 if name == "curl" else 1)
 
 
+def test_mcp_snippet_connects_a_client(page: Page, server: str) -> None:
+    key = make_key(page)
+    text = page.locator("#code-mcp").text_content() or ""
+    (entry,) = json.loads(text)["mcpServers"].values()
+    (sent,) = entry["headers"].items()
+    headers = {sent[0]: sent[1].replace("${MEMORYHUB_KEY}", key)}
+
+    async def list_tools() -> set[str]:
+        async with (
+            AsyncClient(headers=headers) as http,
+            McpClient(streamable_http_client(entry["url"], http_client=http)) as mcp,
+        ):
+            return {tool.name for tool in (await mcp.list_tools()).tools}
+
+    # The browser's fixtures hold this thread's event loop.
+    with ThreadPoolExecutor(1) as pool:
+        found = pool.submit(asyncio.run, list_tools()).result()
+    assert found == {"remember", "recall", "search", "update", "forget"}
+
+
 def test_snippet_language_is_chosen_by_keyboard_alone(page: Page) -> None:
     page.goto(HERE)
     page.locator("#lang-py").focus()
-    for name in ("ts", "curl", "lg"):
+    for name in ("ts", "curl", "lg", "mcp"):
         page.keyboard.press("ArrowRight")
         expect(page.locator(f"#code-{name}")).to_be_visible()
     expect(page.locator("#code-py")).to_be_hidden()

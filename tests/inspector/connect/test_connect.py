@@ -104,9 +104,10 @@ def test_old_sign_in_cannot_make_keys(owner: Client) -> None:
 def test_every_snippet_names_the_address(owner: Client) -> None:
     page = text(owner.get(HERE, headers={"host": "127.0.0.1:8123"}))
     parts = re.findall(r'<pre id="code-(\w+)"\s*>(.*?)</pre>', page, re.DOTALL)
-    assert [name for name, _ in parts] == ["py", "ts", "curl", "lg"]
+    assert [name for name, _ in parts] == ["py", "ts", "curl", "lg", "mcp"]
     for name, part in parts:
-        assert "http://127.0.0.1:8123/api/v1/threads/" in part, name
+        route = "mcp" if name == "mcp" else "api/v1/threads/"
+        assert f"http://127.0.0.1:8123/{route}" in part, name
         assert "HOST" not in part
 
 

@@ -1,0 +1,39 @@
+from __future__ import annotations
+
+import os
+from typing import Any
+
+from django.core.management.base import CommandParser
+
+from memoryhub.distribution import PROGRAM
+from memoryhub.management.terminal import Command as Base
+from memoryhub.mcp import server
+
+
+class Command(Base):
+    help = f"""Give an MCP client the memory of a running hub, over stdin and stdout.
+
+  MEMORYHUB_KEY=mh_live_... {PROGRAM} mcp
+
+The key comes from MEMORYHUB_KEY, the hub's address from MEMORYHUB_URL or --url. A key
+that is bound to a person remembers that person; for a key of many, MEMORYHUB_PERSON
+names whom. A client that speaks HTTP needs no command, only the address /mcp."""
+
+    def add_arguments(self, parser: CommandParser) -> None:
+        url = os.environ.get("MEMORYHUB_URL", "http://127.0.0.1:8000")
+        add = parser.add_argument
+        add("--url", default=url, help="address of the hub (default: %(default)s)")
+        add("--thread", help="thread to write to (default: one of the key's own)")
+        add("--all", action="store_true", help="offer all tools, not only five")
+
+    def handle(self, *args: Any, **options: Any) -> None:
+        key = os.environ.get("MEMORYHUB_KEY")
+        if not key:
+            self.end(f"Set MEMORYHUB_KEY: `{PROGRAM} create_key PROJECT` prints one.")
+        server.run_stdio(
+            url=options["url"],
+            key=key,
+            all_tools=options["all"],
+            thread=options["thread"],
+            person=os.environ.get("MEMORYHUB_PERSON"),
+        )
