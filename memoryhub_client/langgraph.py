@@ -15,7 +15,7 @@ import time
 from collections.abc import AsyncIterator, Callable, Iterator, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field
-from typing import Any, TypeVar, Unpack, cast
+from typing import Any, Unpack, cast
 
 from langchain_core.runnables import RunnableConfig
 from langgraph.checkpoint.base import (
@@ -36,9 +36,9 @@ from memoryhub_client import checkpoints, keys, threads
 from memoryhub_client.async_client import AsyncClient
 from memoryhub_client.client import Client
 from memoryhub_client.langgraph_keys import (
+    CONFIG,
     LABELS,
     Changes,
-    Steps,
     TextVanished,
     allow_repeats,
     build_key,
@@ -60,15 +60,13 @@ from memoryhub_client.langgraph_nodes import (
     iter_leaves,
     list_references,
 )
+from memoryhub_client.langgraph_steps import Steps, arun_steps, run_steps
 from memoryhub_client.problems import Conflict, NotFound, Problem
-from memoryhub_client.requests import AsOfQuery, Request, WriteConditions
+from memoryhub_client.requests import AsOfQuery, WriteConditions
 from memoryhub_client.threads import Making
 
-T = TypeVar("T")
 Tuples = list[CheckpointTuple]
 
-#: The most that the hub grants a thread.
-CONFIG = {"max_keys": 100_000, "max_key_bytes": 2**30}
 #: Longest text in a write, and in an input, in characters: both are stored only once.
 WRITTEN, INPUT = 1_024, 8_192
 TRIES, LOCKS = 5, 64
@@ -123,18 +121,18 @@ def _send_either_way(
         if isinstance(saver.hub, AsyncClient):
             raise TypeError("With an AsyncClient, call the method that begins with a.")
         if not locked:
-            return saver.run(steps(saver, *args, **fields))
+            return run_steps(saver.hub, steps(saver, *args, **fields))
         with saver.locks[_choose_lock(*args, **fields)]:
-            return saver.run(steps(saver, *args, **fields))
+            return run_steps(saver.hub, steps(saver, *args, **fields))
 
     @functools.wraps(steps)
     async def asend(saver: MemoryHubSaver, *args: Any, **fields: Any) -> Any:
         if isinstance(saver.hub, Client):
             return await asyncio.to_thread(send, saver, *args, **fields)
         if not locked:
-            return await saver.arun(steps(saver, *args, **fields))
+            return await arun_steps(saver.hub, steps(saver, *args, **fields))
         async with saver.async_locks[_choose_lock(*args, **fields)]:
-            return await saver.arun(steps(saver, *args, **fields))
+            return await arun_steps(saver.hub, steps(saver, *args, **fields))
 
     return send, asend
 
@@ -168,35 +166,6 @@ class MemoryHubSaver(BaseCheckpointSaver[int]):
         self.async_locks = [asyncio.Lock() for _ in range(LOCKS)]
         self._threads: dict[str, StoredThread] = {}
         self._texts: dict[tuple[str, str], str] = {}
-
-    def run(self, steps: Steps[T]) -> T:
-        """Send each request of the steps. Raises Problem, Unreachable."""
-        resume: Callable[[Any], Request[Any]] = steps.send
-        done: Any = None
-        while True:
-            try:
-                request = resume(done)
-            except StopIteration as end:
-                return cast("T", end.value)
-            try:
-                done, resume = cast("Client", self.hub).send(request), steps.send
-            except Exception as failure:  # noqa: BLE001  # it is thrown where it arose
-                done, resume = failure, steps.throw
-
-    async def arun(self, steps: Steps[T]) -> T:
-        """Send each request of the steps. Raises Problem, Unreachable."""
-        resume: Callable[[Any], Request[Any]] = steps.send
-        done: Any = None
-        while True:
-            try:
-                request = resume(done)
-            except StopIteration as end:
-                return cast("T", end.value)
-            try:
-                done = await cast("AsyncClient", self.hub).send(request)
-                resume = steps.send
-            except Exception as failure:  # noqa: BLE001  # it is thrown where it arose
-                done, resume = failure, steps.throw
 
     # Writing
 
