@@ -12,8 +12,8 @@ It answers as LangGraph's own stores do, with these choices:
 - A search without a query is by last write, latest first. A rewrite resets
   `created_at`; both times are the hub's, with a zone.
 - A search with a query ranks items by the hub's search for its words, best first with a
-  score. It has at most 50 hits in a thread; the other items follow by last write,
-  without a score. All items are searched: `index` is ignored.
+  score. It has at most 50 hits in a thread, past values among them; the other items
+  follow by last write, without a score. `index` is ignored: all items are searched.
 - An item is gone when its TTL ends by the hub's clock, up to a second late, and nothing
   revives it. A TTL is a whole number of seconds, rounded up, of at most a year. With
   `refresh_on_read` each read item is written anew, so that both its times change.
@@ -207,7 +207,7 @@ class MemoryHubStore(BaseStore):
             ]
             if op.query and found:
                 hits = yield from _search_words(thread.name, op.query)
-                scores |= {(thread.name, each["key"]): each["score"] for each in hits}
+                scores |= _list_scores(found, hits)
         items.sort(key=lambda item: (item.at, item.seq), reverse=True)
         ranked = [(item, scores.get((item.thread, item.name))) for item in items]
         ranked.sort(key=lambda each: math.inf if each[1] is None else -each[1])
@@ -349,6 +349,22 @@ def _search_words(thread: str, query: str) -> Steps[list[dict[str, Any]]]:
             # The hub counts parts of a word, too.
             words = words[: len(words) // 2]
     return []
+
+
+def _list_scores(
+    items: list[StoredItem], hits: list[dict[str, Any]]
+) -> dict[tuple[str, str], float]:
+    """List the scores of present values: the hub finds past values of a key, too.
+
+    A refreshed item has a later seq than its value has.
+    """
+    stored = {item.name: item for item in items}
+    scores: dict[tuple[str, str], float] = {}
+    for hit in sorted(hits, key=lambda hit: cast("int", hit["seq"])):
+        item = stored.get(hit["key"])
+        if item and (item.seq == hit["seq"] or item.expires_at):
+            scores[item.thread, item.name] = hit["score"]
+    return scores
 
 
 def _find_prefix(conditions: Sequence[MatchCondition]) -> Namespace:
