@@ -10,7 +10,8 @@ It answers as LangGraph's own stores do, with these choices:
   the last alone is carried out. The writes to one thread are one transaction, up to 200
   or 900 kB; the requests of a batch are not one.
 - A search without a query is by last write, latest first. A rewrite resets
-  `created_at`; both times are the hub's, with a zone.
+  `created_at`; both times are the hub's, with a zone. Items that one batch writes to
+  several threads are in the order of the threads.
 - A search with a query ranks items by the hub's search for its words, best first with a
   score. It has at most 50 hits in a thread, past values among them; the other items
   follow by last write, without a score. `index` is ignored: all items are searched.
@@ -100,7 +101,9 @@ class MemoryHubStore(BaseStore):
     whole store belongs. `person_part` is for a store of many: it is the position of the
     user id in namespaces, 1 for `("memories", user_id)`. Each person's items then lie
     in a thread of the person's, which a key bound to another person cannot read.
-    Namespaces without that part lie in the store's own thread.
+    Namespaces without that part lie in the store's own thread. The part must be a user
+    id that the hub takes: one line, not only of `*` and `%`. The hub uses no name of an erased
+    thread again: a readmitted person needs a store with another `name`.
     """
 
     supports_ttl = True

@@ -84,7 +84,7 @@ def list_found(store: Any, *prefix: str, **search: Any) -> list[str]:
 
 LABELS = st.sampled_from(["a", "b", "*", *LONG])
 PREFIXES = st.lists(LABELS, max_size=2).map(tuple)
-NAMESPACES = st.sampled_from([("a",), ("a", "b"), ("a", "*"), ("b", "a"), ("b", "ü b")])
+NAMESPACES = st.sampled_from([("a",), ("a", "b"), ("*", "a"), ("b", "a"), ("b", "ü b")])
 NAMESPACES |= st.sampled_from([LONG, (*LONG, "a"), ("aa",), ("*", "b", "a")])
 KEYS = st.sampled_from(["k", "", ":.@*", "ß" * 30])
 PLAIN = st.sampled_from(
@@ -178,6 +178,9 @@ def test_batches_answer_like_in_memory_store(
 ) -> None:
     ours = MemoryHubStore(client, name=f"{time.time_ns()}", person_part=part)
     reference = ReferenceStore()
+    if part is not None:
+        # In one batch, writes to several threads have no order.
+        batches = [[op] for ops in batches for op in ops]
     for ops in batches:
         assert show(ours.batch(ops)) == show(reference.batch(ops))
 
