@@ -102,8 +102,8 @@ class MemoryHubStore(BaseStore):
     user id in namespaces, 1 for `("memories", user_id)`. Each person's items then lie
     in a thread of the person's, which a key bound to another person cannot read.
     Namespaces without that part lie in the store's own thread. The part must be a user
-    id that the hub takes: one line, not only of `*` and `%`. The hub uses no name of an erased
-    thread again: a readmitted person needs a store with another `name`.
+    id that the hub takes: one line, not only of `*` and `%`. The hub uses no name of an
+    erased thread again: a readmitted person needs a store with another `name`.
     """
 
     supports_ttl = True
