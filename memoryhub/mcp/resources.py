@@ -40,7 +40,7 @@ async def read_page(thread: str, page: str, ctx: Ctx) -> str:
 
 
 async def describe_person(ctx: Ctx) -> str:
-    """What is remembered of this person, to begin a conversation with."""
+    """Memory of this person, to begin a conversation with."""
     session = get_session(ctx)
     thread = await session.find_thread()
     blocks: list[Any] = []

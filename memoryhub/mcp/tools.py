@@ -59,7 +59,7 @@ class MemoryHit(BaseModel):
 
 
 class MemoryHits(BaseModel):
-    """What was found, best first."""
+    """Memories that were found, best first."""
 
     items: list[MemoryHit]
     total: int
