@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from dataclasses import dataclass, fields
 from typing import Any
 
@@ -36,7 +37,8 @@ class Summary:
     def is_empty(self) -> bool:
         """Whether nothing of the file was imported, now or before."""
         counts = self.counts
-        return not (counts.runs or counts.present or counts.erased)
+        written = counts.runs or counts.blocks or counts.claims
+        return not (written or counts.present or counts.erased)
 
     @property
     def slots_per_second(self) -> float:
@@ -69,8 +71,10 @@ class Summary:
             "skipped": f"{counts.skipped:,}",
             "slots": f"{counts.slots:,}",
             "turns": f"{counts.turns:,}",
-            "warnings": self._render_warnings(),
-            **self._build_paging(),
+            **self._build_knowledge(),
+            "warnings": self._render_codes(counts.warnings) or "0",
+            **self._build_optional("paging", counts.paging),
+            **self._build_optional("left out", counts.omitted),
             "took": f"{self.took_seconds:,.1f} s, {self.slots_per_second:,.0f} slots/s",
         }
         lines = [f"{name:<10}{value}" for name, value in rows.items()]
@@ -80,16 +84,18 @@ class Summary:
             lines.append("Stopped. What came before is in; repeat to go on.")
         return "\n".join(lines)
 
-    def _build_paging(self) -> dict[str, str]:
-        """Build the row of paging counts, if paging was simulated."""
-        paging = sorted(self.counts.paging.items())
-        listed = ", ".join(f"{word} {times:,}" for word, times in paging)
-        return {"paging": listed} if listed else {}
+    def _build_knowledge(self) -> dict[str, str]:
+        """Build the rows of blocks and claims, if any were written."""
+        counts = {"blocks": self.counts.blocks, "claims": self.counts.claims}
+        return {name: f"{times:,}" for name, times in counts.items() if times}
 
-    def _render_warnings(self) -> str:
-        warnings = sorted(self.counts.warnings.items())
-        listed = ", ".join(f"{code} {times:,}" for code, times in warnings)
-        return listed or "0"
+    def _build_optional(self, name: str, counts: Counter[str]) -> dict[str, str]:
+        """Build a row of counts, if there are any."""
+        listed = self._render_codes(counts)
+        return {name: listed} if listed else {}
+
+    def _render_codes(self, counts: Counter[str]) -> str:
+        return ", ".join(f"{code} {times:,}" for code, times in sorted(counts.items()))
 
 
 def build_bad_fields(file: str, bad: BadRecord) -> dict[str, str | int | None]:

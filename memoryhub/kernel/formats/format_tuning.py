@@ -28,6 +28,11 @@ MESSAGES = "messages"
 _CONTENTS = frozenset({MESSAGES, "tools", "functions"})
 
 
+def can_be_line(value: Any) -> bool:
+    """Return whether a value may be a line; an old agent file of Letta is none."""
+    return isinstance(value, dict) and MESSAGES in value and "core_memory" not in value
+
+
 def read(
     found: Iterator[FileRecord | BadRecord], options: ImportOptions
 ) -> Iterator[Item]:

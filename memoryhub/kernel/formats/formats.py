@@ -19,8 +19,11 @@ from memoryhub.kernel.formats import (
     format_claude,
     format_claude_code,
     format_codex,
+    format_letta,
+    format_mem0,
     format_runs,
     format_tuning,
+    format_zep,
     records,
 )
 from memoryhub.kernel.formats.records import BadRecord, FileRecord
@@ -40,8 +43,8 @@ class FileFormat:
     cut: Callable[..., Iterator[FileRecord | BadRecord]]
     limits: strict_json.JsonLimits
     read: Callable[[Iterator[FileRecord | BadRecord], ImportOptions], Iterator[Item]]
-    #: First byte of a file, and a test whether a value may be its first record.
-    first_byte: bytes
+    #: First bytes that a file may have, and a test for a file's first record.
+    first_bytes: bytes
     fits: Callable[[Any], bool]
 
 
@@ -70,7 +73,7 @@ def _guess_format(source: Iterator[bytes]) -> tuple[str, Iterator[bytes]]:
             raise InvalidError(code="empty")
         head += chunk
     first_byte, seen = head.lstrip(_START)[:1], [head]
-    fitting = [name for name, each in FORMATS.items() if each.first_byte == first_byte]
+    fitting = [name for name, each in FORMATS.items() if first_byte in each.first_bytes]
     if not fitting:
         raise InvalidError(code="unknown_format")
     cut = records.cut_array if first_byte == b"[" else records.cut_objects
@@ -119,49 +122,70 @@ FORMATS: dict[str, FileFormat] = {
         cut=records.cut_array,
         limits=format_runs.LIMITS,
         read=format_runs.read,
-        first_byte=b"[",
+        first_bytes=b"[",
         fits=_build_member_test(format_runs.TRAJECTORY),
     ),
     "chat": FileFormat(
         cut=records.cut_lines,
         limits=format_chat.LIMITS,
         read=format_chat.read,
-        first_byte=b"{",
+        first_bytes=b"{",
         fits=format_chat.can_be_line,
     ),
     "tuning": FileFormat(
         cut=records.cut_objects,
         limits=format_tuning.LIMITS,
         read=format_tuning.read,
-        first_byte=b"{",
-        fits=_build_member_test(format_tuning.MESSAGES),
+        first_bytes=b"{",
+        fits=format_tuning.can_be_line,
     ),
     "chatgpt": FileFormat(
         cut=records.cut_array,
         limits=format_chatgpt.LIMITS,
         read=format_chatgpt.read,
-        first_byte=b"[",
+        first_bytes=b"[",
         fits=_build_member_test(format_chatgpt.MAPPING),
     ),
     "claude": FileFormat(
         cut=records.cut_array,
         limits=format_claude.LIMITS,
         read=format_claude.read,
-        first_byte=b"[",
+        first_bytes=b"[",
         fits=_build_member_test(format_claude.MESSAGES),
     ),
     "claude-code": FileFormat(
         cut=records.cut_lines,
         limits=format_claude_code.LIMITS,
         read=format_claude_code.read,
-        first_byte=b"{",
+        first_bytes=b"{",
         fits=format_claude_code.can_be_line,
     ),
     "codex": FileFormat(
         cut=records.cut_lines,
         limits=format_codex.LIMITS,
         read=format_codex.read,
-        first_byte=b"{",
+        first_bytes=b"{",
         fits=format_codex.can_be_line,
+    ),
+    "mem0": FileFormat(
+        cut=records.cut_values,
+        limits=format_mem0.LIMITS,
+        read=format_mem0.read,
+        first_bytes=b"[{",
+        fits=format_mem0.can_be_file,
+    ),
+    "letta": FileFormat(
+        cut=format_letta.cut_file,
+        limits=format_letta.LIMITS,
+        read=format_letta.read,
+        first_bytes=b'{"',
+        fits=format_letta.can_be_file,
+    ),
+    "zep": FileFormat(
+        cut=records.cut_values,
+        limits=format_zep.LIMITS,
+        read=format_zep.read,
+        first_bytes=b"[{",
+        fits=format_zep.can_be_file,
     ),
 }

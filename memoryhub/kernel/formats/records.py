@@ -10,9 +10,10 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, replace
-from itertools import count
+from itertools import chain, count
 
 _BYTE_ORDER_MARK = b"\xef\xbb\xbf"
+_BEGIN = _BYTE_ORDER_MARK + b" \t\r\n"
 _SPACE = re.compile(rb"[ \t\r\n]*+")
 #: Everything up to the next bracket, or up to a string that the window cuts in two.
 _PLAIN = re.compile(rb'(?:[^"\[\]{}]++|"[^"\\]*+(?:\\.[^"\\]*+)*+")*+', re.DOTALL)
@@ -153,6 +154,23 @@ def cut_objects(
         yield record
         if isinstance(record, BadRecord) and record.final:
             return
+
+
+def cut_values(
+    chunks: Iterable[bytes], *, max_bytes: int
+) -> Iterator[FileRecord | BadRecord]:
+    """Yield the elements of an array, or else objects, as the first byte tells."""
+    first_byte, source = peek_first_byte(chunks)
+    cut = cut_array if first_byte == b"[" else cut_objects
+    yield from cut(source, max_bytes=max_bytes)
+
+
+def peek_first_byte(chunks: Iterable[bytes]) -> tuple[bytes, Iterator[bytes]]:
+    """Return the first byte after the begin of a file, and all the chunks again."""
+    source, head = iter(chunks), b""
+    while not head.lstrip(_BEGIN) and (chunk := next(source, b"")):
+        head += chunk
+    return head.lstrip(_BEGIN)[:1], chain([head], source)
 
 
 def is_cut_off(raw: bytes) -> bool:

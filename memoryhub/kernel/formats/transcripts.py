@@ -9,8 +9,8 @@ from __future__ import annotations
 import hashlib
 import re
 from collections import OrderedDict
-from collections.abc import Sequence
-from dataclasses import dataclass, field
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from datetime import datetime
 from typing import Any
 
@@ -90,8 +90,44 @@ class ImportedLine:
     place: TextPosition
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ImportedBlock:
+    """A block of a subject, written unless the subject has or had the block."""
+
+    user_id: str | None
+    name: str
+    text: str
+    description: str
+    read_only: bool
+    index: int
+    place: TextPosition
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ImportedClaim:
+    """A claim about a subject, of a predicate that has several values at once."""
+
+    user_id: str | None
+    entity: str
+    predicate: str
+    value: str
+    valid_from: datetime
+    valid_until: datetime | None
+    index: int
+    place: TextPosition
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Omission:
+    """Parts of a file that have no place here: their number, by the file's names."""
+
+    parts: Mapping[str, int]
+
+
+#: Knowledge about a subject, outside all threads.
+KnowledgeItem = ImportedBlock | ImportedClaim
 #: An item of a file, in the file's order.
-Item = ImportedRun | ImportedLine | BadRecord
+Item = ImportedRun | ImportedLine | KnowledgeItem | Omission | BadRecord
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -175,6 +211,14 @@ def parse_line(record: FileRecord, limits: strict_json.JsonLimits) -> Any:
         return record.build_bad(code, where, message=record.index, detail=found)
 
 
+def parse_record(record: FileRecord, limits: strict_json.JsonLimits) -> Any:
+    """Return the value of a record, or a BadRecord, which is final for broken JSON."""
+    value = parse_line(record, limits)
+    if isinstance(value, BadRecord):
+        return replace(value, final=value.code in ("invalid_json", "truncated"))
+    return value
+
+
 def _find_route(
     spoken: message.Message, role: Role, thread: str, calls: Calls
 ) -> tuple[str, str]:
@@ -204,6 +248,11 @@ def build_tool_name(name: str) -> str:
     The message itself keeps the original name.
     """
     return _ODD.sub("_", f"tool:{name}")[:_MAX_NAME]
+
+
+def is_empty(value: Any) -> bool:
+    """Return whether a member of a file's record holds nothing: null, false, ``""``."""
+    return value in (None, False, "", [], {})
 
 
 def require_name(text: Any, *, loc: str) -> str:

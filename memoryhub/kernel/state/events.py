@@ -35,9 +35,12 @@ Role = Literal["user", "assistant", "tool", "system"]
 CloseReason = Literal["completed", "failed", "cancelled", "archived"]
 LabelValue = bool | int | float | Name
 #: Format of the file that a recorded run comes from.
+# fmt: off
 RunFormat = Literal[
-    "runs", "chat", "tuning", "chatgpt", "claude", "claude-code", "codex"
+    "runs", "chat", "tuning", "chatgpt", "claude", "claude-code", "codex",
+    "mem0", "letta", "zep",
 ]
+# fmt: on
 
 
 class Label(Body):

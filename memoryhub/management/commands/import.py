@@ -54,6 +54,16 @@ claude-code  a session file of Claude Code: its messages, each once, without wha
              between and what the program itself put into the user's mouth
 codex        a session file (rollout) of Codex: its items, without what is between
 
+mem0         memories as mem0's get_all returns them: an array, or pages with results;
+             those of each user, agent, app and run are a thread, by time
+letta        an agent file (.af) of Letta: the messages of each agent are a thread, its
+             blocks are blocks of the subject, under their labels with . for /
+zep          pages of Zep's API: the messages of each thread are a thread, and each edge
+             of the graph is a claim that is valid as long as the edge was
+
+What has no place here, such as tools, secrets and settings of a Letta agent, is left
+out and counted by its name. A block that is there already stays as it is.
+
 A tool whose name can't be a sender's is mended there, and kept in the message.
 
 Safe to interrupt and to repeat: a run that is there already is left as it is, one

@@ -15,6 +15,7 @@ from memoryhub.errors import (
     BudgetDiffersError,
     CorruptError,
     NotFoundError,
+    PageErasedError,
     ProjectDeletedError,
     Refusal,
     StaleError,
@@ -25,14 +26,18 @@ from memoryhub.errors import (
 )
 from memoryhub.kernel.formats.records import BadRecord, TextPosition
 from memoryhub.kernel.formats.transcripts import (
+    ImportedBlock,
     ImportedLine,
     ImportedMessage,
     ImportedRun,
     ImportedThread,
     Item,
+    KnowledgeItem,
+    Omission,
 )
 from memoryhub.models.projects import Project
 from memoryhub.services.imports.intakes import Intake
+from memoryhub.services.imports.knowledge import KnowledgeIntake
 from memoryhub.services.turns.simulations import Simulation
 
 BATCH_MESSAGES = 200
@@ -43,7 +48,7 @@ WAITING_LINES = 2_000
 
 #: Refusals that mean: the thread differs from what the file would make.
 _DIFFERENCES = (StaleError, NotFoundError)
-_ERASED = (SubjectErasedError, ThreadErasedError, ValueErasedError)
+_ERASED = (SubjectErasedError, ThreadErasedError, ValueErasedError, PageErasedError)
 #: Errors that every later record would meet too.
 _FATAL = (
     UnavailableError,
@@ -57,17 +62,22 @@ _FATAL = (
 class ImportCounts:
     """Counts of an import so far."""
 
-    #: Threads that were created or grew, that were complete before, or that were erased
-    #: (also if the subject or the run's info was).
+    #: Threads that were created or grew; threads, blocks and claims that were complete
+    #: before, or that were erased (also if the subject or the run's info was).
     runs: int = 0
     present: int = 0
     erased: int = 0
     slots: int = 0
     turns: int = 0
+    #: Blocks and claims that were written.
+    blocks: int = 0
+    claims: int = 0
     #: Bad runs or lines that were left out.
     skipped: int = 0
     #: Oddities that did not stop the import, by code.
     warnings: Counter[str] = field(default_factory=Counter)
+    #: Parts of the file that have no place here, by the file's names for them.
+    omitted: Counter[str] = field(default_factory=Counter)
     #: Acts of simulated paging, by word.
     paging: Counter[str] = field(default_factory=Counter)
 
@@ -139,6 +149,7 @@ class Import:
         self.complete = False
         self._waiting = _PendingLines()
         self._chats: dict[str, _LineThread] = {}
+        self._knowledge = KnowledgeIntake(project=project, dry_run=dry_run)
 
     def import_items(self, items: Iterable[Item]) -> Iterator[BadRecord | ImportCounts]:
         """Import the items in order. Yields bad items, and the counts after each batch.
@@ -167,6 +178,10 @@ class Import:
                 yield item
             elif isinstance(item, ImportedRun):
                 yield from self._write_run(item)
+            elif isinstance(item, Omission):
+                self.counts.omitted.update(item.parts)
+            elif isinstance(item, KnowledgeItem):
+                yield from self._write_knowledge(item)
             else:
                 yield from self._write_batches(self._waiting.add_line(item))
         yield from self._write_batches(self._waiting.drain())
@@ -192,6 +207,25 @@ class Import:
             yield _build_bad(refusal, run.place, run=run.index)
         else:
             self._count_thread(written)
+            yield self.counts
+
+    def _write_knowledge(
+        self, item: KnowledgeItem
+    ) -> Iterator[BadRecord | ImportCounts]:
+        """Write a block or a claim, and count it."""
+        try:
+            written = self._knowledge.write_item(item)
+        except _ERASED:
+            self.counts.erased += 1
+        except Refusal as refusal:
+            self.counts.skipped += 1
+            yield _build_bad(refusal, item.place, message=item.index)
+        else:
+            self.counts.present += 1 - written
+            if isinstance(item, ImportedBlock):
+                self.counts.blocks += written
+            else:
+                self.counts.claims += written
             yield self.counts
 
     def _write_batches(
