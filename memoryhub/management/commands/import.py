@@ -53,7 +53,6 @@ claude       conversations.json of Claude's export; of each the branch that is
 claude-code  a session file of Claude Code: its messages, each once, without what is
              between and what the program itself put into the user's mouth
 codex        a session file (rollout) of Codex: its items, without what is between
-
 mem0         memories as mem0's get_all returns them: an array, or pages with results;
              those of each user, agent, app and run are a thread, by time
 letta        an agent file (.af) of Letta: the messages of each agent are a thread, its
@@ -63,6 +62,9 @@ zep          pages of Zep's API: the messages of each thread are a thread, and e
 
 What has no place here, such as tools, secrets and settings of a Letta agent, is left
 out and counted by its name. A block that is there already stays as it is.
+
+With mem0, get_all returns twenty memories unless top_k says more. An agent file holds
+at most the messages in the agent's context, or fifty, and no archival memory.
 
 A tool whose name can't be a sender's is mended there, and kept in the message.
 

@@ -7,7 +7,7 @@ from datetime import datetime
 from typing import Any, NamedTuple
 from uuid import UUID
 
-from memoryhub.errors import InvalidError, StaleError
+from memoryhub.errors import InvalidError, PageErasedError, StaleError
 from memoryhub.journal import texts
 from memoryhub.kernel.formats.transcripts import (
     ImportedBlock,
@@ -57,8 +57,8 @@ class KnowledgeIntake:
     def write_item(self, item: KnowledgeItem) -> int:
         """Write a block or a claim; return how many were new: 1 or 0.
 
-        Raises what `blocks.put_block` and `facts.build_assertion` raise, and StaleError
-        for a block that never had the file's text.
+        Raises what `blocks.put_block` and `facts.build_assertion` raise, StaleError for
+        a block that never had the file's text, PageErasedError for a deleted block.
         """
         subject = self._find_subject(item.user_id)
         if isinstance(item, ImportedBlock):
@@ -79,8 +79,8 @@ class KnowledgeIntake:
             found = block_queries.list_versions(home, block.name, limit=_VERSIONS)
             if any(version.text == block.text for version in found):
                 return 0
-            if found and found[0].text is not None:
-                raise StaleError
+            if found:
+                raise PageErasedError if found[0].text is None else StaleError
         draft = BlockDraft(
             block=block.name,
             text=block.text,

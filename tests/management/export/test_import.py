@@ -9,6 +9,7 @@ from typing import Any
 import pytest
 from django.core.management import CommandError, call_command
 
+from memoryhub.kernel.formats import formats
 from memoryhub.kernel.formats.records import BadRecord, TextPosition
 from memoryhub.management.import_progress import ImportProgress
 from memoryhub.management.import_summary import Summary, render_bad_line
@@ -217,7 +218,7 @@ def test_file_of_unknown_format_is_refused(acme: Project, tmp_path: Path) -> Non
     done = Imported(path, project="acme")
     assert done.code == 2
     assert "unknown_format" in done.err
-    assert "runs, chat, tuning, chatgpt, claude, claude-code, codex" in done.err
+    assert ", ".join(formats.FORMATS) in done.err
     assert CANARY not in done.err + done.out
     assert Thread.objects.count() == 0
 
