@@ -61,7 +61,8 @@ zep          pages of Zep's API: the messages of each thread are a thread, and e
              of the graph is a claim that is valid as long as the edge was
 
 What has no place here, such as tools, secrets and settings of a Letta agent, is left
-out and counted by its name. A block that is there already stays as it is.
+out and counted by its name. A block that is there already stays as it is. A later
+file with other words in earlier messages is refused (differs): give another --source.
 
 With mem0, get_all returns twenty memories unless top_k says more. An agent file holds
 at most the messages in the agent's context, or fifty, and no archival memory.
