@@ -79,13 +79,14 @@ def read(
     Holds all memories of the file: mem0's order differs from one export to the next.
     """
     threads, parts = defaultdict[str, list[_Memory]](list), Counter[str]()
-    seen = set[str]()
+    # Pages may overlap.
+    seen = set[tuple[str, str]]()
     for record in _iter_memories(found, parts):
         item = record if isinstance(record, BadRecord) else _read_memory(record)
         if isinstance(item, BadRecord):
             yield item
-        elif item.id not in seen or not item.id:
-            seen.add(item.id)
+        elif (key := (item.id, item.value["memory"])) not in seen or not item.id:
+            seen.add(key)
             threads[_digest_scope(item.value)].append(item)
     for digest, memories in threads.items():
         yield _build_run(digest, sorted(memories, key=lambda each: each[:2]), options)

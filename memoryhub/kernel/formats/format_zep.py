@@ -49,7 +49,7 @@ _MESSAGE = frozenset({
 #: Members of an edge that make the claim, or only identify it in Zep.
 _EDGE = frozenset({
     *("fact", "name", "valid_at", "invalid_at", "expired_at", "created_at", "uuid"),
-    *("source_node_name", "source_node_uuid", "target_node_name", "target_node_uuid"),
+    *("source_node_name", "source_node_uuid", "target_node_uuid"),
     *("graph_uuid", *_SCOPE),
 })  # fmt: skip
 
@@ -70,6 +70,8 @@ class _ZepFile:
     """All records of a file."""
 
     messages: dict[str, list[_ZepRecord]] = field(default_factory=dict)
+    #: Ids and texts of the messages.
+    seen: set[tuple[str, str]] = field(default_factory=set)
     edges: list[_ZepRecord] = field(default_factory=list)
     #: Names of nodes, and ids of users by Zep's own ids; users of threads.
     nodes: dict[str, str] = field(default_factory=dict)
@@ -96,11 +98,18 @@ class _ZepFile:
             self.edges.append(found)
         elif can_be_message(value):
             named = below.get("thread_uuid") or below.get("thread_id") or ""
-            self.messages.setdefault(str(named), []).append(found)
+            self._add_message(str(named), found)
         elif not lists and kind != "threads":
             self._add_other(value, kind)
         for name in lists:
             self.add(value[name], below, record, name)
+
+    def _add_message(self, thread: str, found: _ZepRecord) -> None:
+        """Add a message to its thread, once where pages overlap."""
+        key = (str(found.value.get("uuid") or ""), str(found.value["content"]))
+        if not key[0] or key not in self.seen:
+            self.seen.add(key)
+            self.messages.setdefault(thread, []).append(found)
 
     def _add_other(self, value: Members, kind: str) -> None:
         """Count a record that has no place, and note the name of a node or user."""

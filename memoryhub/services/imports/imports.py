@@ -37,7 +37,7 @@ from memoryhub.kernel.formats.transcripts import (
 )
 from memoryhub.models.projects import Project
 from memoryhub.services.imports.intakes import Intake
-from memoryhub.services.imports.knowledge import KnowledgeIntake
+from memoryhub.services.imports.knowledge_imports import KnowledgeIntake
 from memoryhub.services.turns.simulations import Simulation
 
 BATCH_MESSAGES = 200

@@ -285,7 +285,7 @@ def test_zep_messages_are_the_threads_of_their_users() -> None:
     late = turn("assistant", "At nine.", LATE, thread_uuid="t1", processed=True)
     early = turn("user", "When?", thread_uuid="t1", reference_time=LATE, name="Ann")
     name, found = read(
-        {"items": [late, early], "next_cursor": None, "total_size": 2},
+        {"items": [late, early, late], "next_cursor": None, "total_size": 2},
         {"messages": [turn("Bo", "Hm", role_type="user")], "user_id": "bo"},
         {"threads": [{"uuid": "t1", "thread_id": "a", "user_uuid": "ann"}]},
     )

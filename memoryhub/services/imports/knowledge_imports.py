@@ -5,7 +5,6 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from datetime import datetime
 from typing import Any, NamedTuple
-from uuid import UUID
 
 from memoryhub.errors import InvalidError, PageErasedError, StaleError
 from memoryhub.journal import texts
@@ -52,7 +51,7 @@ class KnowledgeIntake:
     project: Project
     dry_run: bool
     #: Claims of each subject, retracted ones too.
-    _claims: dict[UUID | None, set[_ClaimKey]] = field(default_factory=dict)
+    _claims: dict[str | None, set[_ClaimKey]] = field(default_factory=dict)
 
     def write_item(self, item: KnowledgeItem) -> int:
         """Write a block or a claim; return how many were new: 1 or 0.
@@ -108,7 +107,7 @@ class KnowledgeIntake:
             valid_until=claim.valid_until,
             many=True,
         )
-        known = self._load_claims(subject)
+        known = self._load_claims(subject, claim.user_id)
         key = _ClaimKey(
             claim.entity,
             claim.predicate,
@@ -125,19 +124,20 @@ class KnowledgeIntake:
         known.add(key)
         return 1
 
-    def _load_claims(self, subject: Subject | None) -> set[_ClaimKey]:
+    def _load_claims(
+        self, subject: Subject | None, user_id: str | None
+    ) -> set[_ClaimKey]:
         """Return all claims of a subject, read once for each import."""
-        id_ = None if subject is None else subject.id
-        if id_ not in self._claims:
+        if user_id not in self._claims:
             home = None if subject is None else find_home(subject)
-            found = self._claims[id_] = set()
+            found = self._claims[user_id] = set()
             if home is not None:
                 rows = select_rows(home).filter(cardinality=None)
                 places = [(home.id, seq) for seq in rows.values_list("seq", flat=True)]
                 for opened in texts.open_events_at(home, places).values():
                     content: Any = opened.content or {}
                     found.add(_ClaimKey(*map(content.get, _ClaimKey._fields)))
-        return self._claims[id_]
+        return self._claims[user_id]
 
 
 def _render_time(at: datetime | None) -> str | None:
