@@ -241,37 +241,40 @@ def _build_content(sent: Members) -> Members | None:
         if name not in _MESSAGE and (name == "approve" or not is_empty(value))
     }
     calls = {each.get("id") for each in _list_objects(sent.get("tool_calls"))}
-    said = content.pop("content", None)
-    if isinstance(said, list):
-        said = [*filter(None, (_build_part(part, calls) for part in said))]
+    words = content.pop("content", None)
+    if isinstance(words, list):
+        words = [*filter(None, (_build_part(part, calls) for part in words))]
+    approvals = _list_objects(content.pop("approvals", None))
     returns = _list_objects(content.pop("tool_returns", None))
-    results = [*map(_build_result, returns)]
-    if len(results) > 1 or not said:
-        said = [*(said or []), *results] if isinstance(said, list | None) else said
-        if results:
-            content.pop("tool_call_id", None)
-    elif results and _has_other_words(returns[0], said):
-        content["tool_returns"] = returns
+    returns += [each for each in approvals if "approve" not in each]
+    if returns:
+        words = _merge_results(words, returns)
+        content.pop("tool_call_id", None)
+    if decided := [each for each in approvals if "approve" in each]:
+        content["approvals"] = decided
     role = sent.get("role")
     if role == "approval":
-        approvals = _list_objects(content.get("approvals"))
-        results = [_build_result(each) for each in approvals if "approve" not in each]
-        role = "assistant" if calls else "tool" if results else "user"
-        if results and not calls:
-            said = [*(said or []), *results]
-            content["approvals"] = [each for each in approvals if "approve" in each]
-            if not content["approvals"]:
-                del content["approvals"]
+        role = "assistant" if calls else "tool" if returns else "user"
     content["role"] = "system" if role == "summary" else role
-    if not said and not calls and not {"approve", "approvals"} & content.keys():
+    if not words and not calls and not {"approve", "approvals"} & content.keys():
         return None
-    return {**content, "content": said or None}
+    return {**content, "content": words or None}
+
+
+def _merge_results(words: Any, returns: list[Members]) -> list[Any]:
+    """Return the parts of a message and its results, each text once."""
+    parts = [{"type": "text", "text": words}] if isinstance(words, str) else words or []
+    results = [*map(_build_result, returns)]
+    if len(results) == 1 and not results[0]["content"]:
+        return [{**results[0], "content": parts}]
+    texts = [each["content"] for each in results]
+    return [part for part in parts if part.get("text") not in texts] + results
 
 
 def _build_part(part: Any, calls: set[Any]) -> Any:
     """Build a part of a message; None for a part that is empty or stands elsewhere."""
     if not isinstance(part, dict):
-        return part
+        return {"type": "text", "text": str(part)}
     kind = part.get("type")
     found = {name: value for name, value in part.items() if not is_empty(value)}
     if kind == "omitted_reasoning" or (kind == "tool_call" and part.get("id") in calls):
@@ -281,27 +284,20 @@ def _build_part(part: Any, calls: set[Any]) -> Any:
     if kind == "redacted_reasoning":
         return {**found, "type": "redacted_thinking"}
     if kind == "summarized_reasoning":
-        told = [str(each.get("text")) for each in _list_objects(part.get("summary"))]
-        return {**found, "type": "reasoning", "reasoning": "\n".join(told)}
+        texts = [str(each.get("text")) for each in _list_objects(part.get("summary"))]
+        return {**found, "type": "reasoning", "reasoning": "\n".join(texts)}
     return found if len(found) > 1 else None
 
 
 def _build_result(returned: Members) -> Members:
     """Build the result block of a tool's return."""
     failed = returned.get("status") == "error" or returned.get("is_error") is True
-    words = returned.get("func_response") or returned.get("tool_return") or ""
+    found = returned.get("func_response") or returned.get("tool_return") or ""
     outputs = {n: v for n in ("stdout", "stderr") if (v := returned.get(n))}
     return {
         "type": "tool_result",
         "tool_use_id": returned.get("tool_call_id"),
-        "content": words,
+        "content": found,
         **({"is_error": True} if failed else {}),
         **outputs,
     }
-
-
-def _has_other_words(returned: Members, said: Any) -> bool:
-    """Return whether a tool's return has words that its message does not have."""
-    texts = [said, *(part.get("text") for part in _list_objects(said))]
-    odd = returned.get("stdout") or returned.get("stderr")
-    return bool(odd) or returned.get("func_response") not in (None, "", *texts)

@@ -196,13 +196,13 @@ def _build_message(value: dict[str, Any], placed: Any) -> ImportedMessage:
     inferred was said by nobody, and has the role system.
     """
     role = value.get("role")
-    known = isinstance(role, str) and role in ROLES
+    has_role = isinstance(role, str) and role in ROLES
     out = {*placed, *_UNPLACED, "memory", "user_id", "role", "content"}
     rest = {n: v for n, v in value.items() if n not in out and not is_empty(v)}
-    if not known and role is not None:
+    if not has_role and role is not None:
         rest["sender"] = role
     content = {
-        "role": role if known else "system",
+        "role": role if has_role else "system",
         "content": value["memory"],
         **rest,
     }

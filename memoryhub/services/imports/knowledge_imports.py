@@ -107,7 +107,7 @@ class KnowledgeIntake:
             valid_until=claim.valid_until,
             many=True,
         )
-        known = self._load_claims(subject, claim.user_id)
+        claims = self._load_claims(subject, claim.user_id)
         key = _ClaimKey(
             claim.entity,
             claim.predicate,
@@ -115,13 +115,13 @@ class KnowledgeIntake:
             claim.valid_from.isoformat(),
             _render_time(claim.valid_until),
         )
-        if key in known:
+        if key in claims:
             return 0
         if subject is not None:
             command = facts.build_assertion(subject, [(fact, None)], now=clock.now())
             if not self.dry_run:
                 homes.perform(subject, command, actor="import", epoch=subject.epoch)
-        known.add(key)
+        claims.add(key)
         return 1
 
     def _load_claims(

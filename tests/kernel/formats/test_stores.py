@@ -197,20 +197,26 @@ def test_letta_agent_is_a_thread_and_blocks(twice: bool) -> None:
 def test_letta_calls_and_results_are_those_of_the_message() -> None:
     thought = {"type": "reasoning", "reasoning": "Sand?", "is_native": False}
     part = {"type": "tool_call", "id": "c1", "name": "dig", "input": {}}
-    asked, one, several, erring = contents(
+    asked, *told = contents(
         said("assistant", thought, part, tool_calls=[CALL]),
         said("tool", text("Sand."), tool_call_id="c1", tool_returns=[RETURN]),
         said("tool", tool_returns=[RETURN, {**RETURN, "status": "error"}]),
-        said("tool", text("Sand."), tool_returns=[{**RETURN, "stderr": ["rock"]}]),
+        said("tool", text("Rock."), tool_returns=[{**RETURN, "func_response": None}]),
+        said("tool", text("Rock."), tool_call_id="c1"),
+        {**said("tool", tool_returns=[{**RETURN, "stderr": ["x"]}]), "content": "Hm"},
     )
     spoken = reading.read(asked)
     assert [call.name for call in spoken.calls] == ["dig"]
     assert [each.words for each in spoken.thoughts] == ["Sand?"]
-    assert [each.id for each in reading.read(one).results] == ["c1"]
-    assert "tool_returns" not in one
-    failed = [each.failed for each in reading.read(several).results]
-    assert failed == [False, True]
-    assert erring["tool_returns"][0]["stderr"] == ["rock"]
+    results = [reading.read(each).results for each in told]
+    assert [[each.id for each in found] for found in results] == [
+        *(["c1"], ["c1", "c1"], ["c1"], ["c1"], ["c1"])
+    ]
+    assert [each.failed for each in results[1]] == [False, True]
+    heard = [found[0].parts[0].words for found in results]
+    assert heard == ["Sand.", "Sand.", "Rock.", "Rock.", "Sand."]
+    assert [part["type"] for part in told[4]["content"]] == ["text", "tool_result"]
+    assert told[4]["content"][1]["stderr"] == ["x"]
 
 
 def test_letta_approvals_summaries_and_silence() -> None:
