@@ -1,0 +1,295 @@
+"""Anthropic's memory tool and a real server: the SDK's own tool, and other writers."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import re
+from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+pytest.importorskip("anthropic")
+
+import anthropic
+from anthropic.lib.tools import ToolError
+from anthropic.tools.memory import BetaLocalFilesystemMemoryTool
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from memoryhub_client import AsyncClient, Client, blocks, subjects, threads
+from memoryhub_client.anthropic_memory import AsyncHubMemoryTool, HubMemoryTool
+from memoryhub_client.memory_files import build_block_name, parse_file
+from tests.harness.instances import Instance, Server
+
+#: The SDK's tool took other newlines for `\n` until version 2.
+NEWLINES = "" if anthropic.__version__ < "2" else "\r\x0b\u2028"
+
+
+@pytest.fixture
+def client(served: Server, key: str) -> Iterator[Client]:
+    with Client(served.url, key) as client:
+        yield client
+
+
+@pytest.fixture
+def subject(client: Client) -> str:
+    client.send(threads.put("talk", user_id="ann"))
+    return str(client.send(subjects.resolve("ann"))["id"])
+
+
+@pytest.fixture
+def tool(client: Client, subject: str) -> HubMemoryTool:
+    return HubMemoryTool(client, subject=subject)
+
+
+@pytest.fixture(params=["sync", "async"])
+def either(
+    request: pytest.FixtureRequest, served: Server, key: str, tool: HubMemoryTool
+) -> Iterator[Any]:
+    """Return the tool, or the asynchronous one, whose calls run to their end."""
+    if request.param == "sync":
+        yield tool
+        return
+    with asyncio.Runner() as runner:
+        client = AsyncClient(served.url, key)
+        other = AsyncHubMemoryTool(client, thread="talk")
+
+        class Awaited:
+            def call(self, command: Any) -> Any:
+                return runner.run(_wait(other.call(command)))
+
+            def clear_all_memory(self) -> Any:
+                return runner.run(_wait(other.clear_all_memory()))
+
+        yield Awaited()
+        runner.run(client.close())
+
+
+async def _wait(done: Any) -> Any:
+    return await done
+
+
+def call(tool: Any, *raised: type[Exception], **command: Any) -> str:
+    """Return the text for the model, as the SDK's tool runner makes it."""
+    try:
+        return str(tool.call(command))
+    except ToolError as refusal:
+        return f"error: {refusal.content}"
+    except raised as failure:
+        return f"error: {failure!r}"
+
+
+# The same as files
+
+PARTS = [*("a", "b", "..", ".", "", ".h", "ü x", "a:b", "@3a", "@@2", "%2e%2e", "A\\b")]
+ROOTS = ["/memories/"] * 6 + ["/memories", "/memories//", "/memories/a/", "/tmp/", ""]
+paths = st.one_of(
+    st.builds(
+        lambda root, parts: root + "/".join(parts),
+        st.sampled_from(ROOTS),
+        st.lists(st.sampled_from(PARTS), max_size=4),
+    ),
+    *[st.sampled_from(["/memories/a", "/memories/b/a", "/memories/b/b/a"])] * 3,
+    st.sampled_from(["/memories/../memories/a", "/memories/../x", "/memories/a\0"]),
+)
+texts = st.text("ab\n\n é" + NEWLINES, max_size=8)
+fields: dict[str, dict[str, Any]] = {
+    "view": {"path": paths, "view_range": st.lists(st.integers(-3, 9), max_size=3)},
+    "create": {"path": paths, "file_text": texts},
+    "str_replace": {
+        "path": paths,
+        "old_str": st.text("ab\n", max_size=2),
+        "new_str": texts,
+    },
+    "insert": {
+        "path": paths,
+        "insert_line": st.integers(-1, 4),
+        "insert_text": texts,
+    },
+    "delete": {"path": paths},
+    "rename": {"old_path": paths, "new_path": paths},
+}
+commands = st.sampled_from([*fields, "create", "create", "rename"]).flatmap(
+    lambda name: st.fixed_dictionaries({"command": st.just(name), **fields[name]})
+)
+
+
+def delete_empty_folders(root: Path) -> None:
+    for folder, _, _ in os.walk(root, topdown=False):
+        if Path(folder) != root and not any(Path(folder).iterdir()):
+            Path(folder).rmdir()
+
+
+def _is_changed(command: dict[str, Any]) -> bool:
+    """Return whether the command names `/memories` in a way that version 2 changed."""
+    path = command.get("old_path", command.get("path"))
+    rooted = os.path.normpath(path).lstrip("/") == "memories"
+    return not NEWLINES and rooted and command["command"] in ("delete", "rename")
+
+
+@settings(max_examples=40)
+@given(st.lists(commands, max_size=25))
+def test_tool_answers_as_the_tool_of_the_sdk_does(
+    either: Any, tmp_path_factory: pytest.TempPathFactory, given: list[dict[str, Any]]
+) -> None:
+    files: Any = BetaLocalFilesystemMemoryTool(str(tmp_path_factory.mktemp("files")))
+    either.clear_all_memory()
+    last = {"command": "view", "path": "/memories"}
+    for command in [*given, last]:
+        if _is_changed(command):
+            continue
+        answer = call(files, OSError, ValueError, **command)
+        delete_empty_folders(files.memory_root)
+        if answer.startswith("Here're"):
+            # File systems differ in the size of a folder.
+            answer = re.sub(r"(?m)\n\S+(\t.*)", r"\n4K\1", answer, count=1)
+            answer = re.sub(r"(?m)^\S+(\t.*/)$", r"4K\1", answer)
+        assert call(either, **command) == answer, command
+
+
+# Refusals
+
+
+def test_key_without_the_scope_gets_the_error_of_the_tool(
+    client: Client, served: Server, shared: Instance, project: str, subject: str
+) -> None:
+    reader = shared.managed("create_key", project, "--scopes=memory:read").strip()
+    with Client(served.url, reader) as reading:
+        tool = HubMemoryTool(reading, subject=subject)
+        made = call(tool, command="create", path="/memories/a", file_text="a")
+        assert made.startswith("error: The memory refused the command: ")
+        listed = call(tool, command="view", path="/memories")
+        assert listed.endswith("hidden items:\n4K\t/memories")
+
+
+@pytest.mark.parametrize(
+    ("path", "text", "error"),
+    [
+        ("/memories/a", "x" * 10_000_000, "The file would have 10000000 bytes. A file"),
+        ("/memories/a", "a\0", "The memory refused the command: `text` takes texts"),
+        ("/memories/a", "\ud800", "UnicodeEncodeError("),
+        ("/memories/\ud800", "", "UnicodeEncodeError("),
+        (f"/memories/{'x' * 256}", "", "OSError(36, 'File name too long')"),
+        (f"/memories{'/x' * 501}", "", "OSError(36, 'File name too long')"),
+        ("/memories/" + "../" * 9 + "memories/a", "", "Path /memories/../"),
+    ],
+)
+def test_tool_refuses_what_a_block_can_not_hold(
+    tool: HubMemoryTool, path: str, text: str, error: str
+) -> None:
+    made = call(tool, command="create", path=path, file_text=text)
+    assert made.startswith(f"error: {error}")
+    assert tool.call({"command": "view", "path": "/memories"}) == EMPTY
+
+
+EMPTY = (
+    "Here're the files and directories up to 2 levels deep in /memories, "
+    "excluding hidden items:\n4K\t/memories"
+)
+
+
+def test_read_only_file_can_not_be_changed(
+    tool: HubMemoryTool, client: Client, subject: str
+) -> None:
+    fixed = build_block_name("rules/a")
+    client.send(blocks.put(subject, fixed, "Be kind.", read_only=True))
+    path = "/memories/rules/a"
+    for command in (
+        {"command": "str_replace", "path": path, "old_str": "kind", "new_str": "rude"},
+        {"command": "delete", "path": "/memories/rules"},
+        {"command": "rename", "old_path": path, "new_path": "/memories/b"},
+    ):
+        assert "read-only" in call(tool, **command)
+    assert client.send(blocks.get(subject, fixed))["version"] == 1
+
+
+def test_unreachable_hub_is_an_error_of_the_tool() -> None:
+    with Client("http://127.0.0.1:9", "mh_live_x", retries=0) as nobody:
+        tool = HubMemoryTool(nobody, thread="talk")
+        assert "can't be reached" in call(tool, command="view", path="/memories")
+
+
+# Other writers
+
+
+def test_concurrent_writers_lose_no_update(tool: HubMemoryTool) -> None:
+    lines = [f"line {n}" for n in range(16)]
+    call(tool, command="create", path="/memories/a", file_text="last\n")
+
+    def insert(line: str) -> str:
+        fields = {"path": "/memories/a", "insert_line": 0, "insert_text": line}
+        return call(tool, command="insert", **fields)
+
+    with ThreadPoolExecutor(8) as pool:
+        assert {*pool.map(insert, lines)} == {"The file /memories/a has been edited."}
+    shown = call(tool, command="view", path="/memories/a")
+    assert sorted(re.findall(r"\d+\t(line .*)", shown)) == sorted(lines)
+
+
+def test_one_of_concurrent_creators_succeeds(tool: HubMemoryTool) -> None:
+    def create(text: str) -> str:
+        return call(tool, command="create", path="/memories/a", file_text=text)
+
+    for _ in range(5):
+        with ThreadPoolExecutor(4) as pool:
+            made = [*pool.map(create, "abcd")]
+        assert made.count("error: File /memories/a already exists") == 3
+        assert made.count("File created successfully at: /memories/a") == 1
+        call(tool, command="delete", path="/memories/a")
+
+
+def test_rename_takes_along_what_others_write_meanwhile(
+    tool: HubMemoryTool, client: Client, subject: str
+) -> None:
+    call(tool, command="create", path="/memories/a", file_text="first")
+    send = client.send
+
+    def send_late(request: Any) -> Any:
+        if request.method == "DELETE" and not written:
+            written.append(send(blocks.put(subject, build_block_name("a"), "second")))
+        return send(request)
+
+    written: list[Any] = []
+    client.send = send_late  # type: ignore[method-assign]
+    call(tool, command="rename", old_path="/memories/a", new_path="/memories/b")
+    assert call(tool, command="view", path="/memories/b").endswith("     1\tsecond")
+    assert call(tool, command="view", path="/memories").count("\n") == 2
+
+
+@pytest.mark.slow
+def test_rename_of_a_folder_is_undone_when_the_subject_is_full(
+    tool: HubMemoryTool, client: Client, subject: str
+) -> None:
+    for n in range(197):
+        client.send(blocks.put(subject, f"other-{n}", ""))
+    for name in "ab":
+        call(tool, command="create", path=f"/memories/x/{name}", file_text=name)
+    listed = call(tool, command="view", path="/memories")
+    moved = call(tool, command="rename", old_path="/memories/x", new_path="/memories/y")
+    assert "The memory refused the command: The subject has as many" in moved
+    assert call(tool, command="view", path="/memories") == listed
+
+
+# Names
+
+
+@given(st.lists(st.text(min_size=1).filter(lambda part: "/" not in part), min_size=1))
+def test_block_names_of_paths_are_reversible(parts: list[str]) -> None:
+    path = "/".join(parts)
+    for generation in (1, 2, 999_999_999):
+        name = build_block_name(path, generation)
+        assert re.fullmatch(r"[A-Za-z0-9][A-Za-z0-9._:@-]{0,127}", name)
+        block = {"block": name, "version": 1, "text": "", "read_only": False}
+        file = parse_file({**block, "description": path})
+        assert file is not None
+        assert file.path == path
+
+
+@pytest.mark.parametrize("block", ["persona", "memories:a@@x", "memories:@zz"])
+def test_other_blocks_are_no_files(block: str) -> None:
+    fields = {"version": 1, "text": "", "read_only": False, "description": "of a"}
+    assert parse_file({"block": block, **fields}) is None
