@@ -238,9 +238,9 @@ class FileStore:
             require_writable(file)
         try:
             for file, path in moves:
-                copy = yield from self.create_file(
-                    path, file.text, description=file.description
-                )
+                # The description of a long path is the path itself.
+                kept = "" if file.description == file.path else file.description
+                copy = yield from self.create_file(path, file.text, description=kept)
                 copies.append((file, copy))
         except Problem:
             for _, copy in copies:
@@ -263,9 +263,11 @@ class FileStore:
             except Conflict as refusal:
                 if refusal.code != "stale" or not left:
                     raise
-                now = yield self.routes.get(self.owner, file.block)
-                file = parse_file(now) or file
-                copy = yield from self.write_text(copy, file.text)
+                # If the file is gone by now, the next attempt finds so.
+                with suppress(NotFound, Gone):
+                    now = yield self.routes.get(self.owner, file.block)
+                    file = parse_file(now) or file
+                    copy = yield from self.write_text(copy, file.text)
             except FileVanished:
                 with suppress(Problem, FileVanished):
                     yield from self.delete_file(copy)

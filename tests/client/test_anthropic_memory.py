@@ -5,6 +5,8 @@ from __future__ import annotations
 import asyncio
 import os
 import re
+import subprocess
+import sys
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
@@ -24,6 +26,7 @@ from memoryhub_client import AsyncClient, Client, blocks, subjects, threads
 from memoryhub_client.anthropic_memory import AsyncHubMemoryTool, HubMemoryTool
 from memoryhub_client.memory_files import build_block_name, parse_file
 from tests.harness.instances import Instance, Server
+from tests.sources.files import ROOT
 
 #: The SDK's tool took other newlines for `\n` until version 2.
 NEWLINES = "" if anthropic.__version__ < "2" else "\r\x0b\u2028"
@@ -293,3 +296,28 @@ def test_block_names_of_paths_are_reversible(parts: list[str]) -> None:
 def test_other_blocks_are_no_files(block: str) -> None:
     fields = {"version": 1, "text": "", "read_only": False, "description": "of a"}
     assert parse_file({"block": block, **fields}) is None
+
+
+# The SDK's tool runner
+
+
+def test_example_remembers_from_one_thread_to_the_next(
+    served: Server, key: str
+) -> None:
+    where = {"MEMORYHUB_URL": served.url, "MEMORYHUB_KEY": key, "PYTHONPATH": "."}
+    shown = subprocess.check_output(
+        [sys.executable, "examples/anthropic_memory.py"],
+        env={**os.environ, **where},
+        cwd=ROOT,
+        text=True,
+        timeout=60,
+    )
+    assert shown.splitlines()[1:] == [
+        "File created successfully at: /memories/travel/seat.md",
+        "> Which seat do I like?",
+        "Here's the content of /memories/travel/seat.md with line numbers:",
+        "     1\tLikes the window.",
+        "     2\t",
+        "memories:travel:seat.md 1 Likes the window.",
+        "",
+    ]
