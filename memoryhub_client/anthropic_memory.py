@@ -8,7 +8,7 @@ Texts and errors are those of `BetaLocalFilesystemMemoryTool` of anthropic 2.14,
 - A folder without files does not exist.
 - A file holds 64 KiB without U+0000, a path 1,000 bytes, and a subject 200 blocks.
 - The size of each folder is shown as 4K.
-- Every failure is a `ToolError`; the SDK's tool raises some OSErrors and ValueErrors.
+- Every failure is a `ToolError`; the SDK's tool raises errors of Python as well.
 
 A lost update is impossible: each write names the version of the block that it is based
 on, and a command that was slower than another writer starts again. The hub can't rename
@@ -165,14 +165,15 @@ CommandSteps = Callable[[FileStore, Any], Steps[str]]
 def run_command(steps: CommandSteps, files: FileStore, command: Any) -> Steps[str]:
     """Run a command, again if another writer was faster. Raises ToolError only.
 
-    An OSError has the text that the SDK's tool runner gives the model for one.
+    Errors of Python, also of a command without a field, have the texts that the SDK's
+    tool runner gives the model for them.
     """
     for left in reversed(range(TRIES)):
         try:
             return (yield from steps(files, command))
         except FileRefusal as refusal:
             raise ToolError(str(refusal)) from refusal
-        except (OSError, ValueError) as failure:
+        except (AttributeError, OSError, TypeError, ValueError) as failure:
             raise ToolError(repr(failure)) from failure
         except Problem as refusal:
             stale = isinstance(refusal, Conflict) and refusal.code == "stale"
@@ -256,7 +257,7 @@ def insert_text(files: FileStore, command: InsertCommand) -> Steps[str]:
     lines = file.text.split("\n")
     if lines[-1] == "":
         lines.pop()
-    if not 0 <= line <= len(lines):
+    if line < 0 or line > len(lines):
         raise FileRefusal(
             f"Invalid `insert_line` parameter: {line}. "
             f"It should be within the range [0, {len(lines)}]."

@@ -263,11 +263,13 @@ class FileStore:
             except Conflict as refusal:
                 if refusal.code != "stale" or not left:
                     raise
-                # If the file is gone by now, the next attempt finds so.
-                with suppress(NotFound, Gone):
+                try:
                     now = yield self.routes.get(self.owner, file.block)
-                    file = parse_file(now) or file
-                    copy = yield from self.write_text(copy, file.text)
+                except (NotFound, Gone):
+                    # The next attempt finds that the file is gone.
+                    continue
+                file = parse_file(now) or file
+                copy = yield from self.write_text(copy, file.text)
             except FileVanished:
                 with suppress(Problem, FileVanished):
                     yield from self.delete_file(copy)

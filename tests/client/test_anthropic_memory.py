@@ -130,7 +130,7 @@ def delete_empty_folders(root: Path) -> None:
 def _is_changed(command: dict[str, Any]) -> bool:
     """Return whether the command names `/memories` in a way that version 2 changed."""
     path = command.get("old_path", command.get("path"))
-    rooted = os.path.normpath(path).lstrip("/") == "memories"
+    rooted = os.path.normpath(str(path)).lstrip("/") == "memories"
     return not NEWLINES and rooted and command["command"] in ("delete", "rename")
 
 
@@ -152,6 +152,27 @@ def test_tool_answers_as_the_tool_of_the_sdk_does(
             answer = re.sub(r"(?m)\n\S+(\t.*)", r"\n4K\1", answer, count=1)
             answer = re.sub(r"(?m)^\S+(\t.*/)$", r"4K\1", answer)
         assert call(either, **command) == answer, command
+
+
+@pytest.mark.parametrize(
+    "command",
+    [
+        *({"command": "view"}, {"command": "create", "path": "/memories/b"}),
+        {"command": "view", "path": "/memories/a", "view_range": ["1", 2]},
+        {"command": "str_replace", "path": "/memories/a"},
+        {"command": "str_replace", "path": "/memories/a", "old_str": "a"},
+        {"command": "insert", "path": "/memories/a"},
+        {"command": "insert", "path": "/memories/a", "insert_line": 1},
+        *({"command": "rename", "old_path": "/memories/a"}, {"command": "delete"}),
+    ],
+)
+def test_malformed_command_has_the_error_of_the_sdk(
+    tool: HubMemoryTool, tmp_path: Path, command: dict[str, Any]
+) -> None:
+    files = BetaLocalFilesystemMemoryTool(str(tmp_path))
+    for each in (files, tool):
+        call(each, command="create", path="/memories/a", file_text="a")
+    assert call(tool, **command) == call(files, Exception, **command)
 
 
 # Refusals
@@ -233,7 +254,7 @@ def test_concurrent_writers_lose_no_update(tool: HubMemoryTool) -> None:
     assert sorted(re.findall(r"\d+\t(line .*)", shown)) == sorted(lines)
 
 
-def test_one_of_concurrent_creators_succeeds(tool: HubMemoryTool) -> None:
+def test_concurrent_creators_make_one_file(tool: HubMemoryTool) -> None:
     def create(text: str) -> str:
         return call(tool, command="create", path="/memories/a", file_text=text)
 
@@ -293,7 +314,7 @@ def test_block_names_of_paths_are_reversible(parts: list[str]) -> None:
 
 
 @pytest.mark.parametrize("block", ["persona", "memories:a@@x", "memories:@zz"])
-def test_other_blocks_are_no_files(block: str) -> None:
+def test_blocks_without_the_prefix_are_no_files(block: str) -> None:
     fields = {"version": 1, "text": "", "read_only": False, "description": "of a"}
     assert parse_file({"block": block, **fields}) is None
 
