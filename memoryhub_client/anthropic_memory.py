@@ -328,15 +328,12 @@ def require_file(tree: FileTree, path: str, shown: str) -> MemoryFile:
 def find_rename_error(tree: FileTree, old: str, new: str) -> int | None:
     """Return the error number that a file system has for a rename, in its order."""
     folder = new.rpartition("/")[0]
-    if tree.has_file_above(folder):
-        return errno.ENOTDIR
-    if new.startswith(f"{old}/"):
-        return errno.ENOTDIR if old in tree else errno.EINVAL
-    if tree.has_file_above(old):
+    if tree.has_file_above(folder) or tree.has_file_above(old):
+        # The SDK's tool makes the folder before it looks for the old path.
         return errno.ENOTDIR
     if folder in tree and tree.is_folder(old.rpartition("/")[0]):
         return errno.ENOTDIR
-    return None
+    return errno.EINVAL if new.startswith(f"{old}/") else None
 
 
 def iter_items(tree: FileTree, path: str) -> Iterator[tuple[str, int]]:

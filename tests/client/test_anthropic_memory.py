@@ -19,7 +19,7 @@ pytest.importorskip("anthropic")
 import anthropic
 from anthropic.lib.tools import ToolError
 from anthropic.tools.memory import BetaLocalFilesystemMemoryTool
-from hypothesis import given, settings
+from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 from memoryhub_client import AsyncClient, Client, blocks, subjects, threads
@@ -134,7 +134,35 @@ def _is_changed(command: dict[str, Any]) -> bool:
     return not NEWLINES and rooted and command["command"] in ("delete", "rename")
 
 
+#: Renames whose error depends on which of several a file system finds first.
+RENAMES = [
+    *(("a/c", "a/c/d"), ("a", "a/d"), ("d", "d"), ("d", "d/e"), ("d/e", "d/e/f/g")),
+    *(("a/c", "d"), ("a/c", "a/e"), ("x/y", "a/c"), ("x", "a/c"), ("d/x", "a/c/e")),
+    *(("x/y", "a/c/e"), ("b", "b/d"), ("x", "x/y"), ("b/x", "a/c"), ("x", "y/z")),
+]
+HARD: list[dict[str, Any]] = [
+    {"command": "create", "path": "/memories/a", "file_text": "aaaa\naaa\n"},
+    {"command": "create", "path": "/memories/b/a", "file_text": ""},
+    {"command": "create", "path": "/memories/d/e/f", "file_text": "x" * 1_100},
+    {
+        "command": "str_replace",
+        "path": "/memories/a",
+        "old_str": "aa",
+        "new_str": "",
+    },
+    *(
+        {
+            "command": "rename",
+            "old_path": f"/memories/{old}",
+            "new_path": f"/memories/{new}",
+        }
+        for old, new in RENAMES
+    ),
+]
+
+
 @settings(max_examples=40)
+@example(given=HARD)
 @given(st.lists(commands, max_size=25))
 def test_tool_answers_as_the_tool_of_the_sdk_does(
     either: Any, tmp_path_factory: pytest.TempPathFactory, given: list[dict[str, Any]]
