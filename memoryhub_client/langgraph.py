@@ -60,9 +60,9 @@ from memoryhub_client.langgraph_nodes import (
     iter_leaves,
     list_references,
 )
-from memoryhub_client.langgraph_steps import Steps, arun_steps, run_steps
 from memoryhub_client.problems import Conflict, NotFound, Problem
 from memoryhub_client.requests import AsOfQuery, WriteConditions
+from memoryhub_client.steps import Steps, arun_steps, run_steps
 from memoryhub_client.threads import Making
 
 Tuples = list[CheckpointTuple]

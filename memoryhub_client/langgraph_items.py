@@ -17,8 +17,8 @@ from datetime import datetime
 from hashlib import blake2b
 from typing import Any
 
+from memoryhub_client.escapes import MAX_NAME, escape_name, unescape_name
 from memoryhub_client.keys import KeyChange
-from memoryhub_client.langgraph_keys import MAX_NAME, decode_name, encode_name
 
 Namespace = tuple[str, ...]
 #: Characters of a long name before its digest.
@@ -55,7 +55,7 @@ class ItemThread:
     person: str | None = None
 
     def build_name(self, namespace: Namespace, key: str) -> str:
-        name = f"{self._build_prefix(namespace)}:{encode_name(key)}"
+        name = f"{self._build_prefix(namespace)}:{escape_name(key)}"
         if len(name) <= MAX_NAME:
             return name
         digest = blake2b(name.encode(), digest_size=16).hexdigest()
@@ -70,7 +70,7 @@ class ItemThread:
 
     def _build_prefix(self, namespace: Namespace) -> str:
         labels = [
-            ("@" if at == self.part else encode_name(label)) + "."
+            ("@" if at == self.part else escape_name(label)) + "."
             for at, label in enumerate(namespace)
         ]
         return "i." + "".join(labels)
@@ -78,10 +78,10 @@ class ItemThread:
     def parse_name(self, name: str) -> tuple[Namespace, str]:
         """Return the namespace and the key of a name that is not long."""
         labels, _, key = name.partition(":")
-        found = [decode_name(each) for each in labels.split(".")[1:-1]]
+        found = [unescape_name(each) for each in labels.split(".")[1:-1]]
         if self.part is not None and self.person is not None:
             found[self.part] = self.person
-        return tuple(found), decode_name(key)
+        return tuple(found), unescape_name(key)
 
     def build_set(
         self, namespace: Namespace, key: str, value: dict[str, Any], ttl: int | None

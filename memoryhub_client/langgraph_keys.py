@@ -11,17 +11,17 @@ A LangGraph thread is one hub thread, `langgraph:<thread_id>`, with these keys:
 from __future__ import annotations
 
 import json
-import re
 from dataclasses import replace
 from hashlib import blake2b
 from typing import Any
 
 from memoryhub_client import keys, threads
+from memoryhub_client.escapes import MAX_NAME, escape_name, unescape_name
 from memoryhub_client.keys import KeyChange
 from memoryhub_client.langgraph_nodes import CHANNEL
-from memoryhub_client.langgraph_steps import Steps
 from memoryhub_client.problems import NotFound
 from memoryhub_client.requests import Listing, Request
+from memoryhub_client.steps import Steps
 
 Changes = list[KeyChange]
 
@@ -29,7 +29,7 @@ PREFIX, LABELS = "langgraph:", {"kind": "langgraph"}
 #: The most that the hub grants a thread.
 CONFIG = {"max_keys": 100_000, "max_key_bytes": 2**30}
 #: The hub's limits: characters of a name, changes and bytes of a batch, less some room.
-MAX_NAME, MAX_CHANGES, MAX_BODY = 128, 200, 900_000
+MAX_CHANGES, MAX_BODY = 200, 900_000
 #: Up to so many missing texts of a channel are read one by one.
 FEW = 3
 
@@ -46,7 +46,7 @@ def build_thread_name(thread_id: str) -> str:
 
     The name of a long id ends with a digest.
     """
-    safe = encode_name(thread_id)
+    safe = escape_name(thread_id)
     if len(PREFIX + safe) <= MAX_NAME:
         return PREFIX + safe
     digest = blake2b(_to_bytes(thread_id), digest_size=16).hexdigest()
@@ -56,26 +56,7 @@ def build_thread_name(thread_id: str) -> str:
 def parse_thread_name(name: str) -> str | None:
     """Return the id that the name was built from; None for a long id."""
     safe = name.removeprefix(PREFIX)
-    return None if "@@" in safe else decode_name(safe)
-
-
-def encode_name(text: str) -> str:
-    """Encode any text as a name's characters: others as `@` and hex digits."""
-    return re.sub(
-        rb"[^A-Za-z0-9._-]",
-        lambda found: b"@" + found[0].hex().encode(),
-        _to_bytes(text),
-    ).decode()
-
-
-def decode_name(safe: str) -> str:
-    """Decode the text from a name's characters."""
-    plain = re.sub(
-        b"@([0-9a-f]{2})",
-        lambda found: bytes.fromhex(found[1].decode()),
-        safe.encode(),
-    )
-    return plain.decode(errors="surrogatepass")
+    return None if "@@" in safe else unescape_name(safe)
 
 
 def _build_codes() -> dict[int, str]:

@@ -54,6 +54,7 @@ from langgraph.store.base import (
 from memoryhub_client import keys, searches, threads
 from memoryhub_client.async_client import AsyncClient
 from memoryhub_client.client import Client
+from memoryhub_client.escapes import escape_name
 from memoryhub_client.langgraph_filters import is_match
 from memoryhub_client.langgraph_items import (
     ItemThread,
@@ -67,12 +68,11 @@ from memoryhub_client.langgraph_keys import (
     Changes,
     allow_repeats,
     cut_batches,
-    encode_name,
     list_everything,
     set_key,
 )
-from memoryhub_client.langgraph_steps import Steps, arun_steps, run_steps
 from memoryhub_client.problems import Conflict, Invalid, NotFound
+from memoryhub_client.steps import Steps, arun_steps, run_steps
 from memoryhub_client.threads import Making
 
 #: The hub's limits: characters and words of a query, and hits of a search.
@@ -119,8 +119,8 @@ class MemoryHubStore(BaseStore):
     ) -> None:
         self.hub, self.user_id, self.person_part = hub, user_id, person_part
         self.ttl_config = ttl
-        self.thread = f"store:{encode_name(name)}"
-        self.labels = {"kind": "langgraph-store", "store": encode_name(name)}
+        self.thread = f"store:{escape_name(name)}"
+        self.labels = {"kind": "langgraph-store", "store": escape_name(name)}
         #: Threads of persons by name, and names of threads that exist.
         self._persons: dict[str, ItemThread] = {}
         self._opened: set[str] = set()
