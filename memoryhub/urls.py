@@ -4,7 +4,13 @@ from django.http import HttpRequest, HttpResponse, JsonResponse
 from django.urls import URLPattern, URLResolver, include, path
 from django.views.decorators.http import require_safe
 
-from memoryhub.api import api
+from inspector.access import access
+from inspector.live.hub import hub
+from memoryhub.api import api, metrics
+from memoryhub.api.errors import ProblemDocument
+from memoryhub.api.http import auth
+from memoryhub.errors import Refusal
+from memoryhub.queries.threads.readers import read
 from memoryhub.queries.verify import health
 
 
@@ -20,6 +26,25 @@ def report_ready(request: HttpRequest) -> JsonResponse:
     readiness = health.get_readiness()
     status = 200 if readiness.serving else 503
     return JsonResponse(readiness.to_json(), status=status)
+
+
+@require_safe
+async def report_metrics(request: HttpRequest) -> HttpResponse:
+    """Report this process's counts, to this machine or to a key of scope `admin`."""
+    if not access.is_local_request(request):
+        address = request.META.get("REMOTE_ADDR", "")
+        try:
+            agent = await auth.greet(auth.find_sent_key(request), address=address)
+            auth.require(agent, auth.ADMIN)
+        except Refusal as refusal:
+            problem = ProblemDocument.from_refusal(refusal)
+            answer = _build_plain(problem.detail, status=problem.status)
+            for name, value in problem.headers.items():
+                answer[name] = value
+            return answer
+    page_sockets = hub.count_activity()["sockets"]
+    text = await read(metrics.render_metrics, page_sockets=page_sockets)
+    return HttpResponse(text, content_type=metrics.MEDIA_TYPE)
 
 
 def bad_request(request: HttpRequest, exception: Exception) -> HttpResponse:
@@ -43,6 +68,7 @@ handler500 = "memoryhub.urls.answer_failure"
 urlpatterns: list[URLPattern | URLResolver] = [
     path("health/live", report_live),
     path("health/ready", report_ready),
+    path("metrics", report_metrics),
     path("api/v1/", api.urls),
     path("", include("inspector.urls")),
 ]

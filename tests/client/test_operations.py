@@ -28,12 +28,14 @@ UNSENT = {
 }
 
 Make = Callable[..., Request]
+#: Modules that are no noun: the requests themselves, and what builds on nouns.
+ADAPTERS = ("requests", "langgraph", "memory_files", "anthropic_memory", "steps")
 
 
 def makers() -> Iterator[tuple[str, Make]]:
     """Return the functions that make requests: the public functions of the nouns."""
     for module in pkgutil.iter_modules(memoryhub_client.__path__):
-        if module.name == "requests":
+        if module.name.startswith(ADAPTERS):
             continue
         noun = import_module(f"memoryhub_client.{module.name}")
         for name, made in inspect.getmembers(noun, inspect.isfunction):

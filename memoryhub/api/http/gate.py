@@ -13,6 +13,7 @@ import traceback
 from collections.abc import Awaitable, Callable, Iterable
 from contextlib import suppress
 from itertools import count
+from time import perf_counter
 from typing import Any
 from urllib.parse import unquote_to_bytes
 
@@ -33,6 +34,7 @@ from memoryhub.api.errors import (
     ProblemDocument,
     UriTooLongError,
 )
+from memoryhub.api.http.request_counts import OTHER, requests
 from memoryhub.errors import KeyInUrlError, NotFoundError, Refusal
 from memoryhub.services.access import api_keys
 from memoryhub.services.forget.maintenance import maintenance
@@ -43,8 +45,8 @@ Receive = Callable[[], Awaitable[Message]]
 Send = Callable[[Message], Awaitable[None]]
 Application = Callable[[Scope, Receive, Send], Awaitable[None]]
 
-#: Keys of the ASGI scope under which the gate keeps the body and the request id.
-BODY, REQUEST_ID = "memoryhub.body", "memoryhub.request_id"
+#: Keys of the ASGI scope under which the gate keeps body, request id and GateAnswer.
+BODY, REQUEST_ID, ANSWER = "memoryhub.body", "memoryhub.request_id", "memoryhub.answer"
 
 HEADER_BYTES = 16 * 1024
 HEADER_COUNT = 100
@@ -92,7 +94,7 @@ class Gate:
             if scope["method"] in WITH_BODY:
                 check_content(scope)
                 body = await read_body(scope, receive)
-            inner = {**scope, BODY: body, REQUEST_ID: request_id}
+            inner = {**scope, BODY: body, REQUEST_ID: request_id, ANSWER: answer}
             await self.application(inner, replay(body, receive), answer)
         except IncompleteBodyError as refusal:
             await answer.refuse(refusal, close=True)
@@ -115,6 +117,9 @@ class GateAnswer:
         self.head = head
         self.started = False
         self._replaced = False
+        #: Name in counts, set by the operation.
+        self.route = OTHER
+        self._began = perf_counter()
 
     async def __call__(self, message: Message) -> None:
         if message["type"] == "http.response.start":
@@ -123,6 +128,7 @@ class GateAnswer:
                 self._replaced = True
                 await self._replace(message)
                 return
+            self._count(message["status"])
             await self.send(
                 {**message, "headers": self._build_headers(message["headers"])}
             )
@@ -162,6 +168,7 @@ class GateAnswer:
             *((n.encode(), v.encode()) for n, v in problem.headers.items()),
             *extra,
         ]
+        self._count(problem.status)
         start = {"type": "http.response.start", "status": problem.status}
         await self.send({**start, "headers": self._build_headers(headers)})
         sent = b"" if self.head else body
@@ -171,6 +178,10 @@ class GateAnswer:
     def _build_headers(self, headers: Iterable[tuple[bytes, bytes]]) -> list[Any]:
         kept = [each for each in headers if each[0].lower() not in _OURS]
         return [*kept, *_ALWAYS, (b"x-request-id", self.request_id.encode())]
+
+    def _count(self, status: int) -> None:
+        # Counted as the answer begins: an event stream ends when its reader leaves.
+        requests.count(self.route, status, perf_counter() - self._began)
 
 
 def check(scope: Scope) -> None:

@@ -73,6 +73,8 @@ class StrictOperation(AsyncOperation):
         self.takes_query = any(each.source == _QUERY for each in self.inputs)
         self.status = next(iter(self.response_models))
         self.is_coroutine = iscoroutinefunction(unwrap(self.view_func))
+        #: Name in counts of requests.
+        self.route = f"{self.methods[0]} {self.path}"
 
     @cached_property
     def parameters(self) -> set[str]:
@@ -83,11 +85,20 @@ class StrictOperation(AsyncOperation):
     def clone(self) -> Operation:
         cloned = super().clone()
         assert isinstance(cloned, StrictOperation)
-        for name in ("needs", "inputs", "takes_query", "status", "is_coroutine"):
+        for name in (
+            "needs",
+            "inputs",
+            "takes_query",
+            "status",
+            "is_coroutine",
+            "route",
+        ):
             setattr(cloned, name, getattr(self, name))
         return cloned
 
     async def run(self, request: HttpRequest, **path: Any) -> HttpResponseBase:  # type: ignore[override]  # as Ninja's
+        answer = request.scope[gate.ANSWER]  # type: ignore[attr-defined]  # ASGI
+        answer.route = self.route
         try:
             agent = await auth.admit(request, needs=self.needs)
             limits.charge(agent, len(request.scope[gate.BODY]))  # type: ignore[attr-defined]  # ASGI

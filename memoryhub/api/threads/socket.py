@@ -53,6 +53,11 @@ class AgentSockets:
     def __init__(self) -> None:
         self._ends: set[asyncio.Future[CloseCode]] = set()
 
+    @property
+    def count(self) -> int:
+        """Number of open sockets."""
+        return len(self._ends)
+
     @contextmanager
     def admit(self) -> Iterator[asyncio.Future[CloseCode]]:
         """Count a socket while it is open; yield the future that can end it."""

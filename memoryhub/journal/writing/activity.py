@@ -11,6 +11,7 @@ import threading
 from bisect import bisect_left
 from collections import Counter, defaultdict
 from collections.abc import Collection, Iterable, Mapping
+from copy import deepcopy
 from datetime import UTC, datetime, timedelta
 from typing import Final, Literal, NamedTuple, get_args
 from uuid import UUID
@@ -21,6 +22,7 @@ from memoryhub.journal.log import fence
 from memoryhub.journal.log.heads import ThreadHead
 from memoryhub.journal.rows.projections import RequestTokens
 from memoryhub.journal.rows.statements import Add
+from memoryhub.kernel.context.recalls import SOURCES
 from memoryhub.kernel.state.page_events import Refused
 from memoryhub.kernel.state.state import ThreadState
 from memoryhub.models.activity import ModelHour, ProjectHour, RefusalCount
@@ -39,6 +41,12 @@ PLACES: Final = 1_000
 _MINUTE_NS: Final = 60 * SECOND_NS
 _EPOCH: Final = datetime(1970, 1, 1, tzinfo=UTC)
 _REFUSED: Final[tuple[str, ...]] = get_args(Refused)
+#: Fates of recalled texts, and the counters of each.
+_RECALLED: Final = tuple(
+    (fate, f"recall.{fate}.{source}")
+    for fate in ("brought", "used", "wasted")
+    for source in SOURCES
+)
 _READABLE: Final = (Thread.Status.OPEN, Thread.Status.CLOSED)
 _GONE: Final = ("erasing", "erased")
 
@@ -116,6 +124,48 @@ _FIGURES: Final = HourRow._fields[3:]
 _FASTEST: Final = _FIGURES.index("within_1")
 
 
+class ActivityTotals:
+    """Sums of a process's counts over all projects, since the process began."""
+
+    def __init__(self) -> None:
+        self._figures = _build_figures()
+        self.refusals: Counter[str] = Counter()
+        #: By role and outcome: runs, calls, tokens.
+        self.model: dict[tuple[str, str], list[int]] = defaultdict(_build_model_figures)
+        #: Look-ups of TLBs, and recalled texts by fate; these and the seconds have no
+        #: rows.
+        self.tlb_hits = self.tlb_misses = 0
+        self.recalled: Counter[str] = Counter()
+        self.commit_seconds = 0.0
+
+    @property
+    def figures(self) -> dict[str, int]:
+        """Sums by the names of the figures that are no commit's duration."""
+        return dict(zip(_FIGURES[:_FASTEST], self._figures, strict=False))
+
+    @property
+    def commits(self) -> list[int]:
+        """Numbers of commits by duration: one for each of `WITHIN`, and the slower."""
+        return self._figures[_FASTEST:]
+
+    def add(
+        self,
+        hours: Mapping[tuple[UUID, int], list[int]],
+        refusals: Mapping[CountedRefusal, int],
+        model: Mapping[_Asking, list[int]],
+        *,
+        sign: Literal[1, -1] = 1,
+    ) -> None:
+        """Add counts, or subtract what was added before."""
+        for figures in hours.values():
+            _add_figures(self._figures, (sign * each for each in figures))
+        for refusal, count in refusals.items():
+            self.refusals[refusal.code] += sign * count
+        for (_, _, role, outcome), figures in model.items():
+            sums = self.model[role, outcome]
+            _add_figures(sums, (sign * each for each in figures))
+
+
 class Activity:
     """Counts since the last flush. Any thread may add."""
 
@@ -126,6 +176,15 @@ class Activity:
         self._refusals: Counter[CountedRefusal] = Counter()
         #: By project, hour, role and outcome; figures in the order of the columns.
         self._model: dict[_Asking, list[int]] = defaultdict(_build_model_figures)
+        #: Sums of the counts that a flush took.
+        self._totals = ActivityTotals()
+
+    def sum_up(self) -> ActivityTotals:
+        """Sum the counts of this process since its start, written or not."""
+        with self._lock:
+            totals = deepcopy(self._totals)
+            totals.add(self._hours, self._refusals, self._model)
+        return totals
 
     def count_moves(
         self,
@@ -156,11 +215,14 @@ class Activity:
         before, after = was.paging.exchanges, now.paging.exchanges
         figures[4] += after.begun - before.begun
         figures[5] += after.faulted - before.faulted
+        self._totals.tlb_hits += now.paging.tlb.hits - was.paging.tlb.hits
+        self._totals.tlb_misses += now.paging.tlb.misses - was.paging.tlb.misses
         counted, counts = was.paging.counts, now.paging.counts
         if counts is counted:
             return
         figures[6] += counts.get("faults", 0) - counted.get("faults", 0)
         figures[7] += counts.get("refaults", 0) - counted.get("refaults", 0)
+        self._count_recalled(was, now)
         if counts.get("refused", 0) == counted.get("refused", 0):
             return
         for code in _REFUSED:
@@ -170,6 +232,14 @@ class Activity:
                     more
                 )
 
+    def _count_recalled(self, was: ThreadState, now: ThreadState) -> None:
+        """Count texts that a turn recalled, and what became of earlier ones."""
+        before, after = was.paging, now.paging
+        if now.turn_count != was.turn_count or after.brought is not before.brought:
+            for fate, name in _RECALLED:
+                more = after.counts.get(name, 0) - before.counts.get(name, 0)
+                self._totals.recalled[fate] += more
+
     def count_commits(self, took: Iterable[tuple[UUID, float]]) -> None:
         """Count the seconds that commands waited until they were on disk."""
         minute = _read_minute()
@@ -177,6 +247,7 @@ class Activity:
             for project, seconds in took:
                 column = _FASTEST + bisect_left(WITHIN, seconds * 1_000)
                 self._hours[project, minute][column] += 1
+                self._totals.commit_seconds += seconds
 
     def count_model_run(
         self,
@@ -206,11 +277,13 @@ class Activity:
             hours, self._hours = self._hours, defaultdict(_build_figures)
             refusals, self._refusals = self._refusals, Counter()
             model, self._model = self._model, defaultdict(_build_model_figures)
+            self._totals.add(hours, refusals, model)
         try:
             return _write_counts(hours, refusals, model)
         except Exception:
             # Nothing was written, so add the counts back.
             with self._lock:
+                self._totals.add(hours, refusals, model, sign=-1)
                 for key, figures in hours.items():
                     _add_figures(self._hours[key], figures)
                 self._refusals.update(refusals)

@@ -176,6 +176,11 @@ class Writer:
         """Number of jobs in the queue."""
         return len(self._jobs)
 
+    @property
+    def waiting_bytes(self) -> int:
+        """Bytes of the jobs in the queue."""
+        return self._bytes
+
     def start(self) -> None:
         self._stopping = False
         self._thread = threading.Thread(target=self._loop, name="writer", daemon=True)

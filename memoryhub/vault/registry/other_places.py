@@ -59,6 +59,9 @@ PROCESS: Mapping[str, OtherPlace] = MappingProxyType(
         "memoryhub.api.http.limits.account": OtherPlace(
             holds="counts by API key prefix and by address", forget=Fate.PASSES
         ),
+        "memoryhub.api.http.request_counts.requests": OtherPlace(
+            holds="counts and durations by route"
+        ),
         "memoryhub.asgi._http": OtherPlace(
             holds="sessions of MCP clients: names and capabilities of programs"
         ),

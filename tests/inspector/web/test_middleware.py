@@ -19,6 +19,7 @@ PATHS = [
     "/nothing/here",
     "/api/v1/docs",
     "/health/live",
+    "/metrics",
 ]
 
 

@@ -161,15 +161,29 @@ def test_made_up_names_do_not_fill_the_memory(acme: Project) -> None:
 def test_activity_counts_survive_a_failed_flush(
     agent: Agent, acme: Project, monkeypatch: pytest.MonkeyPatch
 ) -> None:
+    activity.clear()
     factories.append(agent, "t-1", "one")
+    counted = activity.sum_up().figures["events"]
     with monkeypatch.context() as patch:
         patch.setattr(
             "memoryhub.journal.writing.activity._count_by_thread", lambda _: 1 / 0
         )
         with pytest.raises(ZeroDivisionError):
             activity.flush()
+    assert activity.sum_up().figures["events"] == counted
     flush()
     assert figures(acme)["events"] == 2
+    assert activity.sum_up().figures["events"] == counted
+
+
+def test_totals_agree_with_the_thread(agent: Agent) -> None:
+    before = activity.sum_up()
+    row = make_restless(agent, exchanges=6)
+    flush()
+    after = activity.sum_up()
+    assert after.figures["faults"] - before.figures["faults"] == row.fault_count
+    assert after.tlb_hits - before.tlb_hits == row.tlb_hits > 0
+    assert sum(after.commits) > sum(before.commits)
 
 
 @pytest.mark.parametrize("threads", [1, 12])
