@@ -80,7 +80,10 @@ tells how far it is, until there is a receipt.
 
 **Limits**, all configurable: 500 requests a second and key (burst 1,000), 20 a second
 and address without a valid key, 10 GiB a day, 50 open streams and sockets; beyond them
-429 with `Retry-After`. Headers 16 KiB, address 8 KiB.
+429 with `Retry-After`. Each answer to a valid key has `RateLimit-Policy:
+"key";q=1000;w=2`, the burst and the seconds in which all of it comes back, and
+`RateLimit: "key";r=998;t=1`, the requests left and the seconds until none is missing.
+Headers 16 KiB, address 8 KiB.
 
 **Socket**: `/ws/v1/agent` follows many threads over one connection. The key is in the
 handshake's `Authorization`, or in the first message, `{"t":"hello","key":"mh_…"}`, sent

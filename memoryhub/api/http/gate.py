@@ -117,8 +117,9 @@ class GateAnswer:
         self.head = head
         self.started = False
         self._replaced = False
-        #: Name in counts, set by the operation.
+        #: Set by the operation: its name in counts, and headers of any answer.
         self.route = OTHER
+        self.headers: list[tuple[bytes, bytes]] = []
         self._began = perf_counter()
 
     async def __call__(self, message: Message) -> None:
@@ -177,7 +178,8 @@ class GateAnswer:
 
     def _build_headers(self, headers: Iterable[tuple[bytes, bytes]]) -> list[Any]:
         kept = [each for each in headers if each[0].lower() not in _OURS]
-        return [*kept, *_ALWAYS, (b"x-request-id", self.request_id.encode())]
+        request_id = (b"x-request-id", self.request_id.encode())
+        return [*kept, *self.headers, *_ALWAYS, request_id]
 
     def _count(self, status: int) -> None:
         # Counted as the answer begins: an event stream ends when its reader leaves.

@@ -6,6 +6,7 @@ from collections import Counter
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
+from math import ceil
 
 from django.conf import settings
 
@@ -95,6 +96,20 @@ def take_request(agent: Agent) -> None:
         rate=settings.KEY_REQUESTS_PER_SECOND,
         burst=settings.KEY_BURST,
     )
+
+
+def build_headers(agent: Agent) -> list[tuple[bytes, bytes]]:
+    """Build the headers of an answer that tell a key's rate and what is left of it.
+
+    They are those of the IETF's draft (draft-ietf-httpapi-ratelimit-headers-10), which
+    defines its fields; `X-RateLimit-Reset` is a time for some and seconds for others.
+    """
+    rate, burst = settings.KEY_REQUESTS_PER_SECOND, settings.KEY_BURST
+    bucket = account.keys.get(agent.prefix)
+    left = burst if bucket is None else bucket.tokens
+    policy = b'"key";q=%d;w=%d' % (burst, ceil(burst / rate))
+    rest = b'"key";r=%d;t=%d' % (left, ceil((burst - left) / rate))
+    return [(b"ratelimit-policy", policy), (b"ratelimit", rest)]
 
 
 def take_anonymous(address: str) -> None:

@@ -109,7 +109,10 @@ class StrictOperation(AsyncOperation):
         except Exception as failure:  # noqa: BLE001 # the outermost frame of a request
             if isinstance(failure, InvalidError):
                 self._explain(failure)
-            return answer_failure(request, failure)
+            response = answer_failure(request, failure)
+        caller = getattr(request, "auth", None)
+        if isinstance(caller, Agent):
+            answer.headers = limits.build_headers(caller)
         return response
 
     async def _run_view(self, request: HttpRequest, values: Mapping[str, Any]) -> Any:

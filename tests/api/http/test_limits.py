@@ -51,6 +51,22 @@ async def test_request_over_the_rate_is_refused_for_that_key_only(
     assert statuses == [200, 200, 429]
 
 
+async def test_answer_tells_what_is_left_of_the_rate(
+    api: Client, nobody: Client, clock: Clock, settings: Any
+) -> None:
+    settings.KEY_REQUESTS_PER_SECOND, settings.KEY_BURST = 2, 5
+    answers = [await api.get("/threads") for _ in range(5)]
+    assert {each.header("ratelimit-policy") for each in answers} == {'"key";q=5;w=3'}
+    left = [each.header("ratelimit") for each in answers]
+    assert left == [f'"key";r={5 - n};t={(n + 1) // 2}' for n in range(1, 6)]
+    refused = await api.get("/threads/nowhere")
+    assert (refused.status, refused.header("ratelimit")) == (429, '"key";r=0;t=3')
+    clock.now += 2
+    absent = await api.get("/threads/nowhere")
+    assert (absent.status, absent.header("ratelimit")) == (404, '"key";r=3;t=1')
+    assert (await nobody.get("/threads")).header("ratelimit") is None
+
+
 async def test_requests_without_a_key_are_counted_by_address(
     api: Client, nobody: Client, clock: Clock, settings: Any
 ) -> None:
