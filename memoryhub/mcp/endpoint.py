@@ -39,7 +39,9 @@ class McpEndpoint:
         self._running: asyncio.Task[None] | None = None
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        headers = dict(scope["headers"])
+        # Blanks around a value are none of it, and the HTTP parser leaves those behind.
+        stripped = [(name, value.strip(b" \t")) for name, value in scope["headers"]]
+        scope, headers = {**scope, "headers": stripped}, dict(stripped)
         authorization = headers.get(b"authorization", b"").decode("latin-1")
         address = (scope.get("client") or ("",))[0]
         try:

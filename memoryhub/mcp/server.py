@@ -8,10 +8,12 @@ from collections.abc import AsyncIterator, Mapping
 from contextlib import AsyncExitStack, asynccontextmanager
 from typing import Any
 
+from django.conf import settings
 from httpx2 import ASGITransport, AsyncClient
 from mcp.server.auth.middleware.bearer_auth import AuthenticatedUser
 from mcp.server.auth.provider import AccessToken
 from mcp.server.mcpserver import MCPServer
+from mcp.server.transport_security import TransportSecuritySettings
 
 from memoryhub import __version__
 from memoryhub.api.http.gate import Application, Receive, Scope
@@ -26,6 +28,8 @@ _INSTRUCTIONS = (
     "Long-term memory of a person. Begin with `recall`; `remember` what will matter in "
     "a later conversation, one thing at a time."
 )
+#: The endpoint has checked host and origin; the SDK knows names of the loopback only.
+_HOSTS_CHECKED = TransportSecuritySettings(enable_dns_rebinding_protection=False)
 
 
 def build_server(
@@ -71,7 +75,10 @@ class McpServers:
             async with AsyncExitStack() as stack:
                 await stack.enter_async_context(self._http)
                 for server in self._servers.values():
-                    server.streamable_http_app()
+                    server.streamable_http_app(
+                        transport_security=_HOSTS_CHECKED,
+                        max_request_body_size=settings.BODY_BYTES,
+                    )
                     await stack.enter_async_context(server.session_manager.run())
                 ready.set_result(None)
                 await stopped.wait()
