@@ -126,15 +126,17 @@ def runtime() -> set[str]:
     return found
 
 
-def test_packages_for_typescript_are_pinned_and_of_no_one_place() -> None:
+@pytest.mark.parametrize("folder", ["typescript", "mcp/conformance"])
+def test_npm_packages_are_pinned_and_of_no_one_place(folder: str) -> None:
     """npm asks the registry that it is configured for, and compares digests."""
-    folder = ROOT / "tests" / "typescript"
-    manifest = json.loads((folder / "package.json").read_text(encoding="utf-8"))
-    lock = json.loads((folder / "package-lock.json").read_text(encoding="utf-8"))
+    place = ROOT / "tests" / folder
+    manifest = json.loads((place / "package.json").read_text(encoding="utf-8"))
+    lock = json.loads((place / "package-lock.json").read_text(encoding="utf-8"))
     ours = lock["packages"].pop("")
-    assert ours["devDependencies"] == manifest["devDependencies"]
-    for name, version in manifest["devDependencies"].items():
-        assert lock["packages"][f"node_modules/{name}"]["version"] == version
+    for kind in ("devDependencies", "optionalDependencies"):
+        assert ours.get(kind) == manifest.get(kind)
+        for name, version in manifest.get(kind, {}).items():
+            assert lock["packages"][f"node_modules/{name}"]["version"] == version
     for name, package in lock["packages"].items():
         assert package["integrity"].startswith("sha512-"), name
         assert "resolved" not in package, name
