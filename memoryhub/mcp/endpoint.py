@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Final
 
 from django.conf import settings
 
-from memoryhub.api.errors import HostError, get_status
+from memoryhub.api.errors import HostError, IncompleteBodyError, get_status
 from memoryhub.api.http import auth, gate
 from memoryhub.api.http.gate import Application, Receive, Scope, Send
 from memoryhub.errors import Refusal
@@ -50,8 +50,11 @@ class McpEndpoint:
             key = auth.parse_bearer(authorization)
             agent = await auth.greet(key, address=address)
             body = await gate.read_body(scope, receive)
-        except Refusal as refusal:
+        except IncompleteBodyError as refusal:
             await _refuse(send, refusal)
+            return
+        except Refusal as refusal:
+            await _refuse(send, refusal, receive)
             return
         servers = self._servers or await self._start()
         identity = servers.identify(
@@ -102,8 +105,8 @@ def _decode(value: bytes | None) -> str | None:
     return value.decode(errors="replace") if value else None
 
 
-async def _refuse(send: Send, refusal: Refusal) -> None:
-    """Answer in the protocol's own shape, and close: the rest is not read."""
+async def _refuse(send: Send, refusal: Refusal, unread: Receive | None = None) -> None:
+    """Answer in the protocol's own shape, discard the `unread` rest, and close."""
     error = {"code": _INVALID_REQUEST, "message": f"{refusal.code}: {refusal.message}"}
     body = json.dumps({"jsonrpc": "2.0", "id": None, "error": error}).encode()
     status = get_status(refusal)
@@ -115,4 +118,10 @@ async def _refuse(send: Send, refusal: Refusal) -> None:
     if status == 401:
         headers.append((b"www-authenticate", b"Bearer"))
     await send({"type": "http.response.start", "status": status, "headers": headers})
-    await send({"type": "http.response.body", "body": body})
+    answer = {"type": "http.response.body", "body": body}
+    if unread is None:
+        await send(answer)
+        return
+    await send({**answer, "more_body": True})
+    await gate.discard_rest(unread)
+    await send({"type": "http.response.body"})

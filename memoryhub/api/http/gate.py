@@ -55,7 +55,7 @@ URL_BYTES = 8 * 1024
 BODY_SECONDS = 14
 #: Seconds and bytes for which the gate discards input after an answer: closing the
 #: connection while the client still sends may lose the answer.
-LINGER_SECONDS, LINGER_BYTES = 2.0, 8 * 1_048_576
+LINGER_SECONDS, LINGER_BYTES = 2.0, 16 * 1_048_576
 WITH_BODY = frozenset({"POST", "PUT", "PATCH"})
 
 _CONTENT_TYPE = re.compile(
@@ -146,7 +146,7 @@ class GateAnswer:
             ProblemDocument.from_refusal(refusal), extra, more=unread is not None
         )
         if unread is not None:
-            await _discard_rest(unread)
+            await discard_rest(unread)
             await self.send({"type": "http.response.body"})
 
     async def _replace(self, message: Message) -> None:
@@ -292,7 +292,7 @@ async def read_body(scope: Scope, receive: Receive) -> bytes:
     return chunks[0] if len(chunks) == 1 else b"".join(chunks)
 
 
-async def _discard_rest(receive: Receive) -> None:
+async def discard_rest(receive: Receive) -> None:
     """Discard what a client still sends, for a limited time."""
     size, more = 0, True
     with suppress(TimeoutError):
