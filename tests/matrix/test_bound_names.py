@@ -94,7 +94,7 @@ def shape_of(answer: Answer, name: str) -> tuple[Any, ...]:
     text = re.sub(r"[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}", "<id>", text)
     text = re.sub(r"\d{4}-\d\d-\d\dT[0-9:.]+(Z|\+00:00)", "<time>", text)
     text = re.sub(r'"request_id":"[0-9a-f]+"', '"request_id"', text)
-    hidden = {b"x-request-id", b"etag"}
+    hidden = {b"x-request-id", b"etag", b"ratelimit"}
     return (
         answer.status,
         text,

@@ -9,6 +9,7 @@ from mcp.server.mcpserver import MCPServer
 
 from memoryhub.mcp import server
 from memoryhub.mcp.endpoint import McpEndpoint
+from memoryhub.mcp.sessions import McpSession
 from tests.mcp.fixtures import add_fixtures
 
 
@@ -16,8 +17,10 @@ def serve(port: int, key: str) -> None:
     """Serve, and use `key` where a request has none, since the suite sends none."""
     build, answer = server.build_server, McpEndpoint.__call__
 
-    def build_with_fixtures(*, all_tools: bool) -> MCPServer:
-        built = build(all_tools=all_tools)
+    def build_with_fixtures(
+        *, all_tools: bool, session: McpSession | None = None
+    ) -> MCPServer:
+        built = build(all_tools=all_tools, session=session)
         if not all_tools:
             add_fixtures(built)
         return built

@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
+import sys
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
+from pathlib import Path
 from typing import Any
 
 import httpx2
 import pytest
 from mcp.client.client import Client
+from mcp.client.stdio import StdioServerParameters, stdio_client
 from mcp.client.streamable_http import streamable_http_client
 from mcp.shared.exceptions import MCPError
 
@@ -18,6 +21,7 @@ from tests.harness.instances import Server
 from tests.mcp.conftest import HOST, MakeKey
 
 ANN, BOB = {"memoryhub-person": "ann"}, {"memoryhub-person": "bob"}
+MANAGE = str(Path(__file__).resolve().parents[2] / "manage.py")
 INITIALIZE = {
     "protocolVersion": "2025-11-25",
     "capabilities": {},
@@ -35,6 +39,18 @@ async def connect(
         transport = streamable_http_client(f"{server.url}{path}", http_client=http)
         async with Client(transport, mode=mode) as client:
             yield client
+
+
+@asynccontextmanager
+async def run_command(server: Server, key: str, mode: str) -> AsyncIterator[Client]:
+    """Run the command that serves a client over stdio."""
+    command = StdioServerParameters(
+        command=sys.executable,
+        args=[MANAGE, "mcp", "--all", "--url", server.url],
+        env={"MEMORYHUB_KEY": key, "MEMORYHUB_PERSON": "ann"},
+    )
+    async with Client(stdio_client(command), mode=mode) as client:
+        yield client
 
 
 async def call(client: Client, tool: str, **arguments: Any) -> Any:
@@ -68,6 +84,17 @@ async def post(
 
 
 # Tools
+
+
+@pytest.mark.parametrize("mode", ["auto", "legacy"])
+async def test_stdio_command_reads_the_memory_that_http_wrote(
+    served: Server, key: str, mode: str
+) -> None:
+    async with connect(served, key, **ANN) as client:
+        await call(client, "remember", text="Ann plays the oboe")
+    async with run_command(served, key, mode) as client:
+        assert await list_texts(client, "oboe") == ["Ann plays the oboe"]
+        assert len((await client.list_tools()).tools) == 10
 
 
 @pytest.mark.parametrize("mode", ["auto", "legacy"])
@@ -195,13 +222,14 @@ async def test_foreign_host_and_origin_are_refused(
 
 
 async def test_text_beyond_the_cap_is_refused(served: Server, key: str) -> None:
-    arguments = {"name": "remember", "arguments": {"text": "x" * 10_000_000}}
-    answer = await post(served, "tools/call", arguments, authorization=f"Bearer {key}")
+    text = {"text": "x" * 10_000_000}
+    sent = {"name": "remember", "arguments": text}
+    answer = await post(served, "tools/call", sent, authorization=f"Bearer {key}")
     assert answer.status_code == 413
     assert answer.json()["error"]["message"].startswith("body_too_large: ")
     async with connect(served, key) as client:
         with pytest.raises(MCPError, match="body_too_large"):
-            await client.call_tool("remember", arguments["arguments"])
+            await client.call_tool("remember", text)
 
 
 async def test_session_serves_only_the_key_that_began_it(
