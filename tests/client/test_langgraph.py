@@ -5,7 +5,7 @@ from __future__ import annotations
 import operator
 import random
 import sqlite3
-from collections.abc import AsyncGenerator, Iterator
+from collections.abc import AsyncGenerator, Callable, Iterator
 from pathlib import Path
 from typing import Annotated, Any, TypedDict
 from uuid import UUID
@@ -33,6 +33,7 @@ from memoryhub_client.langgraph_keys import (
     parse_thread_name,
 )
 from tests.harness.instances import Instance, Server
+from tools.conformance import SCORE
 
 TALK: Any = {"configurable": {"thread_id": "talk", "checkpoint_ns": ""}}
 NAME = "langgraph:talk"
@@ -68,7 +69,10 @@ def list_names(client: Client, glob: str) -> list[str]:
 @pytest.mark.slow
 @pytest.mark.parametrize("kind", [Client, AsyncClient])
 async def test_saver_passes_the_conformance_suite(
-    served: Server, key: str, kind: Any
+    served: Server,
+    key: str,
+    kind: Any,
+    record_property: Callable[[str, object], None],
 ) -> None:
     @checkpointer_test(name=kind.__name__)
     async def make() -> AsyncGenerator[BaseCheckpointSaver[int], None]:
@@ -83,7 +87,9 @@ async def test_saver_passes_the_conformance_suite(
     results = report.results.values()
     assert [name for each in results for name in each.failures] == []
     assert [each.detected for each in results] == [True] * 8
-    assert sum(each.tests_passed for each in results) == 81
+    passed = sum(each.tests_passed for each in results)
+    assert passed == 81
+    record_property(SCORE, f"{passed} of 81")
 
 
 # Graphs

@@ -9,7 +9,7 @@ import json
 import os
 import re
 from collections import defaultdict
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
@@ -17,6 +17,7 @@ import pytest
 from tests.harness.instances import UNLIMITED, Instance, Server, free_port
 from tests.harness.npm import install_commands, read_output
 from tests.promises.conftest import MAKE_KEY
+from tools.conformance import SCORE
 
 #: Scenarios that a revision requires of a server.
 REQUIRED = {"2025-11-25": 30, "2026-07-28": 37}
@@ -51,7 +52,10 @@ def server(shared: Instance) -> Iterator[Server]:
 @pytest.mark.timeout(300)
 @pytest.mark.parametrize("era", REQUIRED)
 def test_server_passes_every_required_scenario(
-    server: Server, tmp_path: Path, era: str
+    server: Server,
+    tmp_path: Path,
+    era: str,
+    record_property: Callable[[str, object], None],
 ) -> None:
     commands = install_commands(Path(__file__).parent / "conformance")
     env = {**os.environ, "PATH": f"{commands}{os.pathsep}{os.environ['PATH']}"}
@@ -73,6 +77,7 @@ def test_server_passes_every_required_scenario(
     assert {name: statuses for name, statuses in short.items() if statuses} == {}
     assert [name for name in required if "SUCCESS" not in found[name]] == []
     assert [name for name in found if "FAILURE" in found[name]] == []
+    record_property(SCORE, f"{era}: {len(required)} of {REQUIRED[era]}")
 
 
 def list_scenarios(printed: str) -> list[str]:

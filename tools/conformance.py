@@ -1,0 +1,108 @@
+"""Table of ways in and their judges, for the README: `python -m tools.conformance`.
+
+Runs the test of each row against a real server; a row stands only if its test passed.
+"""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+import tempfile
+import xml.etree.ElementTree as ET
+from importlib.metadata import version
+from pathlib import Path
+from typing import NamedTuple
+
+from tools.docs import put
+
+ROOT = Path(__file__).resolve().parent.parent
+#: Property of a test's report: the score that its judge gave.
+SCORE = "conformance"
+#: The newest kind of report has no properties of a test.
+_KIND = ("-o", "junit_family=xunit1", "-p", "no:randomly")
+
+
+class WayIn(NamedTuple):
+    """A row: its test, and the packages that judge it, with words about the verdict."""
+
+    name: str
+    test: str
+    judges: tuple[str, ...]
+    about: str
+    #: Verdict of a judge that counts nothing.
+    verdict: str = ""
+
+
+WAYS = (
+    WayIn(
+        "MCP, both eras of the protocol",
+        "tests/mcp/test_conformance.py",
+        ("@modelcontextprotocol/conformance",),
+        "each scenario that a revision requires of a server",
+    ),
+    WayIn(
+        "LangGraph checkpointer, sync and async",
+        "tests/client/test_langgraph.py::test_saver_passes_the_conformance_suite",
+        ("langgraph-checkpoint-conformance",),
+        "each capability detected and passed",
+    ),
+    WayIn(
+        "LangGraph store",
+        "tests/client/test_langgraph_store.py",
+        ("langgraph-checkpoint", "langgraph-checkpoint-sqlite"),
+        "random batches beside both stores",
+        "equal, but for what the module names",
+    ),
+    WayIn(
+        "Anthropic's memory tool",
+        "tests/client/test_anthropic_memory.py",
+        ("anthropic",),
+        "random commands beside the SDK's tool for local files",
+        "equal texts and errors, but for what the module names",
+    ),
+)
+
+
+def main() -> int:
+    rows = "".join(f"{build_row(way)}\n" for way in WAYS)
+    head = "| way in | judged by | result |\n|---|---|---|\n"
+    put(ROOT / "README.md", head + rows)
+    return 0
+
+
+def build_row(way: WayIn) -> str:
+    """Run the test of a way in and return its row. Raises CalledProcessError."""
+    with tempfile.TemporaryDirectory() as folder:
+        report = Path(folder) / "report.xml"
+        subprocess.run(
+            [
+                sys.executable,
+                "-m",
+                "pytest",
+                "-q",
+                way.test,
+                f"--junitxml={report}",
+                *_KIND,
+            ],
+            cwd=ROOT,
+            check=True,
+        )
+        found = ET.parse(report).iter("property")  # noqa: S314  # our own
+        scores = [each.get("value", "") for each in found if each.get("name") == SCORE]
+    judges = ", ".join(f"{name} {find_version(name)}" for name in way.judges)
+    verdict = "; ".join(dict.fromkeys(scores)) or way.verdict
+    return f"| {way.name} | {judges}: {way.about} | {verdict} |"
+
+
+def find_version(package: str) -> str:
+    """Return the version that is installed, or pinned for npm."""
+    if not package.startswith("@"):
+        return version(package)
+    lock = ROOT / "tests" / "mcp" / "conformance" / "package-lock.json"
+    packages = json.loads(lock.read_text(encoding="utf-8"))["packages"]
+    return str(packages[f"node_modules/{package}"]["version"])
+
+
+if __name__ == "__main__":
+    sys.exit(main())
