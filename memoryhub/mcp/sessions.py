@@ -1,6 +1,6 @@
 """Calls of the agents' API on behalf of one MCP request, with the key it came with.
 
-The API checks key, scopes, subject, limits and sizes, as for any other client.
+The API checks key, scopes, subject, limits and sizes, as for any client (decision 73).
 """
 
 from __future__ import annotations
