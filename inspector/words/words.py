@@ -15,8 +15,9 @@ from inspector.web import shell
 #: Terms by topic; docs/concepts.md has the same sentences.
 GROUPS: Final[Mapping[str, Mapping[str, str]]] = {
     "What a thread is made of": {
-        "thread": "An address space of memory, named by the agent; it has one journal.",
-        "event": "Something that happened to a thread.",
+        "thread": "A memory of its own, named by the agent, with one journal of "
+        "events.",
+        "event": "A change of a thread, recorded for good.",
         "seq": "An event's number in its thread: 1, 2, 3 …; 0 and below for what a "
         "fork inherits.",
         "slot": "A message of a thread at its index, 0, 1, 2 …; never changed.",
@@ -26,11 +27,11 @@ GROUPS: Final[Mapping[str, Mapping[str, str]]] = {
         "fork": "A thread that goes on from another's event; it reads through its "
         "ancestors.",
         "subject": "The person that a memory is about.",
-        "operator": "Somebody who signs in to the inspector.",
-        "agent": "Whoever holds an API key.",
+        "operator": "A person who signs in to the inspector.",
+        "agent": "A program that reads and writes memory with an API key.",
     },
     "What the model sees": {
-        "page": "The unit of memory: a slot, or what an agent made.",
+        "page": "The unit of memory: a message, or a text that an agent made.",
         "level": "How faithful a page is shown: 0 full, 1 reduced, 2 abstract, 3 "
         "reference.",
         "frame": "A page's place in the working set, at a level.",
@@ -40,27 +41,28 @@ GROUPS: Final[Mapping[str, Mapping[str, str]]] = {
         "hot list": "Pages that have just left the working set, or had no room in it.",
         "L2": "The page table: every page of the thread.",
         "TLB": "The page-table entries that were looked up last.",
-        "manifest": "What a model is shown of pages that it does not see in full.",
-        "hint": "A few words of a page's agent on what it is about.",
-        "budget": "Tokens that a request may have, with those reserved for the answer.",
-        "prefix": "How much of a request begins as the one before; what providers can "
-        "cache.",
-        "recorded context": "What a turn's request was made of, by reference, and its "
+        "manifest": "The list of pages that the model may fetch, each with a hint.",
+        "hint": "A few words by the agent on what a page is about.",
+        "budget": "The tokens that a request may have, with those reserved for the "
+        "answer.",
+        "prefix": "The part of a request that begins as the one before; providers can "
+        "cache it.",
+        "recorded context": "The parts of a turn's request, by reference, and its "
         "hash.",
     },
     "What leaves, stays and comes back": {
-        "eviction": "A page leaves the working set for others.",
+        "eviction": "Removal of a page from the working set, to make room.",
         "lowering": "A page stays in the working set at a less faithful level.",
         "keep score": "The number that says which pages leave first: the lowest.",
         "pin": "Keeps a page from eviction; set, or computed by a rule.",
         "pin share": "How much of the usable tokens pinned pages may hold together.",
         "protected": "A page that was fetched or came back lately: it leaves after "
         "unprotected pages.",
-        "fault": "The model asks for a page that is not before it.",
+        "fault": "A request of the model for a page that its context does not hold.",
         "refault": "A fault on a page that left or came back within the last five "
         "turns.",
-        "recall": "Earlier texts that a turn brings along unasked: they match the "
-        "message, or are often used.",
+        "recall": "Earlier texts that a turn adds to its request unasked: they match "
+        "the message, or are often used.",
         "thrashing": "Pages come back as soon as they leave: three refaults or more in "
         "the last five turns.",
         "resident rate": "The share of the last 20 exchanges in which the model had to "
@@ -69,21 +71,21 @@ GROUPS: Final[Mapping[str, Mapping[str, str]]] = {
         "table.",
     },
     "Working memory": {
-        "key": "A value under a name, perhaps until an instant.",
-        "task": "What an agent is doing and how far it is; one a thread.",
+        "key": "A value under a name, until it is deleted or expires.",
+        "task": "The agent's current job and its progress; one per thread.",
         "note": "A line an agent wrote for itself.",
-        "checkpoint": "A point to return to, by reference.",
-        "restore": "Returning to a checkpoint, with another one that undoes that.",
+        "checkpoint": "A saved point of working memory and working set, to return to.",
+        "restore": "The return to a checkpoint; another checkpoint undoes it.",
     },
     "Forgetting": {
         "erasure": "One request to forget, from its plan to its receipt.",
-        "plan": "What an erasure would take, counted beforehand.",
-        "fence": "From here on everything in scope is refused.",
+        "plan": "The records that an erasure would take, counted beforehand.",
+        "fence": "The moment from which everything in an erasure's scope is refused.",
         "tombstone": "A keyed digest of what was erased and must not come back.",
         "hold": "A duty to keep: nothing of the subject is erased.",
-        "restriction": "Agents are kept out of a subject's memory.",
-        "retention": "Ends threads that were idle for too long.",
-        "purpose": "What content is looked at for; chosen at sign-in, kept in the "
+        "restriction": "A stop that keeps agents out of a subject's memory.",
+        "retention": "The rule that ends threads that were idle for too long.",
+        "purpose": "The reason to look at content; chosen at sign-in, kept in the "
         "audit log.",
     },
 }
