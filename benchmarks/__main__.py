@@ -22,6 +22,7 @@ from benchmarks import (
     prefixes,
     recall,
     report,
+    savers,
     screens,
     searching,
     side_by_side,
@@ -62,6 +63,7 @@ BENCHMARKS: dict[str, Benchmark] = {
     "starting": starting.measure,
     "waits": waits.measure,
     "side-by-side": side_by_side.measure,
+    "savers": savers.measure,
 }
 
 
