@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import time
 from pathlib import Path
+from typing import Any
 
 from langchain_core.runnables import RunnableConfig
 from langgraph.checkpoint.base import (
@@ -83,7 +84,7 @@ def _write_hub(
     return cpu, hub.size() - empty
 
 
-def _write_all(saver: BaseCheckpointSaver[int], runs: tuple[Run, ...]) -> None:
+def _write_all(saver: BaseCheckpointSaver[Any], runs: tuple[Run, ...]) -> None:
     for run in runs:
         config = RunnableConfig(
             configurable={"thread_id": run.name, "checkpoint_ns": ""}
