@@ -53,6 +53,14 @@ BREACHES = {
         "memoryhub_client.slots",
         "memoryhub.errors",
     ),
+    "Only the checkpointer and the store need LangGraph": (
+        "memoryhub_client.slots",
+        "langgraph",
+    ),
+    "Only the memory tool needs Anthropic's SDK": (
+        "memoryhub_client.slots",
+        "anthropic",
+    ),
     "The kernel is pure": ("memoryhub.kernel.paging.faults", "django"),
     "Channels: announce rings, the listener hears, consumers hold sockets": (
         "memoryhub.services.paging.pages",

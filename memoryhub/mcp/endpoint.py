@@ -88,6 +88,9 @@ class McpEndpoint:
         self._stopped.set()
         if self._running is not None:
             await self._running
+        # A server may start again in this process, on another event loop.
+        self._starting, self._stopped = asyncio.Lock(), asyncio.Event()
+        self._servers = self._running = None
 
 
 def _require_own_place(headers: dict[bytes, bytes]) -> None:
