@@ -6,6 +6,7 @@ from uuid import UUID
 
 from django.http import HttpRequest, StreamingHttpResponse
 from ninja import Path
+from pydantic import Field
 
 from memoryhub.api.document.fields import Id, In, build_example
 from memoryhub.api.http import auth, limits
@@ -21,15 +22,19 @@ from memoryhub.queries.people import profiles
 from memoryhub.queries.threads.readers import read
 from memoryhub.services.access.api_keys import Agent
 from memoryhub.services.export import exports
-from memoryhub.services.export.exports import BundleExport
+from memoryhub.services.export.exports import BundleExport, ExportFormat
 
 router = StrictRouter(tags=["subjects"])
 
 
 class ExportIn(In):
-    """No fields."""
-
     model_config = build_example({})
+
+    format: ExportFormat = Field(
+        "bundle",
+        description="`bundle` is signed and holds all; `markdown` is the present "
+        "memory as Markdown files.",
+    )
 
 
 @router.route(
@@ -50,7 +55,7 @@ async def export(
     agent = auth.get_caller(request)
     # Checked here, before the answer's status is sent.
     limits.require_stream(agent)
-    begun = await read(_prepare_export, agent, subject)
+    begun = await read(_prepare_export, agent, subject, body.format)
     await exports.begin_export_async(begun, actor=agent.actor)
     return StreamingHttpResponse(
         _iter_bundle(agent, begun),
@@ -62,9 +67,9 @@ async def export(
     )
 
 
-def _prepare_export(agent: Agent, subject: UUID) -> BundleExport:
+def _prepare_export(agent: Agent, subject: UUID, kind: ExportFormat) -> BundleExport:
     found = profiles.get_subject(agent.project, subject, bound=agent.bound)
-    return exports.prepare_export(found)
+    return exports.prepare_export(found, kind=kind)
 
 
 async def _iter_bundle(agent: Agent, begun: BundleExport) -> AsyncIterator[bytes]:

@@ -2,8 +2,11 @@ from __future__ import annotations
 
 import math
 import os
+import shutil
 from pathlib import Path
-from typing import Any, Final, TextIO, cast
+from tempfile import TemporaryDirectory
+from typing import Any, Final, TextIO, cast, get_args
+from zipfile import ZipFile
 
 from django.core.management.base import CommandParser
 
@@ -15,12 +18,15 @@ from memoryhub.models.projects import Project
 from memoryhub.models.server.clock import clock
 from memoryhub.models.subjects import Subject
 from memoryhub.services.export import exports
-from memoryhub.services.export.exports import BundleExport
+from memoryhub.services.export.exports import BundleExport, ExportFormat
 from memoryhub.services.people import subjects
 
 ABOUT: Final = """\
 Hand over all that is remembered of one person: a ZIP with every event, what it came
 to, pages to read in a browser, who has seen it, and a signed manifest.
+
+--format markdown hands over the present memory alone, as Markdown files for people and
+other tools. The files are not signed, and no hub can import them.
 
 The person's id, as your application knows them, is read from standard input, so that
 it stands in no process list. A server may be running meanwhile. The file appears under
@@ -38,6 +44,13 @@ class Command(Base):
         add("project", help="the project's name")
         add("-o", "--output", metavar="FILE", help="default: memoryhub-<subject>.zip")
         add(
+            "--format",
+            choices=get_args(ExportFormat),
+            default="bundle",
+            help="bundle (signed, importable) or markdown (for people and other "
+            "tools; -o FOLDER/ writes a new folder instead of a ZIP)",
+        )
+        add(
             "--anonymous",
             action="store_true",
             help="what is about nobody in particular; nothing is read from stdin",
@@ -47,11 +60,17 @@ class Command(Base):
     def handle(self, *_: Any, project: str, **options: Any) -> None:
         start.prepare()
         clock.require_true()
+        kind, output = options["format"], options["output"] or ""
+        folder = output.endswith("/")
+        if folder and kind != "markdown":
+            self.end("A folder needs --format markdown: a bundle is one file.", code=2)
+        if folder and os.path.lexists(output.rstrip("/")):
+            self.end(f"{output} exists.")
         subject = self._require_subject(project, anonymous=options["anonymous"])
-        export = exports.begin_export(subject, actor="command")
-        path = Path(options["output"] or export.name)
+        export = exports.begin_export(subject, actor="command", kind=kind)
+        path = Path(output or export.name)
         try:
-            self._write_file(export, path, quiet=options["quiet"])
+            self._write_file(export, path, folder=folder, quiet=options["quiet"])
         except OSError as failure:
             what = failure.strerror or type(failure).__name__
             self.end(f"Can't write {failure.filename or path}: {what}.")
@@ -71,11 +90,12 @@ class Command(Base):
             raise NotFoundError
         return subject
 
-    def _write_file(self, export: BundleExport, path: Path, *, quiet: bool) -> None:
-        """Write to a `.part` file first, so that the file at `path` is complete."""
+    def _write_file(
+        self, export: BundleExport, path: Path, *, folder: bool, quiet: bool
+    ) -> None:
+        """Write to a `.part` file first, so that what is at `path` is complete."""
         out = cast("TextIO", self.stderr._out)  # noqa: SLF001 # to ask it isatty
-        # Events are read twice: once for JSON files, once for pages.
-        progress = ProgressBar(out, total=2 * export.cut.events, unit="events")
+        progress = ProgressBar(out, total=export.reads, unit="events")
         if quiet:
             progress.every = math.inf
         draft = path.with_name(f"{path.name}.part")
@@ -87,9 +107,27 @@ class Command(Base):
                     file.write(part)
                 file.flush()
                 os.fsync(file.fileno())
-            draft.replace(path)
+            if folder:
+                _unpack(draft, path)
+            else:
+                draft.replace(path)
         except BaseException:
             draft.unlink(missing_ok=True)
             raise
         finally:
             progress.close()
+
+
+def _unpack(draft: Path, path: Path) -> None:
+    """Unpack the ZIP at `draft` into a new folder at `path`, then delete the ZIP."""
+    # The folder of the draft is readable by its owner alone, and is moved whole.
+    with TemporaryDirectory(prefix=f"{draft.name}-", dir=path.parent) as name:
+        with ZipFile(draft) as whole:
+            for entry in whole.infolist():
+                file = Path(name) / entry.filename
+                file.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
+                with whole.open(entry) as packed, file.open("xb") as plain:
+                    file.chmod(0o600)
+                    shutil.copyfileobj(packed, plain)
+        Path(name).replace(path)
+    draft.unlink()

@@ -63,9 +63,19 @@ def iter_state_chunks(
 
 def iter_thread_chunks(cut: BundleCut) -> Iterator[Chunk]:
     """Yield `state/threads.jsonl`, erased threads included."""
-    return render_records(
-        _build_record(cut, part, row) for part, row in _iter_rows(cut.parts)
-    )
+    return render_records(iter_thread_records(cut))
+
+
+def iter_thread_records(cut: BundleCut) -> Iterator[ThreadRecord]:
+    """Yield the records of all threads, erased threads included."""
+    for part, row in _iter_rows(cut.parts):
+        yield _build_record(cut, part, row)
+
+
+def fold_cut_thread(cut: BundleCut, part: ThreadCut) -> tuple[Thread, ThreadState]:
+    """Return a thread as of its cut, with its subject, and the thread's state."""
+    thread = _set_cut_head(cut, part, Thread.objects.get(id=part.id))
+    return thread, _fold_state(thread)
 
 
 def _iter_threads(cut: BundleCut, among: Collection[UUID] | None) -> Iterator[Thread]:

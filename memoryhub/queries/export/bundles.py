@@ -43,9 +43,21 @@ def stream(
 
     Raises SubjectErasedError between two parts once the subject's epoch has moved.
     """
+    yield from stream_archive(
+        cut, lambda archive: _add_files(archive, cut, user_id, sign, progress)
+    )
+
+
+def stream_archive(
+    cut: BundleCut, add: Callable[[ZipArchive], Iterator[bytes]]
+) -> Iterator[bytes]:
+    """Yield a ZIP about a cut, part by part; `add` adds the files.
+
+    Raises SubjectErasedError between two parts once the subject's epoch has moved.
+    """
     archive = ZipArchive(lambda: _require_same(cut))
     try:
-        yield from _add_files(archive, cut, user_id, sign, progress)
+        yield from add(archive)
         yield archive.end()
     finally:
         archive.drop()

@@ -1,6 +1,7 @@
-"""Exports: a subject's memory as a bundle, limited in parallel and by day, and audited.
+"""Exports: a subject's memory as a bundle or as Markdown, limited and audited.
 
-The audit entry is written before the bundle's first byte: no entry, no bundle.
+Limits hold in parallel and by day. The audit entry is written before the first byte:
+no entry, no export.
 """
 
 from __future__ import annotations
@@ -12,6 +13,7 @@ from dataclasses import dataclass, field
 from datetime import datetime, timedelta
 from functools import partial
 from threading import Lock
+from typing import Literal
 from uuid import UUID
 
 from django.conf import settings
@@ -28,7 +30,7 @@ from memoryhub.models.server.clock import clock
 from memoryhub.models.server.ids import uuid7
 from memoryhub.models.server.leases import Lease
 from memoryhub.models.subjects import Subject
-from memoryhub.queries.export import bundle_cuts, bundles
+from memoryhub.queries.export import bundle_cuts, bundles, markdown_trees
 from memoryhub.queries.export.bundle_cuts import BundleCut
 from memoryhub.services.people import subjects
 from memoryhub.vault.proof import signing
@@ -40,14 +42,17 @@ DAY = timedelta(days=1)
 #: Least bytes handed to a client at once.
 PIECE_BYTES = 64 * 1024
 _PREFIX = "export"
+#: A signed bundle, or a tree of Markdown files for people and other tools.
+ExportFormat = Literal["bundle", "markdown"]
 
 
 @dataclass(slots=True, kw_only=True)
 class BundleExport:
-    """Bundle that is being sent; the caller must take all of it or close it."""
+    """Export that is being sent; the caller must take all of it or close it."""
 
     id: UUID = field(default_factory=uuid7)
     cut: BundleCut
+    kind: ExportFormat = "bundle"
     #: Bytes sent.
     sent: int = 0
     _beaten: float = field(default_factory=time.monotonic)
@@ -58,29 +63,40 @@ class BundleExport:
     @property
     def name(self) -> str:
         """File name, built from ids only."""
-        return f"memoryhub-{self.cut.subject.id}.zip"
+        suffix = "" if self.kind == "bundle" else f"-{self.kind}"
+        return f"memoryhub-{self.cut.subject.id}{suffix}.zip"
+
+    @property
+    def reads(self) -> int:
+        """Number of events that `stream` reads: a bundle reads each event twice."""
+        return self.cut.events * (2 if self.kind == "bundle" else 1)
 
     def stream(
         self, *, progress: Callable[[int], None] = lambda events: None
     ) -> Generator[bytes, None, None]:
-        """Yield the bundle; its lease ends when the stream ends or is closed.
+        """Yield the ZIP; its lease ends when the stream ends or is closed.
 
-        `progress` is called with the number of events read; each event is read twice.
+        `progress` is called with the number of events read.
         Raises SubjectErasedError when the subject is erased meanwhile.
         """
         try:
-            for part in bundles.stream(
-                self.cut,
-                user_id=subjects.open_user_id(self.cut.subject),
-                sign=_sign_data,
-                progress=progress,
-            ):
+            for part in self._build_parts(progress):
                 self._renew_lease()
                 self.sent += len(part)
                 if part:
                     yield part
         finally:
             self.close()
+
+    def _build_parts(self, progress: Callable[[int], None]) -> Iterator[bytes]:
+        if self.kind == "markdown":
+            return markdown_trees.stream(self.cut, progress=progress)
+        return bundles.stream(
+            self.cut,
+            user_id=subjects.open_user_id(self.cut.subject),
+            sign=_sign_data,
+            progress=progress,
+        )
 
     def take(self) -> bytes:
         """Return the next 64 KiB or more, nothing at the end; from any thread."""
@@ -118,7 +134,9 @@ class BundleExport:
             journal.run(partial(mine.update, beaten_at=at, expires_at=at + LEASE))
 
 
-def begin_export(subject: Subject, *, actor: str) -> BundleExport:
+def begin_export(
+    subject: Subject, *, actor: str, kind: ExportFormat = "bundle"
+) -> BundleExport:
     """Take a cut and a lease, and audit the export.
 
     An agent's export counts as a read of the subject. Raises SubjectErasedError,
@@ -126,17 +144,17 @@ def begin_export(subject: Subject, *, actor: str) -> BundleExport:
     when the subject was exported often enough today. A refused export leaves no audit
     entry.
     """
-    export = prepare_export(subject)
+    export = prepare_export(subject, kind=kind)
     journal.run(partial(_record_export, export, actor))
     return export
 
 
-def prepare_export(subject: Subject) -> BundleExport:
+def prepare_export(subject: Subject, *, kind: ExportFormat = "bundle") -> BundleExport:
     """Prepare an export that `begin_export_async` begins.
 
     Only reads; raises SubjectErasedError.
     """
-    return BundleExport(cut=bundle_cuts.take(subject))
+    return BundleExport(cut=bundle_cuts.take(subject), kind=kind)
 
 
 async def begin_export_async(export: BundleExport, *, actor: str) -> None:

@@ -54,6 +54,15 @@ def test_bundle_is_streamed(officer: Client, ann: Subject) -> None:
     assert not Lease.objects.exists()
 
 
+def test_markdown_is_streamed_on_request(officer: Client, ann: Subject) -> None:
+    sent = officer.post(f"/subjects/{ann.id}/export", {"format": "markdown"})
+    answer = run(sent)
+    name = f'attachment; filename="memoryhub-{ann.id}-markdown.zip"'
+    assert answer.header("content-disposition") == name
+    assert b"allergic" in bundled.opened(answer.body).read("threads/t-1.md")
+    assert AuditEntry.objects.filter(action="subject.exported").count() == 1
+
+
 def test_export_is_audited_and_counted(officer: Client, ann: Subject) -> None:
     ask(officer, ann.id)
     (entry,) = AuditEntry.objects.filter(action="subject.exported")
@@ -85,7 +94,7 @@ def test_export_of_a_restricted_subject_is_allowed(
     assert (subject["state"], subject["basis"]) == ("restricted", "claims")
 
 
-@pytest.mark.parametrize("body", [{"a": 1}, [], None])
+@pytest.mark.parametrize("body", [{"a": 1}, {"format": "html"}, [], None])
 def test_export_with_a_body_content_is_refused(
     officer: Client, ann: Subject, body: object
 ) -> None:

@@ -103,6 +103,28 @@ def test_anonymous_export_needs_no_user_id(acme: Project, tmp_path: Path) -> Non
     assert shape["subject"]["user_id"] is None
 
 
+def test_markdown_is_written_as_a_zip_or_a_new_folder(
+    ann: Subject, typed: Any, tmp_path: Path
+) -> None:
+    words = ("export", "acme", "--format", "markdown", "-o")
+    typed("ann\n")
+    run(*words, tmp_path / "ann.zip")
+    whole = bundled.opened((tmp_path / "ann.zip").read_bytes())
+    typed("ann\n")
+    folder = tmp_path / "ann"
+    assert run(*words, f"{folder}/").endswith(f" MB: {folder}\n")
+    assert {*tmp_path.iterdir()} == {tmp_path / "ann.zip", folder}
+    files = {p.relative_to(folder).as_posix(): p for p in folder.rglob("*.md")}
+    assert {*files} == {*whole.namelist()}
+    assert "allergic" in files["threads/t-1.md"].read_text()
+    assert {stat.S_IMODE(file.stat().st_mode) for file in files.values()} == {0o600}
+    assert stat.S_IMODE(folder.stat().st_mode) == 0o700
+    assert AuditEntry.objects.filter(action="subject.exported").count() == 2
+    assert refused(*words, f"{folder}/") == f"{folder}/ exists."
+    line = refused("export", "acme", "-o", f"{folder}/", code=2)
+    assert line.startswith("A folder needs --format markdown")
+
+
 @pytest.mark.parametrize("text", ["", "a\tb\n", "*\n", "x" * 257 + "\n"])
 def test_export_refuses_an_invalid_user_id(
     acme: Project, typed: Any, text: str
