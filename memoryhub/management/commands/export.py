@@ -47,8 +47,7 @@ class Command(Base):
             "--format",
             choices=get_args(ExportFormat),
             default="bundle",
-            help="bundle (signed, importable) or markdown (for people and other "
-            "tools; -o FOLDER/ writes a new folder instead of a ZIP)",
+            help="default: bundle; of markdown, -o FOLDER/ makes a new folder",
         )
         add(
             "--anonymous",
@@ -64,7 +63,7 @@ class Command(Base):
         folder = output.endswith("/")
         if folder and kind != "markdown":
             self.end("A folder needs --format markdown: a bundle is one file.", code=2)
-        if folder and os.path.lexists(output.rstrip("/")):
+        if folder and os.path.lexists(Path(output)):
             self.end(f"{output} exists.")
         subject = self._require_subject(project, anonymous=options["anonymous"])
         export = exports.begin_export(subject, actor="command", kind=kind)

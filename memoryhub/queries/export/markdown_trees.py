@@ -7,10 +7,11 @@ as of the cut. Not signed, and without history, so that no hub can import the tr
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Collection, Iterable, Iterator
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
 from itertools import chain, groupby, islice
 from typing import Any, Final
 from urllib.parse import quote
+from uuid import UUID
 
 import orjson
 
@@ -104,8 +105,9 @@ def _add_files(
     yield from archive.add("README.md", [Chunk(_render_readme(cut))])
     threads = map(_render_thread, bundle_states.iter_thread_records(cut))
     yield from _add(archive, "threads.md", "# Threads\n", threads)
+    names = {part.id: part.name for part in cut.parts}
     for _, batches in groupby(bundle_events.iter_events(cut), lambda each: each[0].id):
-        tree = _ThreadTree(archive, cut)
+        tree = _ThreadTree(archive, cut, names)
         yield from tree.add_events(batches, progress)
         if tree.part.status != "erased":
             yield from tree.add_states()
@@ -128,9 +130,13 @@ def _add(
 class _ThreadTree:
     """Files of one thread: its messages first, then its state."""
 
-    def __init__(self, archive: ZipArchive, cut: BundleCut) -> None:
+    def __init__(
+        self, archive: ZipArchive, cut: BundleCut, names: Mapping[UUID, str]
+    ) -> None:
         self._archive = archive
         self._cut = cut
+        #: Names of all threads of the cut.
+        self._names = names
         #: The thread as far as its events were read.
         self.part: ThreadCut
         #: Erased contents of other events than messages, by type.
@@ -251,10 +257,9 @@ class _ThreadTree:
         """Render whose messages the thread continues, and whether it is erased."""
         if self.part.status == "erased":
             return "\nThis thread was erased.\n"
-        names = {each.id: each.name for each in self._cut.parts}
-        if self.part.parent is None or self.part.parent not in names:
+        if self.part.parent is None or self.part.parent not in self._names:
             return ""
-        name = names[self.part.parent]
+        name = self._names[self.part.parent]
         return (
             f"\nContinues {render_code(name)} from event {self.part.parent_seq:,} on: "
             f"see [its messages]({quote(encode_file_name(name))}.md).\n"
@@ -306,8 +311,9 @@ def _render_page(page: PageRecord, event: texts.OpenedEvent) -> str:
     shown = ERASED
     if content is not None:
         text = content.get("content")
-        plain = isinstance(text, dict) and text.keys() == {"text"}
-        shown = render_value(text["text"] if plain else text)
+        if isinstance(text, dict) and text.keys() == {"text"}:
+            text = text["text"]
+        shown = render_value(text)
         fields += "".join(
             render_field(name, content[name])
             for name in ("hint", "meta")

@@ -106,7 +106,7 @@ def test_erased_messages_and_notes_are_told_in_words(agent: Agent) -> None:
     erasings.erase(thread, (2, 2), (thread.head_seq, thread.head_seq))
     whole = export(ann)
     erased, empty = whole.read("threads/t-1.md").decode().split("\n## ")[1:]
-    assert erased.endswith("`chat.user`\n\n*Erased.*\n\n")
+    assert erased.endswith("`chat.user`\n\n*Erased.*\n")
     assert "*Empty.*" in empty
     told = "# Notes of `t-1`\n\n*Erased: content of 1 `note.added`.*\n\n"
     assert whole.read("notes/t-1.md").decode() == told
