@@ -28,6 +28,8 @@ from memoryhub.api.handler import build_application as api_application
 from memoryhub.api.http import gate
 from memoryhub.api.threads import socket
 from memoryhub.api.threads.protocol import CloseCode
+from memoryhub.compat.endpoint import CompatEndpoint
+from memoryhub.compat.requests import PREFIX
 from memoryhub.errors import Refusal
 from memoryhub.journal import writer
 from memoryhub.journal.log.announce import doorbell
@@ -168,12 +170,13 @@ class Pages(ASGIHandler):
 
 
 class Http:
-    """Router of requests: `/api` and `/mcp` bypass Django, all else goes to Django."""
+    """Router of requests: `/api`, `/mcp` and `/compat` bypass Django, nothing else."""
 
     def __init__(self, django: Any) -> None:
         self.django = django
         self.api: Any = api_application(django)
         self.mcp = endpoint.McpEndpoint(self.api)
+        self.compat = CompatEndpoint(self.api)
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         ours = scope["path"] == "/api" or scope["path"].startswith("/api/")
@@ -183,6 +186,8 @@ class Http:
             await _send_refusal(send, 503, maintenance.refusal_text)
         elif scope["path"] in endpoint.PATHS:
             await self.mcp(scope, receive, send)
+        elif scope["path"].startswith(PREFIX):
+            await self.compat(scope, receive, send)
         else:
             await self._serve_page(scope, receive, send)
 

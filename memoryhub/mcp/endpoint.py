@@ -11,9 +11,7 @@ import json
 from importlib import import_module
 from typing import TYPE_CHECKING, Final
 
-from django.conf import settings
-
-from memoryhub.api.errors import HostError, IncompleteBodyError, get_status
+from memoryhub.api.errors import IncompleteBodyError, get_status
 from memoryhub.api.http import auth, gate
 from memoryhub.api.http.gate import Application, Receive, Scope, Send
 from memoryhub.errors import Refusal
@@ -46,7 +44,7 @@ class McpEndpoint:
         address = (scope.get("client") or ("",))[0]
         try:
             gate.check_size(scope)
-            _require_own_place(headers)
+            gate.require_own_place(headers)
             key = auth.parse_bearer(authorization)
             agent = await auth.greet(key, address=address)
             body = await gate.read_body(scope, receive)
@@ -91,17 +89,6 @@ class McpEndpoint:
         # A server may start again in this process, on another event loop.
         self._starting, self._stopped = asyncio.Lock(), asyncio.Event()
         self._servers = self._running = None
-
-
-def _require_own_place(headers: dict[bytes, bytes]) -> None:
-    """Raise HostError for a foreign host or origin: a page that rebinds DNS."""
-    if not gate.is_own_host(headers.get(b"host", b"")):
-        raise HostError
-    origin = headers.get(b"origin", b"").decode("latin-1")
-    if origin and origin not in settings.ORIGINS:
-        host = origin.partition("://")[2].encode("latin-1")
-        if not gate.is_own_host(host):
-            raise HostError
 
 
 def _decode(value: bytes | None) -> str | None:

@@ -8,7 +8,8 @@ from typing import Any
 
 from mcp.server.mcpserver import Context, MCPServer
 
-from memoryhub.mcp.sessions import build_path, get_session, read_api
+from memoryhub.api.http.calls import build_path
+from memoryhub.mcp.sessions import get_session, read_api
 
 Ctx = Context[Any, Any]
 _JSON = "application/json"

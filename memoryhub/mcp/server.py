@@ -9,13 +9,14 @@ from contextlib import AsyncExitStack, asynccontextmanager
 from typing import Any
 
 from django.conf import settings
-from httpx2 import ASGITransport, AsyncClient
+from httpx2 import AsyncClient
 from mcp.server.auth.middleware.bearer_auth import AuthenticatedUser
 from mcp.server.auth.provider import AccessToken
 from mcp.server.mcpserver import MCPServer
 from mcp.server.transport_security import TransportSecuritySettings
 
 from memoryhub import __version__
+from memoryhub.api.http.calls import build_http
 from memoryhub.api.http.gate import Application, Receive, Scope
 from memoryhub.mcp.resources import add_resources
 from memoryhub.mcp.sessions import SCOPE_KEY, THREAD_PREFIX, McpSession
@@ -61,13 +62,7 @@ class McpServers:
 
     def __init__(self, api: Application, servers: Mapping[str, MCPServer[Any]]) -> None:
         self._servers = servers
-
-        async def _call(scope: Any, receive: Any, send: Any) -> None:
-            await api({**scope}, receive, send)
-
-        self._http = AsyncClient(
-            transport=ASGITransport(_call), base_url="http://127.0.0.1"
-        )
+        self._http = build_http(api)
 
     async def run(self, ready: asyncio.Future[None], stopped: asyncio.Event) -> None:
         """Serve until `stopped`, in one task, as the SDK's task groups need."""

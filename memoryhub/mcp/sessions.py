@@ -1,7 +1,4 @@
-"""Calls of the agents' API on behalf of one MCP request, with the key it came with.
-
-The API checks key, scopes, subject, limits and sizes, as for any client (decision 73).
-"""
+"""Sessions of MCP: the API with the key, thread and person of one request."""
 
 from __future__ import annotations
 
@@ -9,16 +6,16 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Any
-from urllib.parse import quote
 from uuid import uuid4
 
-import httpx2
 from mcp.server.mcpserver import Context
 from mcp.server.mcpserver.exceptions import (
     ResourceError,
     ResourceNotFoundError,
     ToolError,
 )
+
+from memoryhub.api.http.calls import ApiCaller, HubRefusedError, build_path
 
 #: Key of the session in the scope of a request.
 SCOPE_KEY = "memoryhub.session"
@@ -28,40 +25,15 @@ THREAD_PREFIX = "mcp"
 AGENT_TYPE = "mcp"
 
 
-class HubRefusedError(Exception):
-    """An error answer of the API: its status, and its words for the model."""
-
-    def __init__(self, status: int, words: str) -> None:
-        super().__init__(words)
-        self.status = status
-
-
 @dataclass(frozen=True, slots=True, kw_only=True)
-class McpSession:
+class McpSession(ApiCaller):
     """Key, thread and person of one request."""
 
-    http: httpx2.AsyncClient
-    authorization: str
     #: Thread to write to if neither a thread nor a person is named.
     own_thread: str = THREAD_PREFIX
     #: Thread and person that the client's headers name.
     thread: str | None = None
     person: str | None = None
-
-    async def call(self, method: str, path: str, body: Any = None) -> Any:
-        """Return the answer's JSON. Raises HubRefusedError. Costs one request."""
-        try:
-            answer = await self.http.request(
-                method,
-                f"/api/v1{path}",
-                json=body,
-                headers={"Authorization": self.authorization},
-            )
-        except httpx2.HTTPError:
-            raise HubRefusedError(503, "the hub does not answer") from None
-        if answer.is_success:
-            return answer.json() if answer.content else {}
-        raise HubRefusedError(answer.status_code, _describe_problem(answer))
 
     async def find_thread(self) -> str | None:
         """Return the thread to read and write; None if it was not made yet."""
@@ -95,11 +67,6 @@ def get_session(ctx: Context[Any, Any]) -> McpSession:
     return session
 
 
-def build_path(*parts: str) -> str:
-    """Join the parts of an API path, each escaped."""
-    return "".join(f"/{quote(part, safe=':')}" for part in parts)
-
-
 @contextmanager
 def explain_refusals() -> Iterator[None]:
     """Turn a refusal of the API into a tool's result, which the model reads."""
@@ -116,10 +83,3 @@ async def read_api(ctx: Context[Any, Any], path: str) -> Any:
     except HubRefusedError as refused:
         kind = ResourceNotFoundError if refused.status == 404 else ResourceError
         raise kind(str(refused)) from None
-
-
-def _describe_problem(answer: httpx2.Response) -> str:
-    """Say in one line what the API refused; its details name fields and limits."""
-    problem = answer.json() if answer.content else {}
-    words = (problem.get("code"), problem.get("detail"))
-    return ": ".join(filter(None, words)) or f"HTTP {answer.status_code}"

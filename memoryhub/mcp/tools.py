@@ -16,12 +16,8 @@ from mcp.server.mcpserver.exceptions import ToolError
 from mcp.types import ToolAnnotations
 from pydantic import BaseModel, Field
 
-from memoryhub.mcp.sessions import (
-    HubRefusedError,
-    build_path,
-    explain_refusals,
-    get_session,
-)
+from memoryhub.api.http.calls import HubRefusedError, build_path
+from memoryhub.mcp.sessions import explain_refusals, get_session
 
 Ctx = Context[Any, Any]
 MemoryId = Annotated[

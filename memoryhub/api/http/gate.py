@@ -221,6 +221,17 @@ def _check_host(hosts: list[bytes]) -> None:
         raise HostError
 
 
+def require_own_place(headers: dict[bytes, bytes]) -> None:
+    """Raise HostError for a foreign host or origin: a page that rebinds DNS."""
+    if not is_own_host(headers.get(b"host", b"")):
+        raise HostError
+    origin = headers.get(b"origin", b"").decode("latin-1")
+    if origin and origin not in settings.ORIGINS:
+        host = origin.partition("://")[2].encode("latin-1")
+        if not is_own_host(host):
+            raise HostError
+
+
 def is_own_host(host: bytes) -> bool:
     """Return whether the host, with or without its port, is one of this server's.
 

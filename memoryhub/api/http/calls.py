@@ -1,0 +1,74 @@
+"""Calls of the agents' API on behalf of a request of another protocol, with its key.
+
+The API checks key, scopes, subject, limits and sizes, as for any client (decision 73).
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+from urllib.parse import quote
+
+import httpx2
+
+from memoryhub.api.http.gate import Application
+
+
+class HubRefusedError(Exception):
+    """An error answer of the API: its status, and its words for whoever called."""
+
+    def __init__(
+        self, status: int, words: str, *, retry_after: str | None = None
+    ) -> None:
+        super().__init__(words)
+        self.status = status
+        self.retry_after = retry_after
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ApiCaller:
+    """The API, called with the key of one request."""
+
+    http: httpx2.AsyncClient
+    authorization: str
+
+    async def call(self, method: str, path: str, body: Any = None) -> Any:
+        """Return the answer's JSON. Raises HubRefusedError. Costs one request."""
+        try:
+            answer = await self.http.request(
+                method,
+                f"/api/v1{path}",
+                json=body,
+                headers={"Authorization": self.authorization},
+            )
+        except httpx2.HTTPError:
+            raise HubRefusedError(503, "the hub does not answer") from None
+        if answer.is_success:
+            return answer.json() if answer.content else {}
+        raise HubRefusedError(
+            answer.status_code,
+            _describe_problem(answer),
+            retry_after=answer.headers.get("retry-after"),
+        )
+
+
+def build_http(api: Application) -> httpx2.AsyncClient:
+    """Return a client whose requests the API answers in this process."""
+
+    async def _call(scope: Any, receive: Any, send: Any) -> None:
+        await api({**scope}, receive, send)
+
+    transport = httpx2.ASGITransport(_call)
+    return httpx2.AsyncClient(transport=transport, base_url="http://127.0.0.1")
+
+
+def build_path(*parts: str) -> str:
+    """Join the parts of an API path, each escaped."""
+    return "".join(f"/{quote(part, safe=':')}" for part in parts)
+
+
+def _describe_problem(answer: httpx2.Response) -> str:
+    """Say in one line what the API refused; its details name fields and limits."""
+    problem = answer.json() if answer.content else {}
+    words = (problem.get("code"), problem.get("detail"))
+    return ": ".join(filter(None, words)) or f"HTTP {answer.status_code}"

@@ -1,0 +1,1 @@
+"""Other products' protocols over the agents' API, at `/compat`, for their clients."""
