@@ -6,7 +6,8 @@ Refusals name only fields that are served, never what a client sent.
 from __future__ import annotations
 
 import ast
-from collections.abc import Mapping, Set
+from collections.abc import Mapping
+from collections.abc import Set as AbstractSet
 from typing import Any, Final
 
 from memoryhub.api.http.calls import HubRefusedError
@@ -21,7 +22,7 @@ def build_refusal(words: str) -> HubRefusedError:
     return HubRefusedError(400, f"value: {words}")
 
 
-def require_fields(body: Any, known: Set[str]) -> dict[str, Any]:
+def require_fields(body: Any, known: AbstractSet[str]) -> dict[str, Any]:
     """Return the fields that are not null. Raises HubRefusedError for unknown ones."""
     if not isinstance(body, Mapping):
         raise build_refusal("the body must be an object")

@@ -212,6 +212,8 @@ async def update_memory(api: ApiCaller, request: CompatRequest) -> Any:
     if "expiration_date" in body:
         raise build_refusal("expiration_date: memories do not expire")
     memory, page = await _read_memory(api, request.parts[2])
+    if not body:
+        return memory
     if page["modality"] != "text":
         raise build_refusal("this memory is not a text: change it by the hub's API")
     metadata = get_field(body, "metadata", dict, memory["metadata"])
