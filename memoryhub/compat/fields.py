@@ -22,13 +22,15 @@ def build_refusal(words: str) -> HubRefusedError:
     return HubRefusedError(400, f"value: {words}")
 
 
-def require_fields(body: Any, known: AbstractSet[str]) -> dict[str, Any]:
+def require_fields(body: Any, served: AbstractSet[str]) -> dict[str, Any]:
     """Return the fields that are not null. Raises HubRefusedError for unknown ones."""
     if not isinstance(body, Mapping):
         raise build_refusal("the body must be an object")
     sent = {name: value for name, value in body.items() if value is not None}
-    if not sent.keys() <= known:
-        raise build_refusal(f"only these fields are served: {', '.join(sorted(known))}")
+    if not sent.keys() <= served:
+        raise build_refusal(
+            f"only these fields are served: {', '.join(sorted(served))}"
+        )
     return sent
 
 

@@ -32,6 +32,7 @@ from memoryhub.compat.memories import (
     MemoryPlace,
     build_memory,
     ensure_thread,
+    get_sidecar,
     get_text,
     list_pages,
     list_threads,
@@ -39,7 +40,7 @@ from memoryhub.compat.memories import (
 )
 from memoryhub.compat.requests import PREFIX, CompatAnswer, CompatRequest, refuse
 
-#: Memories that a search and a list give unless told how many, and the most of them.
+#: Memories that a search and a list give unless problem how many, and the most of them.
 TOP_K, MOST_HITS, PAGE_SIZE = 10, 50, 100
 #: Words of a query that are searched for; mem0's clients send whole messages.
 QUERY_WORDS, QUERY_CHARACTERS = 60, 900
@@ -83,8 +84,8 @@ class Mem0Server:
             again = refused.retry_after
             headers = {"retry-after": again} if again else {}
             words = str(refused)
-            told = {"detail": words, "error": words.partition(":")[0]}
-            return CompatAnswer(refused.status, told, headers)
+            problem = {"detail": words, "error": words.partition(":")[0]}
+            return CompatAnswer(refused.status, problem, headers)
         return CompatAnswer(200, body, {})
 
 
@@ -116,9 +117,9 @@ async def add_memories(api: ApiCaller, request: CompatRequest) -> Any:
         slots = [_build_slot(*each) for each in messages]
         written = await _send_batches(api, f"{path}/slots:batch", slots)
         sources = [[each["page_id"]] for each in written]
-    kept = {**entities, **({"metadata": metadata} if metadata else {})}
+    sidecar = {**entities, **({"metadata": metadata} if metadata else {})}
     pages = [
-        {**_build_page(text, kept), "provenance": source}
+        {**_build_page(text, sidecar), "provenance": source}
         for (role, text), source in zip(messages, sources, strict=True)
         if role == "user" or not infer
     ]
@@ -218,11 +219,11 @@ async def update_memory(api: ApiCaller, request: CompatRequest) -> Any:
         raise build_refusal("this memory is not a text: change it by the hub's API")
     metadata = get_field(body, "metadata", dict, memory["metadata"])
     text = get_field(body, "text", str, memory["memory"])
-    kept = {name: memory[name] for name in (*ENTITIES, "created_at") if memory[name]}
-    kept |= {"metadata": metadata} if metadata else {}
+    sidecar = {name: memory[name] for name in (*ENTITIES, "created_at") if memory[name]}
+    sidecar |= {"metadata": metadata} if metadata else {}
     same = {name: page[name] for name in ("type", "importance", "hint")}
     place = MemoryPlace.from_id(request.parts[2])
-    page = {**_build_page(text, kept), **same, "by": "model"}
+    page = {**_build_page(text, sidecar), **same, "by": "model"}
     await _call_memory(api, "PUT", place.path, page)
     return (await _read_memory(api, request.parts[2]))[0]
 
@@ -272,7 +273,7 @@ async def list_history(api: ApiCaller, request: CompatRequest) -> Any:
         if step["event"] == "page.updated" and "content" not in payload:
             continue
         new = get_text(payload) if "content" in payload else None
-        kept = (payload.get("meta") or {}).get(META) or {}
+        sidecar = get_sidecar(payload)
         found.append(
             {
                 "id": f"{place.to_id()}~{number}",
@@ -280,8 +281,8 @@ async def list_history(api: ApiCaller, request: CompatRequest) -> Any:
                 "event": _HISTORY[step["event"]],
                 "old_memory": old,
                 "new_memory": new,
-                "user_id": kept.get("user_id"),
-                "metadata": kept.get("metadata") or {},
+                "user_id": sidecar.get("user_id"),
+                "metadata": sidecar.get("metadata") or {},
                 "created_at": step["at"],
                 "updated_at": step["at"],
             }
@@ -297,13 +298,13 @@ def _parse_entities(body: dict[str, Any], request: CompatRequest) -> dict[str, s
     return parse_entities(body, is_bound=request.agent.bound is not None)
 
 
-def _build_page(text: str, kept: dict[str, Any]) -> dict[str, Any]:
+def _build_page(text: str, sidecar: dict[str, Any]) -> dict[str, Any]:
     """Build a page as MCP's `remember` does, with what the client sent beside."""
     return {
         "type": PAGE_TYPE,
         "modality": "text",
         "content": {"text": text},
-        "meta": {META: kept},
+        "meta": {META: sidecar},
     }
 
 
@@ -392,8 +393,8 @@ def _find_route(request: CompatRequest) -> Operation | CompatAnswer:
     path = (*request.parts[:2], "*", *request.parts[3:]) if is_one else request.parts
     if (methods := _ROUTES.get(path)) is None:
         words = "not_found: of mem0's API the hub serves only memories; it erases a "
-        told = {"detail": f"{words}person by its own API", "error": "not_found"}
-        return CompatAnswer(404, told, {})
+        problem = {"detail": f"{words}person by its own API", "error": "not_found"}
+        return CompatAnswer(404, problem, {})
     if (operation := methods.get(request.method)) is None:
         return refuse(MethodError())
     return operation

@@ -79,8 +79,8 @@ async def list_threads(
 
 async def ensure_thread(api: ApiCaller, entities: Entities) -> str:
     """Return the thread that new memories of exactly these entities go to."""
-    if known := await list_threads(api, entities, exact=True):
-        return known[-1]
+    if threads := await list_threads(api, entities, exact=True):
+        return threads[-1]
     name = f"{AGENT_TYPE}.{uuid4()}"
     body: dict[str, Any] = {
         "scope": {"agent_type": AGENT_TYPE, **_build_scope(entities)},
@@ -134,16 +134,22 @@ def build_memory(
     """
     if not isinstance(payload := event.get("payload"), dict):
         return None
-    kept = (payload.get("meta") or {}).get(META) or {}
+    sidecar = get_sidecar(payload)
     return {
         "id": place.to_id(),
         "memory": get_text(payload),
-        **{name: kept.get(name, entities.get(name)) for name in ENTITIES},
-        "metadata": kept.get("metadata") or {},
+        **{name: sidecar.get(name, entities.get(name)) for name in ENTITIES},
+        "metadata": sidecar.get("metadata") or {},
         "categories": [],
-        "created_at": kept.get("created_at", event["at"]),
+        "created_at": sidecar.get("created_at", event["at"]),
         "updated_at": event["at"],
     }
+
+
+def get_sidecar(payload: Mapping[str, Any]) -> dict[str, Any]:
+    """Return what the client sent beside a text; pages of other agents have none."""
+    found = (payload.get("meta") or {}).get(META)
+    return found if isinstance(found, dict) else {}
 
 
 def get_text(payload: Mapping[str, Any]) -> str:
