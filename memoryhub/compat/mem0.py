@@ -339,8 +339,8 @@ async def _list_search_paths(
     subject = request.agent.bound
     if "user_id" in entities:
         try:
-            asked = {"user_id": entities["user_id"]}
-            subject = (await api.call("POST", "/subjects:resolve", asked))["id"]
+            person = {"user_id": entities["user_id"]}
+            subject = (await api.call("POST", "/subjects:resolve", person))["id"]
         except HubRefusedError as refused:
             if refused.status != 404:
                 raise
