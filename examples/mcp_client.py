@@ -1,6 +1,6 @@
 """An MCP client that remembers over HTTP, and recalls over stdio in another process.
 
-    pip install mcp
+    pip install mcp          # and `memoryhub` on the PATH, or run it in the checkout
     MEMORYHUB_KEY=mh_live_… python examples/mcp_client.py
 
 `MEMORYHUB_PERSON` names whose memory it is; a key bound to a person needs no name.
@@ -9,7 +9,7 @@
 # ruff: noqa: T201
 import asyncio
 import os
-import sys
+import shutil
 
 import httpx2
 from mcp.client.client import Client
@@ -19,8 +19,9 @@ from mcp.client.streamable_http import streamable_http_client
 URL = os.environ.get("MEMORYHUB_URL", "http://127.0.0.1:8000")
 KEY = os.environ["MEMORYHUB_KEY"]
 PERSON = os.environ.get("MEMORYHUB_PERSON", "customer-7")
-#: In a checkout; installed it is `memoryhub mcp`.
-COMMAND = [sys.executable, "manage.py", "mcp"]
+#: The installed command, else the checkout's.
+PROGRAM = shutil.which("memoryhub")
+COMMAND = [PROGRAM, "mcp"] if PROGRAM else [".venv/bin/python", "manage.py", "mcp"]
 
 
 async def remember(text: str) -> None:

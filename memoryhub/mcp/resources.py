@@ -9,7 +9,7 @@ from typing import Any
 from mcp.server.mcpserver import Context, MCPServer
 
 from memoryhub.api.http.calls import build_path
-from memoryhub.mcp.sessions import get_session, read_api
+from memoryhub.mcp.sessions import list_places, read_api, read_places
 
 Ctx = Context[Any, Any]
 _JSON = "application/json"
@@ -42,15 +42,9 @@ async def read_page(thread: str, page: str, ctx: Ctx) -> str:
 
 async def describe_person(ctx: Ctx) -> str:
     """Memory of this person, to begin a conversation with."""
-    session = get_session(ctx)
-    thread = await session.find_thread()
-    blocks: list[Any] = []
-    facts: list[Any] = []
-    if thread is not None:
-        await session.ensure_thread()
-        place = build_path("threads", thread)
-        blocks = (await read_api(ctx, f"{place}/blocks"))["items"]
-        facts = (await read_api(ctx, f"{place}/facts?limit=50"))["items"]
+    places = await list_places(ctx)
+    blocks = (await read_places(ctx, "GET", places, "blocks"))["items"]
+    facts = (await read_places(ctx, "GET", places, "facts?limit=50"))["items"]
     lines = [f"{each['block']}: {each['text']}" for each in blocks]
     lines += [f"{each['entity']} {each['predicate']} {each['value']}" for each in facts]
     # Memory is data: a bar before each line keeps it apart from what the client says.

@@ -102,6 +102,7 @@ class McpServers:
         session = McpSession(
             http=self._http,
             authorization=authorization,
+            bound=agent.bound,
             own_thread=own_thread,
             thread=thread,
             person=person,
@@ -111,10 +112,12 @@ class McpServers:
         return {SCOPE_KEY: session, "user": AuthenticatedUser(token)}
 
 
-def run_stdio(*, url: str, key: str, all_tools: bool, **places: str | None) -> None:
+def run_stdio(
+    *, url: str, key: str, all_tools: bool, thread: str | None, person: str | None
+) -> None:
     """Serve one client over standard input and output, from a hub at `url`.
 
-    `places` are the thread and the person of McpSession. Ends with the input.
+    `thread` and `person` are those of McpSession. Ends with the input.
     """
 
     async def serve() -> None:
@@ -124,7 +127,8 @@ def run_stdio(*, url: str, key: str, all_tools: bool, **places: str | None) -> N
                 http=http,
                 authorization=f"Bearer {key}",
                 own_thread=f"{THREAD_PREFIX}.{digest}",
-                **places,
+                thread=thread,
+                person=person,
             )
             server = build_server(all_tools=all_tools, session=session)
             await server.run_stdio_async()

@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Any
-from uuid import uuid4
+from uuid import UUID, uuid4
 
 from mcp.server.mcpserver import Context
 from mcp.server.mcpserver.exceptions import (
@@ -29,6 +29,8 @@ AGENT_TYPE = "mcp"
 class McpSession(ApiCaller):
     """Key, thread and person of one request."""
 
+    #: Subject that the key is bound to, if that is known here.
+    bound: UUID | None = None
     #: Thread to write to if neither a thread nor a person is named.
     own_thread: str = THREAD_PREFIX
     #: Thread and person that the client's headers name.
@@ -36,8 +38,12 @@ class McpSession(ApiCaller):
     person: str | None = None
 
     async def find_thread(self) -> str | None:
-        """Return the thread to read and write; None if it was not made yet."""
+        """Return the thread to read and write; None if it was not made yet.
+
+        Raises HubRefusedError if the named thread is not the named person's.
+        """
         if self.thread is not None:
+            await self._require_own_thread(self.thread)
             return self.thread
         if self.person is None:
             return self.own_thread
@@ -45,6 +51,39 @@ class McpSession(ApiCaller):
         body = {**wanted, "sort": "created", "order": "asc"}
         found = await self.call("POST", "/threads:search", body)
         return next((each["thread"] for each in found["items"]), None)
+
+    async def list_places(self) -> list[str]:
+        """List the API's paths to all that is remembered of the person, best first."""
+        if self.person is not None:
+            subject = await self._find_subject(self.person)
+            return [build_path("subjects", subject)] if subject else []
+        if self.bound is not None:
+            return [build_path("subjects", str(self.bound))]
+        names = (self.thread, self.own_thread)
+        return [build_path("threads", name) for name in names if name]
+
+    async def _find_subject(self, person: str) -> str | None:
+        try:
+            found = await self.call("POST", "/subjects:resolve", {"user_id": person})
+        except HubRefusedError as refused:
+            if refused.status == 404:
+                return None
+            raise
+        return str(found["id"])
+
+    async def _require_own_thread(self, name: str) -> None:
+        """Refuse a thread of somebody else than the person that the headers name."""
+        if self.person is None:
+            return
+        try:
+            found = await self.call("GET", build_path("threads", name))
+        except HubRefusedError as refused:
+            if refused.status == 404:
+                return
+            raise
+        if found["subject_id"] != await self._find_subject(self.person):
+            says = "subject_conflict: the thread belongs to another person"
+            raise HubRefusedError(409, says)
 
     async def ensure_thread(self) -> str:
         """Return the thread, made if need be for the person that the headers name."""
@@ -74,6 +113,34 @@ def explain_refusals() -> Iterator[None]:
         yield
     except HubRefusedError as refused:
         raise ToolError(str(refused)) from None
+
+
+async def read_places(
+    ctx: Context[Any, Any],
+    method: str,
+    places: Sequence[str],
+    route: str,
+    body: Any = None,
+) -> dict[str, Any]:
+    """Ask a route of the first place that exists; nothing is there if none does."""
+    with explain_refusals():
+        for place in places:
+            try:
+                found: dict[str, Any] = await get_session(ctx).call(
+                    method, f"{place}/{route}", body
+                )
+            except HubRefusedError as refused:
+                if refused.status != 404:
+                    raise
+            else:
+                return found
+    return {"items": [], "total": 0, "reason": "nothing_remembered"}
+
+
+async def list_places(ctx: Context[Any, Any]) -> list[str]:
+    """List the paths to all that is remembered of the connection's person."""
+    with explain_refusals():
+        return await get_session(ctx).list_places()
 
 
 async def read_api(ctx: Context[Any, Any], path: str) -> Any:

@@ -6,7 +6,7 @@ in every thread of the person.
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from datetime import datetime
 from typing import Annotated, Any, Literal
 from urllib.parse import quote
@@ -16,8 +16,13 @@ from mcp.server.mcpserver.exceptions import ToolError
 from mcp.types import ToolAnnotations
 from pydantic import BaseModel, Field
 
-from memoryhub.api.http.calls import HubRefusedError, build_path
-from memoryhub.mcp.sessions import explain_refusals, get_session
+from memoryhub.api.http.calls import build_path
+from memoryhub.mcp.sessions import (
+    explain_refusals,
+    get_session,
+    list_places,
+    read_places,
+)
 
 Ctx = Context[Any, Any]
 MemoryId = Annotated[
@@ -113,12 +118,15 @@ async def remember_text(
 
 async def recall_memories(query: Query, ctx: Ctx, limit: Limit = 8) -> MemoryHits:
     """Find what is remembered of this person, in all of their conversations."""
-    return await find_memories(ctx, "recall", query, limit)
+    return await find_memories(ctx, await list_places(ctx), "recall", query, limit)
 
 
 async def search_memories(query: Query, ctx: Ctx, limit: Limit = 8) -> MemoryHits:
     """Find what was remembered through this connection, and nowhere else."""
-    return await find_memories(ctx, "search", query, limit)
+    with explain_refusals():
+        thread = await get_session(ctx).find_thread()
+    places = [build_path("threads", thread)] if thread else []
+    return await find_memories(ctx, places, "search", query, limit)
 
 
 async def update_memory(
@@ -157,7 +165,7 @@ async def list_facts(
 ) -> KnownFacts:
     """List the facts about this person that hold now."""
     query = f"?entity={quote(entity)}" if entity else ""
-    found = await read_thread(ctx, "GET", f"facts{query}")
+    found = await read_places(ctx, "GET", await list_places(ctx), f"facts{query}")
     items = [
         KnownFact(
             entity=each["entity"],
@@ -240,29 +248,12 @@ async def get_thread(ctx: Ctx) -> str:
         return await get_session(ctx).ensure_thread()
 
 
-async def read_thread(
-    ctx: Ctx, method: str, route: str, body: Any = None
-) -> dict[str, Any]:
-    """Ask a route of the connection's thread; one that was not made yet has nothing."""
-    empty = {"items": [], "total": 0, "reason": "nothing_remembered"}
-    with explain_refusals():
-        session = get_session(ctx)
-        thread = await session.find_thread()
-        if thread is None:
-            return empty
-        try:
-            path = f"{build_path('threads', thread)}/{route}"
-            found: dict[str, Any] = await session.call(method, path, body)
-        except HubRefusedError as refused:
-            if refused.status == 404:
-                return empty
-            raise
-        return found
-
-
-async def find_memories(ctx: Ctx, route: str, query: str, limit: int) -> MemoryHits:
+async def find_memories(
+    ctx: Ctx, places: Sequence[str], route: str, query: str, limit: int
+) -> MemoryHits:
     """Ask a search route, and turn its hits into memories."""
-    found = await read_thread(ctx, "POST", route, {"query": query, "limit": limit})
+    body = {"query": query, "limit": limit}
+    found = await read_places(ctx, "POST", places, route, body)
     items = [
         MemoryHit(
             id=f"{each['thread']}/{each['page']}" if each["page"] else None,

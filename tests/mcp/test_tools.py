@@ -122,6 +122,19 @@ async def test_person_header_keeps_people_apart(served: Server, key: str) -> Non
         assert await list_texts(bob, "nuts") == ["Bob likes nuts"]
 
 
+async def test_named_thread_shows_no_other_person(served: Server, key: str) -> None:
+    """A new thread begins with all that is remembered; another's is refused."""
+    async with connect(served, key, **ANN, memoryhub_thread="of-ann") as client:
+        await call(client, "remember", text="Ann grows kiwis")
+    async with connect(served, key, **ANN, memoryhub_thread="ann-2") as client:
+        assert await list_texts(client, "kiwis") == ["Ann grows kiwis"]
+    async with connect(served, key, **BOB, memoryhub_thread="of-ann") as client:
+        assert await list_texts(client, "kiwis") == []
+        for tool in ("search", "remember"):
+            told = await read_error(client, tool, query="kiwis", text="kiwis")
+            assert "subject_conflict" in told
+
+
 async def test_bound_key_reaches_no_other_person(
     served: Server, key: str, make_key: MakeKey
 ) -> None:

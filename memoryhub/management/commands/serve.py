@@ -68,5 +68,5 @@ class Command(Base):
         if not keyring.is_kek_backed_up():
             yield (
                 "Back up the key ring: without it no memory can ever be read again. "
-                f"Run: {PROGRAM} keys backup"
+                f"Run: {PROGRAM} keys backup FILE"
             )
