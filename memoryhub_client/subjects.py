@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Literal, Unpack
+from typing import Literal, TypedDict, Unpack
 
 from memoryhub_client.requests import (
     Download,
@@ -47,7 +47,12 @@ def unrestrict(subject: str, **fields: Unpack[IdempotencyCondition]) -> Request:
     return write("POST", build_path("subjects", f"{subject}:unrestrict"), fields)
 
 
-def export(subject: str) -> Download:
+class ExportFields(TypedDict, total=False):
+    #: The signed bundle, which is the default, or files of Markdown to read.
+    format: Literal["bundle", "markdown"]
+
+
+def export(subject: str, **fields: Unpack[ExportFields]) -> Download:
     """Export a subject's memory as a ZIP. Exports are noted, so never repeated."""
     path = build_path("subjects", subject, "export")
-    return Download(method="POST", path=path, body={}, repeatable=False)
+    return Download(method="POST", path=path, body=fields, repeatable=False)
