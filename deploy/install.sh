@@ -18,6 +18,11 @@ UV_PROJECT_ENVIRONMENT="$folder" "$uv" sync --quiet --frozen --no-default-groups
 "$uv" pip install --quiet --python "$folder/bin/python" --no-deps --no-index "$built"/*.whl
 "$folder/bin/memoryhub" --version >/dev/null
 
-case $(readlink -f "$folder/bin/python") in
-  /root/* | /home/*) echo "A service can not run $(readlink -f "$folder/bin/python"): set UV_PYTHON to one for all users." >&2 ;;
-esac
+# A service's user must reach the interpreter, which uv may have found in somebody's home.
+"$folder/bin/python" - <<'CHECK'
+import pathlib, stat, sys
+
+python = pathlib.Path(sys.executable).resolve()
+if not all(place.stat().st_mode & stat.S_IXOTH for place in [python, *python.parents]):
+    print(f"Only you can run {python}: set UV_PYTHON to an interpreter for all users.")
+CHECK

@@ -13,6 +13,8 @@ from typing import Any, Final
 from memoryhub.api.http.calls import HubRefusedError
 from memoryhub.compat.memories import ENTITIES
 
+#: Characters of the filters in a query.
+MOST_FILTERS: Final = 1_000
 #: Receiver of a message by its role, which names the sender.
 ROLES: Final = {"user": "assistant", "assistant": "user", "system": "assistant"}
 
@@ -67,7 +69,12 @@ def parse_entities(body: Mapping[str, Any], *, is_bound: bool) -> dict[str, str]
 
 
 def parse_query_filters(text: str) -> Any:
-    """Parse the filters of a query, which the client writes as Python does."""
+    """Parse the filters of a query, which the client writes as Python does.
+
+    Their length is bounded, since Python's parser is not made for what strangers send.
+    """
+    if len(text) > MOST_FILTERS:
+        raise build_refusal(f"filters: at most {MOST_FILTERS} characters")
     try:
         return ast.literal_eval(text)
     except (ValueError, SyntaxError, MemoryError, RecursionError):

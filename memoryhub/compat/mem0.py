@@ -40,7 +40,7 @@ from memoryhub.compat.memories import (
 )
 from memoryhub.compat.requests import PREFIX, CompatAnswer, CompatRequest, refuse
 
-#: Memories that a search and a list give unless problem how many, and the most of them.
+#: Memories of a search, the most of them, and memories of a part of a list, by default.
 TOP_K, MOST_HITS, PAGE_SIZE = 10, 50, 100
 #: Words of a query that are searched for; mem0's clients send whole messages.
 QUERY_WORDS, QUERY_CHARACTERS = 60, 900

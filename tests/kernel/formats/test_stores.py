@@ -38,7 +38,7 @@ def pick(found: list[Item], kind: type[Kind]) -> list[Kind]:
     return [each for each in found if isinstance(each, kind)]
 
 
-def parts(found: list[Item]) -> dict[str, int]:
+def count_parts(found: list[Item]) -> dict[str, int]:
     (omission,) = pick(found, Omission)
     return dict(omission.parts)
 
@@ -85,7 +85,7 @@ def test_mem0_memories_of_a_user_are_a_thread_by_time(values: Any) -> None:
     assert seat.content["expiration_date"] == "2027-01-31"
     assert seat.content["categories"] == ["travel"]
     assert seat.agent_at == datetime(2026, 5, 2, 8, tzinfo=UTC)
-    assert parts(found) == {"memory.hash": 2}
+    assert count_parts(found) == {"memory.hash": 2}
 
 
 def test_mem0_scope_is_the_scope_of_the_thread() -> None:
@@ -107,7 +107,7 @@ def test_mem0_relations_are_counted_and_bad_memories_told() -> None:
     (bad,) = pick(found, BadRecord)
     assert (bad.code, bad.message) == ("missing", 1)
     assert bad.place.offset == json.dumps(page).index('{"id": "x"')
-    assert parts(found) == {"memory.hash": 1, "relations": 2}
+    assert count_parts(found) == {"memory.hash": 1, "relations": 2}
 
 
 def test_mem0_user_id_may_be_the_operator_s() -> None:
@@ -119,7 +119,7 @@ def test_mem0_user_id_may_be_the_operator_s() -> None:
 # Letta
 
 
-def said(role: str, *content: Any, **more: Any) -> dict[str, Any]:
+def build_message(role: str, *content: Any, **more: Any) -> dict[str, Any]:
     return {
         "type": "message",
         "role": role,
@@ -132,7 +132,7 @@ def said(role: str, *content: Any, **more: Any) -> dict[str, Any]:
     }
 
 
-def text(words: str) -> dict[str, Any]:
+def build_text(words: str) -> dict[str, Any]:
     return {"type": "text", "text": words, "signature": None}
 
 
@@ -172,7 +172,11 @@ def test_letta_agent_is_a_thread_and_blocks(twice: bool) -> None:
         block("human", "Another."),
         block("human", "Ann rows."),
     ]
-    whole = file(said("user", text("Hi")), blocks=blocks, mcp_servers=[])
+    whole = file(
+        build_message("user", build_text("Hi")),
+        blocks=blocks,
+        mcp_servers=[],
+    )
     name, found = read(json.dumps(whole) if twice else whole)
     assert name == "letta"
     (run,) = pick(found, ImportedRun)
@@ -191,19 +195,28 @@ def test_letta_agent_is_a_thread_and_blocks(twice: bool) -> None:
         ("human:block-7", "Another.", False),
     ]
     counted = {"tools": 2, "agent.secrets": 1, "agent.llm_config": 1}
-    assert parts(found) == {**counted, "block.limit": 4, "block.tags": 2}
+    assert count_parts(found) == {**counted, "block.limit": 4, "block.tags": 2}
 
 
 def test_letta_calls_and_results_are_those_of_the_message() -> None:
     thought = {"type": "reasoning", "reasoning": "Sand?", "is_native": False}
     part = {"type": "tool_call", "id": "c1", "name": "dig", "input": {}}
     asked, *told = contents(
-        said("assistant", thought, part, tool_calls=[CALL]),
-        said("tool", text("Sand."), tool_call_id="c1", tool_returns=[RETURN]),
-        said("tool", tool_returns=[RETURN, {**RETURN, "status": "error"}]),
-        said("tool", text("Rock."), tool_returns=[{**RETURN, "func_response": None}]),
-        said("tool", text("Rock."), tool_call_id="c1"),
-        {**said("tool", tool_returns=[{**RETURN, "stderr": ["x"]}]), "content": "Hm"},
+        build_message("assistant", thought, part, tool_calls=[CALL]),
+        build_message(
+            "tool", build_text("Sand."), tool_call_id="c1", tool_returns=[RETURN]
+        ),
+        build_message("tool", tool_returns=[RETURN, {**RETURN, "status": "error"}]),
+        build_message(
+            "tool",
+            build_text("Rock."),
+            tool_returns=[{**RETURN, "func_response": None}],
+        ),
+        build_message("tool", build_text("Rock."), tool_call_id="c1"),
+        {
+            **build_message("tool", tool_returns=[{**RETURN, "stderr": ["x"]}]),
+            "content": "Hm",
+        },
     )
     spoken = reading.read(asked)
     assert [call.name for call in spoken.calls] == ["dig"]
@@ -225,28 +238,32 @@ def test_letta_approvals_summaries_and_silence() -> None:
     allowed = {"type": "approval", "tool_call_id": "c1", "approve": False}
     _, found = read(
         file(
-            said("approval", tool_calls=[CALL]),
-            said("approval", approvals=[allowed], approve=False),
-            said("approval", approvals=[{"tool_call_id": "c1", "tool_return": "Ok"}]),
-            said("summary", text("Before")),
-            said("assistant", told, sealed, {"type": "omitted_reasoning"}),
-            said("tool", {"type": "tool_return", "tool_call_id": "c1", "content": "x"}),
-            said("assistant", {"type": "omitted_reasoning"}),
+            build_message("approval", tool_calls=[CALL]),
+            build_message("approval", approvals=[allowed], approve=False),
+            build_message(
+                "approval", approvals=[{"tool_call_id": "c1", "tool_return": "Ok"}]
+            ),
+            build_message("summary", build_text("Before")),
+            build_message("assistant", told, sealed, {"type": "omitted_reasoning"}),
+            build_message(
+                "tool", {"type": "tool_return", "tool_call_id": "c1", "content": "x"}
+            ),
+            build_message("assistant", {"type": "omitted_reasoning"}),
         )
     )
     (run,) = pick(found, ImportedRun)
     roles = [message.role for message in run.messages]
     assert roles == ["assistant", "user", "tool", "system", "assistant", "tool"]
     assert run.messages[1].content["approve"] is False
-    assert parts(found)["message.empty"] == 1
+    assert count_parts(found)["message.empty"] == 1
 
 
 def test_letta_file_of_one_agent_and_bad_parts_are_read() -> None:
     old = {"name": "Iris", "core_memory": [block("human", "Ann")], "version": "0.6"}
-    name, found = read({**old, "messages": [said("user", text("Hi"))]})
+    name, found = read({**old, "messages": [build_message("user", build_text("Hi"))]})
     assert (name, len(pick(found, ImportedBlock))) == ("letta", 1)
     assert [run.thread.name for run in pick(found, ImportedRun)] == ["acme:0"]
-    _, found = read(file(said("critic", text("Boo"))))
+    _, found = read(file(build_message("critic", build_text("Boo"))))
     (bad,) = pick(found, BadRecord)
     assert (bad.code, bad.message) == ("role", 0)
     asked = ImportOptions(source="acme")
@@ -284,7 +301,7 @@ def test_zep_edges_are_claims_with_their_times() -> None:
     assert oslo.valid_until == datetime(2026, 5, 2, 8, tzinfo=UTC)
     assert (rows.valid_from, rows.valid_until) == (oslo.valid_until, None)
     assert [bad.code for bad in pick(found, BadRecord)] == ["time"]
-    assert parts(found) == {"edge.attributes": 1, "nodes": 1, "users": 1}
+    assert count_parts(found) == {"edge.attributes": 1, "nodes": 1, "users": 1}
 
 
 def test_zep_messages_are_the_threads_of_their_users() -> None:

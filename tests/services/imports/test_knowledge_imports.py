@@ -49,7 +49,7 @@ def graph(folder: Path, *edges: Any) -> Path:
     return put(folder, {"edges": [*edges]}, "zep.json")
 
 
-def counted(job: Import) -> tuple[int, int, int, int, int]:
+def list_counts(job: Import) -> tuple[int, int, int, int, int]:
     counts = job.counts
     return counts.runs, counts.blocks, counts.claims, counts.present, counts.erased
 
@@ -63,9 +63,9 @@ def get_subject(acme: Project, user_id: str = "ann") -> Subject:
 def test_blocks_of_a_file_are_written_once(acme: Project, tmp_path: Path) -> None:
     path = agent_file(tmp_path, HUMAN, {**HUMAN, "label": "a/b", "value": ""})
     dry, _ = take(acme, path, user_id="ann", dry_run=True)
-    assert (counted(dry), subjects.find(acme.id, "ann")) == ((1, 2, 0, 0, 0), None)
+    assert (list_counts(dry), subjects.find(acme.id, "ann")) == ((1, 2, 0, 0, 0), None)
     job, bad = take(acme, path, user_id="ann")
-    assert (counted(job), bad) == ((1, 2, 0, 0, 0), [])
+    assert (list_counts(job), bad) == ((1, 2, 0, 0, 0), [])
     assert job.counts.omitted == {"tools": 1}
     home = find_home(get_subject(acme))
     assert home is not None
@@ -75,7 +75,7 @@ def test_blocks_of_a_file_are_written_once(acme: Project, tmp_path: Path) -> Non
     assert [{*row} for row in home.events.values_list("actor")][-1] == {"import"}
     before = Event.objects.count()
     again, _ = take(acme, path, user_id="ann")
-    assert (counted(again), Event.objects.count()) == ((0, 0, 0, 3, 0), before)
+    assert (list_counts(again), Event.objects.count()) == ((0, 0, 0, 3, 0), before)
 
 
 def test_block_that_changed_since_stays(
@@ -87,21 +87,21 @@ def test_block_that_changed_since_stays(
     home = write(agent, ann, "human", "Ann sails.")
     write(agent, ann, "persona", "Mine")
     job, bad = take(acme, path, user_id="ann")
-    assert (counted(job), bad) == ((0, 0, 0, 2, 0), [])
+    assert (list_counts(job), bad) == ((0, 0, 0, 2, 0), [])
     assert blocks.get_block(home, "human").text == "Ann sails."
     other = agent_file(tmp_path, {**HUMAN, "label": "persona"})
     job, (conflict,) = take(acme, other, user_id="ann", skip_bad=True)
     assert (conflict.code, job.counts.skipped) == ("differs", 1)
     run(writing.delete_block(agent=agent, subject=ann, block="human"))
     job, bad = take(acme, agent_file(tmp_path, HUMAN), user_id="ann")
-    assert (counted(job), bad) == ((0, 0, 0, 1, 1), [])
+    assert (list_counts(job), bad) == ((0, 0, 0, 1, 1), [])
 
 
 def test_block_that_is_refused_is_told(acme: Project, tmp_path: Path) -> None:
     wrong = [{**HUMAN, "value": "x" * 65_537}, {**HUMAN, "label": "!"}]
     job, bad = take(acme, agent_file(tmp_path, *wrong), skip_bad=True)
     assert [each.code for each in bad] == ["value_too_large", "value"]
-    assert counted(job) == (1, 0, 0, 0, 0)
+    assert list_counts(job) == (1, 0, 0, 0, 0)
 
 
 def test_claims_of_a_file_are_asserted_once(acme: Project, tmp_path: Path) -> None:
@@ -109,14 +109,14 @@ def test_claims_of_a_file_are_asserted_once(acme: Project, tmp_path: Path) -> No
     path = graph(tmp_path, rows, sails, rows, edge(" "))
     for dry in (True, False):
         job, (bad,) = take(acme, path, user_id="ann", skip_bad=True, dry_run=dry)
-        assert (counted(job), bad.code) == ((0, 0, 2, 1, 0), "value")
+        assert (list_counts(job), bad.code) == ((0, 0, 2, 1, 0), "value")
     first, second = every(get_subject(acme), ended=True)
     assert {first.value, second.value} == {"Ann rows", "Ann sails"}
     assert {first.valid_from.isoformat(), second.valid_from.isoformat()} == {AT}
     assert {first.valid_until is None, second.valid_until is None} == {True, False}
     before = Event.objects.count()
     job, _ = take(acme, path, user_id="ann", skip_bad=True)
-    assert (counted(job), Event.objects.count()) == ((0, 0, 0, 3, 0), before)
+    assert (list_counts(job), Event.objects.count()) == ((0, 0, 0, 3, 0), before)
 
 
 def test_erased_subject_takes_no_import(acme: Project, tmp_path: Path) -> None:
@@ -132,7 +132,7 @@ def test_erased_subject_takes_no_import(acme: Project, tmp_path: Path) -> None:
     for file in ("mem0.json", "iris.af", "zep.json"):
         user = None if file == "mem0.json" else "ann"
         job, bad = take(acme, tmp_path / file, user_id=user)
-        assert (counted(job)[:4], bad, job.counts.erased > 0) == (
+        assert (list_counts(job)[:4], bad, job.counts.erased > 0) == (
             (0, 0, 0, 0),
             [],
             True,
