@@ -109,3 +109,14 @@ class AppendAnswer(TypedDict):
     at: str
     page_id: str
     mapped: bool
+
+
+class StruckSlot(TypedDict):
+    index: int
+    seq: int
+
+
+class StrikeAnswer(TypedDict):
+    """The answer of `slots.strike`: the slots that were not struck before."""
+
+    items: list[StruckSlot]

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any, Literal, NotRequired, TypedDict, Unpack
 
-from memoryhub_client.answers import AppendAnswer
+from memoryhub_client.answers import AppendAnswer, StrikeAnswer
 from memoryhub_client.requests import (
     AsOfQuery,
     Listing,
@@ -51,6 +51,7 @@ class SlotSearch(PartAsOf, total=False):
     to: str
     turn: int
     order: Order
+    struck: Literal["true", "false"]
     content: Literal["full", "none"]
 
 
@@ -79,6 +80,14 @@ def append_batch(
 ) -> Request:
     fields = {"items": items, **conditions}
     return write("POST", build_path("threads", thread, "slots:batch"), fields)
+
+
+def strike(
+    thread: str, indexes: Sequence[int], **conditions: Unpack[WriteConditions]
+) -> Request[StrikeAnswer]:
+    """Take messages out of requests, lists and searches; the answer names which."""
+    fields = {"indexes": [*indexes], **conditions}
+    return write("POST", build_path("threads", thread, "slots:strike"), fields)
 
 
 def list_all(thread: str, **query: Unpack[SlotSearch]) -> Listing:

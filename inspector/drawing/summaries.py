@@ -310,6 +310,7 @@ def _summarise_pause(body: Body) -> str:
 
 _SUMMARISERS: dict[str, Callable[[Body], str]] = {
     "slot.appended": _summarise_slot,
+    "slot.struck": lambda body: f"message {body['index']:,} taken out of lists",
     "turn.began": _summarise_turn,
     "thread.created": _summarise_creation,
     "thread.forked": _summarise_fork,

@@ -14,7 +14,7 @@ from django.urls import reverse
 
 from inspector.drawing import chat, summaries
 from inspector.drawing.scenes import Context, Panel, ThreadScene
-from memoryhub.kernel.state.page_events import PageDeleted
+from memoryhub.kernel.state.page_events import PageDeleted, SlotStruck
 from memoryhub.models.threads import Thread
 from memoryhub.queries.access.actors import ActorNames
 from memoryhub.queries.paging.page_views import PageStep
@@ -22,6 +22,9 @@ from memoryhub.queries.replay import replay
 from memoryhub.queries.threads import forks
 from memoryhub.queries.threads.events import ThreadEventLine
 from memoryhub.queries.threads.threads import ThreadLine
+
+#: Events before which the page existed for the last time.
+_ENDS = (PageDeleted.event_type, SlotStruck.event_type)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -106,7 +109,7 @@ def build_named_context(thread: Thread, line: ThreadEventLine | None) -> Context
     return {
         "named": named,
         # A deleted page last existed at the event before.
-        "named_at": line.seq - (line.type == PageDeleted.event_type),
+        "named_at": line.seq - (line.type in _ENDS),
         "kept_at": named.number - sum(part.up_to_seq for part in before)
         if named.number
         else line.seq,

@@ -103,11 +103,15 @@ def _list_window(
     if where == SlotFilter():
         first = max(0, here - AROUND)
         end = min(total, here + AROUND + 1)
-        return slots.list_slots(row, start=first, end=end, limit=2 * AROUND + 1).items
+        return slots.list_slots(
+            row, start=first, end=end, limit=2 * AROUND + 1, struck=True
+        ).items
     before = slots.list_slots(
-        row, start=0, end=here, where=where, order="desc", limit=AROUND
+        row, start=0, end=here, where=where, order="desc", limit=AROUND, struck=True
     )
-    after = slots.list_slots(row, start=here, end=total, where=where, limit=AROUND + 1)
+    after = slots.list_slots(
+        row, start=here, end=total, where=where, limit=AROUND + 1, struck=True
+    )
     return (*reversed(before.items), *after.items)
 
 
@@ -124,6 +128,7 @@ def list_batch(
         where=_build_filter(ask),
         content=content or ask.content,
         at_seq=ask.where.moment.at_seq,
+        struck=True,
         after=after,
         limit=limit,
     )

@@ -107,6 +107,7 @@ STATUS: dict[type[Refusal], int] = {
     errors.NameTakenError: 409,
     errors.ThreadClosedError: 409,
     errors.ThreadFullError: 409,
+    errors.SlotInheritedError: 409,
     errors.ProjectFullError: 409,
     errors.ForkTooDeepError: 409,
     errors.HomeThreadError: 409,

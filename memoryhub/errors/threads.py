@@ -50,6 +50,15 @@ class ThreadFullError(Refusal):
     code = "thread_full"
 
 
+class SlotInheritedError(Refusal):
+    """The fork inherited the slot: strike it in its own thread, and fork that anew.
+
+    `inherited` is the number of inherited slots; later slots are the fork's own.
+    """
+
+    code = "slot_inherited"
+
+
 class HomeThreadError(Refusal):
     """The thread is a subject's home: written by blocks and facts, and kept as it is.
 

@@ -20,7 +20,7 @@ from memoryhub.kernel.state.events import (
     RunRecorded,
     ThreadConfig,
 )
-from memoryhub.kernel.state.page_events import LevelMade
+from memoryhub.kernel.state.page_events import By, LevelMade
 from memoryhub.kernel.state.pages import Modality
 from memoryhub.kernel.state.state import ScopeLabels, ThreadState
 
@@ -182,6 +182,12 @@ class NewSlot:
 @dataclass(frozen=True, slots=True, kw_only=True)
 class AppendSlots(Command):
     slots: tuple[NewSlot, ...]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class StrikeSlots(Command):
+    indexes: tuple[int, ...]
+    by: By = "tool"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

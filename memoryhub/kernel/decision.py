@@ -57,6 +57,9 @@ class PageTable(Protocol):
     def digest(self, text: str) -> str:
         """Return a keyed digest of a client's text, to recognise the text later."""
 
+    def list_unstruck(self, indexes: Collection[int]) -> Mapping[int, int]:
+        """Return the seqs of the thread's own slots that are not struck, by index."""
+
     def has_payload(self, ranges: Sequence[Range]) -> bool:
         """Return whether the thread itself still has a payload in these ranges."""
 

@@ -12,12 +12,13 @@ from memoryhub.kernel.observing import observing
 from memoryhub.kernel.paging import page_parts, tlb_upkeep
 from memoryhub.kernel.parts import Decide, KernelPart
 from memoryhub.kernel.state.bodies import EventBody
-from memoryhub.kernel.threads import slots, threads
+from memoryhub.kernel.threads import slots, strikes, threads
 from memoryhub.kernel.turns import own_tools, runs, searches, turns
 
 PARTS: tuple[KernelPart, ...] = (
     threads.PART,
     slots.PART,
+    strikes.PART,
     runs.PART,
     page_parts.PART,
     turns.PART,

@@ -1,11 +1,16 @@
 from __future__ import annotations
 
+from typing import Final
+
 from django.db import models
 
 from memoryhub.models.privacy import Fate, Privacy, parse_fields
 from memoryhub.models.server.ids import NameField
 from memoryhub.models.subjects import Subject
 from memoryhub.models.threads import Thread
+
+#: Condition on slots that lists show.
+SHOWN: Final = models.Q(erased=False, struck_seq=None)
 
 
 class Slot(models.Model):
@@ -32,6 +37,8 @@ class Slot(models.Model):
         Subject, models.PROTECT, related_name="+", db_index=False, null=True
     )
     erased = models.BooleanField(default=False)
+    #: Seq of the slot.struck event.
+    struck_seq = models.BigIntegerField(null=True)
 
     privacy = Privacy(
         subject="thread__subject",
@@ -40,7 +47,7 @@ class Slot(models.Model):
         read_by_forks=True,
         holds=parse_fields(
             id="thread subject",
-            number="index seq turn tokens bytes",
+            number="index seq turn tokens bytes struck_seq",
             name="from_name to_name type",
             word="role erased",
             time="at",

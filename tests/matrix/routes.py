@@ -48,6 +48,11 @@ ROWS: dict[str, tuple[str, object, bool]] = {
         {"items": [SLOT]},
         True,
     ),
+    "post /api/v1/threads/{thread}/slots:strike": (
+        "/threads/{t}/slots:strike",
+        {"indexes": [0]},
+        True,
+    ),
     "get /api/v1/threads/{thread}/slots": ("/threads/{t}/slots", None, True),
     "get /api/v1/threads/{thread}/slots/{index}": ("/threads/{t}/slots/0", None, True),
     "get /api/v1/threads/{thread}/messages": ("/threads/{t}/messages", None, True),

@@ -60,6 +60,8 @@ class Rows:
     def __init__(self) -> None:
         self.live: dict[str, PageEntry] = {}
         self.gone: set[str] = set()
+        #: Seqs of slots that are not struck, by index.
+        self.slots: dict[int, int] = {}
         #: Page ids that were read.
         self.read: list[str] = []
         #: Expiries given to each value, by its seq; None for never.
@@ -98,6 +100,9 @@ class Rows:
             )
         ]
 
+    def list_unstruck(self, indexes: Collection[int]) -> dict[int, int]:
+        return {each: seq for each, seq in self.slots.items() if each in indexes}
+
     def has_payload(self, ranges: Sequence[Range]) -> bool:
         held = self.payloads
         return any(
@@ -131,6 +136,7 @@ class Rows:
     def _slot_appended(
         self, before: ThreadState, event: Any, place: Location, began: int
     ) -> None:
+        self.slots[event.index] = place.seq
         page = event.page
         if page is None:
             return
@@ -215,6 +221,13 @@ class Rows:
     ) -> None:
         del self.live[event.page_id]
         self.gone.add(event.page_id)
+
+    def _slot_struck(
+        self, before: ThreadState, event: Any, place: Location, began: int
+    ) -> None:
+        del self.slots[event.index]
+        if event.lookup is not None:
+            self._page_deleted(before, event, place, began)
 
     def _records_erased(
         self, before: ThreadState, event: Any, place: Location, began: int

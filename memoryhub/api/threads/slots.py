@@ -25,6 +25,8 @@ from memoryhub.api.document.fields import (
     Time,
     Turn,
     build_example,
+    build_range_check,
+    build_range_schema,
 )
 from memoryhub.api.document.samples import AT, SLOT_IN, THREAD_ID
 from memoryhub.api.document.schemas import AsOf, Pagination
@@ -42,6 +44,7 @@ from memoryhub.errors import (
     NoRoomError,
     ProjectFullError,
     SeqUnknownError,
+    SlotInheritedError,
     ThreadFullError,
     TokensRequiredError,
 )
@@ -49,8 +52,10 @@ from memoryhub.journal import OrderReceipt
 from memoryhub.kernel.commands import HandlerContext, NewSlot
 from memoryhub.kernel.context import tokens
 from memoryhub.kernel.state.events import Role, SlotAppended
+from memoryhub.kernel.state.page_events import SlotStruck
 from memoryhub.kernel.state.pages import build_slot_page_id
 from memoryhub.kernel.text import strict_json
+from memoryhub.kernel.text.strict_json import MAX_INTEGER
 from memoryhub.kernel.threads import measuring
 from memoryhub.queries.lists.cursors import PART_BYTES
 from memoryhub.queries.threads.slots import (
@@ -93,6 +98,7 @@ _SLOT = {
     "agent_at": None,
     "inherited": False,
     "erased": False,
+    "struck": False,
     "handler": _HANDLER,
 }
 
@@ -148,7 +154,7 @@ class SlotIn(In):
         return measuring.measure_slot(slot, self.content)
 
 
-def _check_batch(items: list[SlotIn]) -> list[SlotIn]:
+def _check_batch(items: list[Any]) -> list[Any]:
     if not 1 <= len(items) <= MAX_BATCH:
         raise FieldRefusedError("batch_size")
     return items
@@ -175,6 +181,37 @@ class AppendedOut(Out):
     at: datetime
     page_id: str
     mapped: bool = Field(description="Whether the model is shown it for now.")
+
+
+SlotIndex = Annotated[
+    int, build_range_check(0, MAX_INTEGER), build_range_schema(0, MAX_INTEGER)
+]
+
+
+class StrikeIn(In):
+    model_config = build_example({"indexes": [1]})
+
+    indexes: Annotated[
+        list[SlotIndex],
+        AfterValidator(_check_batch),
+        Field(
+            description="Indexes of the thread's own slots.",
+            json_schema_extra={"minItems": 1, "maxItems": MAX_BATCH},
+        ),
+    ]
+
+
+class StruckSlotOut(Out):
+    index: int
+    seq: int
+
+
+class StruckOut(Out):
+    model_config = build_example({"items": [{"index": 1, "seq": 5}]})
+
+    items: list[StruckSlotOut] = Field(
+        description="Slots that were not struck before, with their events."
+    )
 
 
 class AppendedBatchOut(Out):
@@ -208,6 +245,7 @@ class SlotOut(Out):
     agent_at: datetime | None
     inherited: bool
     erased: bool
+    struck: bool = Field(description="Lists, requests and searches leave it out.")
     content: Any
     handler: HandlerOut
 
@@ -271,6 +309,9 @@ class SlotsQuery(AsOf, Pagination):
     to_name: Name | None = Field(None, alias="to")
     turn: Turn | None = None
     order: Literal["asc", "desc"] = "asc"
+    struck: Literal["true", "false"] = Field(
+        "false", description="`true`: with struck slots."
+    )
     content: Literal["full", "none"] = "full"
 
 
@@ -358,6 +399,36 @@ async def append_batch(
 
 
 @router.route(
+    "POST",
+    "/threads/{thread}/slots:strike",
+    needs=auth.WRITE,
+    out=StruckOut,
+    refusals=[*CONDITIONAL, SlotInheritedError],
+)
+async def strike(
+    request: HttpRequest, thread: Path[ThreadName], body: StrikeIn
+) -> HttpResponse:
+    """Take messages out of requests, lists and searches. Nothing is erased.
+
+    Replay and `struck=true` still show them. Slots that are struck already are left out
+    of the answer, so that of two clients one alone takes a message back.
+    """
+    receipt = await slots.strike(
+        agent=auth.get_caller(request),
+        thread=thread,
+        indexes=body.indexes,
+        if_match=parse_if_match(request),
+        request=parse_idempotency(request, body),
+    )
+    made = [
+        StruckSlotOut(index=each.event.index, seq=each.seq)
+        for each in receipt.events
+        if isinstance(each.event, SlotStruck)
+    ]
+    return render_answer(StruckOut(items=made), replayed=receipt.replayed)
+
+
+@router.route(
     "GET",
     "/threads/{thread}/slots",
     needs=auth.READ,
@@ -386,6 +457,7 @@ def list_all(
         order=query.order,
         content=query.content == "full",
         at_seq=get_seq(thread_row, query),
+        struck=query.struck == "true",
         after=query.after,
         limit=query.limit,
         max_bytes=PART_BYTES,
@@ -432,8 +504,8 @@ def list_messages(
 ) -> HttpResponse:
     """List the newest messages of user and assistant, oldest first.
 
-    Up to `limit` messages; messages of tools and system and erased messages are left
-    out.
+    Up to `limit` messages; erased and struck messages and those of tools and system are
+    left out.
     """
     thread_row = get_agent_thread(auth.get_caller(request), thread)
     found = list_newest_messages(

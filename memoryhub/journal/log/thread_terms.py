@@ -21,11 +21,17 @@ from memoryhub.kernel.registry import TYPES
 from memoryhub.kernel.search import contents, segments
 from memoryhub.kernel.search.index import Index, Span
 from memoryhub.kernel.search.parsing import to_microseconds
-from memoryhub.kernel.search.segments import DELETED, ERASED, IndexSegment, SearchRecord
+from memoryhub.kernel.search.segments import (
+    DELETED,
+    ERASED,
+    STRUCK,
+    IndexSegment,
+    SearchRecord,
+)
 from memoryhub.kernel.state.bodies import EventBody as Body
 from memoryhub.kernel.state.erase_events import RecordsErased
 from memoryhub.kernel.state.events import SlotAppended
-from memoryhub.kernel.state.page_events import PageDeleted, PageUpdated
+from memoryhub.kernel.state.page_events import PageDeleted, PageUpdated, SlotStruck
 from memoryhub.kernel.state.pages import compute_request_turn
 from memoryhub.kernel.text import strict_json
 from memoryhub.kernel.threads.slots import parse_agent_time
@@ -39,7 +45,11 @@ from memoryhub.vault.registry.lru import Lru
 
 #: Events that end a record found earlier, and events read for searches.
 ENDING = (PageDeleted.event_type, RecordsErased.event_type, KeyRetimed.event_type)
-READ = (*(name for name, event in TYPES.items() if event.searched), *ENDING)
+READ = (
+    *(name for name, event in TYPES.items() if event.searched),
+    *ENDING,
+    SlotStruck.event_type,
+)
 #: Events read in one statement.
 CHUNK = 1_000
 
@@ -138,6 +148,8 @@ class _RecordReader:
     def to_record(self, row: EventTableRow, event: Body) -> SearchRecord | None:
         """Return an event as a record; None for an event without anything to find."""
         page = contents.get_page_id(event)
+        if isinstance(event, SlotStruck):
+            return self._build_record(row, event, STRUCK, "")
         if isinstance(event, PageDeleted):
             return self._build_record(row, event, DELETED, "", page=event.page_id)
         if isinstance(event, RecordsErased):

@@ -108,6 +108,12 @@ def _add_deleted(rows: PageRows, before: ThreadState, event: Any, seq: int) -> N
     rows.deleted[before.id, event.page_id] = seq
 
 
+def _add_struck(rows: PageRows, before: ThreadState, event: Any, seq: int) -> None:
+    """Take the slot's page out of the table; its text stays."""
+    if event.lookup is not None:
+        _add_change(rows, before.id, _get_entry_before(before, event), seq, deleted=seq)
+
+
 def _add_erased(rows: PageRows, before: ThreadState, event: Any, seq: int) -> None:
     for page in event.pages:
         entry = entries.build_entry(page.page_id, page.entry, thread=before.id)
@@ -153,6 +159,7 @@ _MAKERS: dict[type[EventBody], Callable[[PageRows, ThreadState, Any, int], None]
     page_events.PageCompressed: _add_compressed,
     page_events.PagesEvicted: _add_evicted_pages,
     page_events.PageDeleted: _add_deleted,
+    page_events.SlotStruck: _add_struck,
     RecordsErased: _add_erased,
 }
 

@@ -11,6 +11,7 @@ from typing import Any, NamedTuple
 from uuid import UUID
 
 import orjson
+from django.db.models import Case, When
 
 from memoryhub.journal.rows import (
     current_rows,
@@ -41,7 +42,7 @@ from memoryhub.kernel.state.state import ScopeLabels, ThreadState
 from memoryhub.models.derivations import Derivation
 from memoryhub.models.events import Event as StoredEvent
 from memoryhub.models.pages import EvictedPage, Page, PageLevel
-from memoryhub.models.slots import Slot, Turn
+from memoryhub.models.slots import SHOWN, Slot, Turn
 from memoryhub.models.threads import ThreadLabel
 from memoryhub.models.working_memory import DueValue
 
@@ -66,6 +67,8 @@ class ProjectedRows:
     turns: list[TurnTableRow] = field(default_factory=list)
     #: (thread, turn) → seq of the turn's newest turn.packed.
     packed: dict[tuple[UUID, int], int] = field(default_factory=dict)
+    #: (thread, index) → seq of the slot's slot.struck.
+    struck: dict[tuple[UUID, int], int] = field(default_factory=dict)
     #: Tokens of the packed requests, by thread.
     requests: dict[UUID, RequestTokens] = field(default_factory=dict)
     pages: PageRows = field(default_factory=PageRows)
@@ -124,10 +127,19 @@ def _add_slot(
             at=recorded.at,
             subject_id=before.subject if event.role == "user" else None,
             erased=False,
+            struck_seq=None,
         )
     )
     if event.role == "user":
         rows.totals.count_rows(before.id, totals.EPISODES, 1)
+
+
+def _add_struck(
+    rows: ProjectedRows, before: ThreadState, recorded: RecordedEvent
+) -> None:
+    event = recorded.event
+    assert isinstance(event, page_events.SlotStruck)
+    rows.struck[before.id, event.index] = recorded.seq
 
 
 def _add_turn(
@@ -160,6 +172,7 @@ _ROWS: dict[
     type[EventBody], Callable[[ProjectedRows, ThreadState, RecordedEvent], None]
 ] = {
     events.SlotAppended: _add_slot,
+    page_events.SlotStruck: _add_struck,
     page_events.TurnBegan: _add_turn,
     page_events.TurnPacked: _add_packed,
 }
@@ -171,6 +184,8 @@ def write(rows: ProjectedRows) -> None:
     The difference to the totals is in `rows.totals`, which the caller writes.
     """
     statements.SLOTS.write(rows.slots)
+    if rows.struck:
+        _strike_slots(rows)
     statements.TURNS.write(rows.turns)
     for (thread, n), seq in rows.packed.items():
         Turn.objects.filter(thread_id=thread, n=n).update(packed_seq=seq)
@@ -183,6 +198,19 @@ def write(rows: ProjectedRows) -> None:
     statements.DERIVATIONS.write(rows.derivations)
     # Last: it changes rows that the same events may have made.
     erased_rows.write(rows.erased, rows.totals)
+
+
+def _strike_slots(rows: ProjectedRows) -> None:
+    """Mark struck slots, with two statements for each thread."""
+    marks: dict[UUID, dict[int, int]] = {}
+    for (thread, index), seq in rows.struck.items():
+        marks.setdefault(thread, {})[index] = seq
+    for thread, seqs in marks.items():
+        slots = Slot.objects.filter(thread_id=thread, index__in=seqs)
+        begins = slots.filter(SHOWN, role="user").count()
+        rows.totals.count_rows(thread, totals.EPISODES, -begins)
+        each = [When(index=index, then=seq) for index, seq in seqs.items()]
+        slots.update(struck_seq=Case(*each))
 
 
 def _purge_texts(

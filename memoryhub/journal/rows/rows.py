@@ -39,6 +39,7 @@ class SlotRow(NamedTuple):
     at: datetime
     subject_id: UUID | None
     erased: bool
+    struck_seq: int | None
 
 
 class TurnTableRow(NamedTuple):

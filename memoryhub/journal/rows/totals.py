@@ -19,7 +19,7 @@ from memoryhub.journal.rows.rows import EventTableRow
 from memoryhub.journal.rows.statements import Add
 from memoryhub.models.events import Event, ThreadTerms
 from memoryhub.models.pages import Page, PageLevel
-from memoryhub.models.slots import Slot
+from memoryhub.models.slots import SHOWN, Slot
 from memoryhub.models.subjects import Subject
 from memoryhub.models.threads import Thread
 from memoryhub.models.totals import Total
@@ -28,7 +28,7 @@ from memoryhub.models.working_memory import Key
 PAGES, DELETED_PAGES, KEYS = "pages", "pages:deleted", "keys"
 #: Messages of the user that still exist; each begins an episode.
 EPISODES = "episodes"
-BEGINS: Final = Q(role="user", erased=False)
+BEGINS: Final = Q(SHOWN, role="user")
 _THREADS, _LEVELS = "threads:", "levels:"
 #: Statuses that count for nobody: a thread about to be made, and one being imported.
 _NOBODYS: Final = ("new", Thread.Status.IMPORTING.value)

@@ -17,6 +17,7 @@ from memoryhub.kernel.state.page_events import (
     PageCreated,
     PageDeleted,
     PageUpdated,
+    SlotStruck,
 )
 from memoryhub.kernel.state.pages import (
     LevelEntry,
@@ -30,7 +31,7 @@ from memoryhub.models.pages import Page
 from memoryhub.models.slots import Slot
 
 #: Events that determine a page.
-SHAPING = (PageCreated, PageUpdated, PageCompressed, PageDeleted)
+SHAPING = (PageCreated, PageUpdated, PageCompressed, PageDeleted, SlotStruck)
 _SHAPING_TYPES = tuple(event.event_type for event in SHAPING)
 #: Places of erased texts, whatever erased them.
 Gone = set[tuple[UUID, int]]

@@ -41,6 +41,7 @@ class StoredPageTable:
         self.state = state
         self._key = key
         self.pending = rows.pages
+        self._slots, self._struck = rows.slots, rows.struck
         self._dues = rows.due.dues
         self._derivations = rows.derivations
 
@@ -149,6 +150,22 @@ class StoredPageTable:
         for start in range(0, len(wanted), CHUNK):
             found |= self.list_entries(wanted[start : start + CHUNK])
         return [each for each in found.values() if strip_entry(each, gone) != each]
+
+    def list_unstruck(self, indexes: Collection[int]) -> dict[int, int]:
+        """Return the seqs of the thread's own slots that are not struck, by index.
+
+        One query.
+        """
+        thread = self.state.id
+        own = Slot.objects.filter(thread_id=thread, index__in=[*indexes])
+        found = dict(own.filter(struck_seq=None).values_list("index", "seq"))
+        pending = (row for row in self._slots if row.thread_id == thread)
+        found |= {row.index: row.seq for row in pending if row.index in indexes}
+        return {
+            index: seq
+            for index, seq in found.items()
+            if (thread, index) not in self._struck
+        }
 
     def has_payload(self, ranges: Sequence[Range]) -> bool:
         spans = resolve_places(ranges).spans.get(self.state.id, ())

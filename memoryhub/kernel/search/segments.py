@@ -18,10 +18,10 @@ from memoryhub.kernel.search import terms
 from memoryhub.kernel.search.arrays import Numbers, Records, np
 
 #: Kinds of records that nobody finds, and that only end earlier records: a deleted
-#: page, and inherited records that a fork has erased.
-DELETED, ERASED = "~deleted", "~erased"
+#: page, inherited records that a fork has erased, and a struck message.
+DELETED, ERASED, STRUCK = "~deleted", "~erased", "~struck"
 #: Names of each segment, in its first places.
-_NAMES: Final = ("", DELETED, ERASED)
+_NAMES: Final = ("", DELETED, ERASED, STRUCK)
 #: Last of the kinds that no search finds.
 ENDED: Final = len(_NAMES) - 1
 #: Kind of the messages of a thread.

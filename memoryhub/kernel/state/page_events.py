@@ -436,6 +436,16 @@ class PageDeleted(LookUp):
     tier_before: Tier
 
 
+class SlotStruck(PageDeleted):
+    """A message left requests, lists and searches; its text stays."""
+
+    event_type = "slot.struck"
+
+    index: Count
+    #: Seq of the slot's slot.appended.
+    slot_seq: Count
+
+
 class TurnBegan(EventBody):
     """One model call of the agent begins."""
 

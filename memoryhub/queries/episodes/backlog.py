@@ -14,7 +14,7 @@ from django.db.models import Count, Q, QuerySet, Sum
 from memoryhub.kernel.knowledge.consolidation import ExchangeConsolidated
 from memoryhub.models.events import Event
 from memoryhub.models.projects import Project
-from memoryhub.models.slots import Slot
+from memoryhub.models.slots import SHOWN, Slot
 from memoryhub.models.subjects import Subject
 from memoryhub.models.threads import Thread
 from memoryhub.queries.episodes import pending
@@ -59,7 +59,7 @@ def get_backlog(project: Project) -> Backlog:
     )
     if auto:
         slots = slots.filter(at__lt=since)
-    begins = slots.filter(role="user", erased=False)
+    begins = slots.filter(SHOWN, role="user")
     every = begins.count()
     exchanges = every - _count_asked(project, begins)
     if exchanges <= 0:

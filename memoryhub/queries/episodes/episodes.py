@@ -18,7 +18,7 @@ from django.db.models import OuterRef, Q, QuerySet, Subquery
 
 from memoryhub.kernel.threads import exchanges
 from memoryhub.kernel.threads.exchanges import AssistantCall
-from memoryhub.models.slots import Slot
+from memoryhub.models.slots import SHOWN, Slot
 from memoryhub.models.subjects import Subject
 from memoryhub.models.threads import Thread
 from memoryhub.queries.lists.cursors import (
@@ -175,7 +175,7 @@ def _select_matching_begins(subject: Subject, where: EpisodeFilter) -> QuerySet[
 def _select_begins(until: QuerySet[Slot]) -> QuerySet[Slot]:
     """Select slots that begin an episode; `until` is the index of the next begin."""
     following = until.filter(role="user", index__gt=OuterRef("index"))
-    rows = Slot.objects.filter(role="user", erased=False)
+    rows = Slot.objects.filter(SHOWN, role="user")
     return rows.annotate(
         until=Subquery(following.order_by("index").values("index")[:1])
     )
@@ -228,7 +228,11 @@ def _read_episodes(
     where = Q()
     for span in spans:
         where |= span.where
-    rows = [*Slot.objects.filter(where).order_by("index")] if spans else []
+    rows = (
+        [*Slot.objects.filter(where, struck_seq=None).order_by("index")]
+        if spans
+        else []
+    )
     spoken = [row for row in rows if row.role in ("user", "assistant")]
     events = get_rows_at([(row.thread_id, row.seq) for row in spoken], content=True)
     homes: dict[UUID, list[Slot]] = {}

@@ -14,7 +14,7 @@ from django.db.models import Count, Max, Q
 from memoryhub.kernel.state.knowledge import ConsolidationState
 from memoryhub.models.derivations import Derivation
 from memoryhub.models.projects import Project
-from memoryhub.models.slots import Slot
+from memoryhub.models.slots import SHOWN, Slot
 from memoryhub.models.subjects import Subject
 from memoryhub.models.threads import Thread
 from memoryhub.queries.episodes.episodes import SILENCE, EpisodeView
@@ -66,7 +66,7 @@ def get_consolidated(subject: Subject) -> Mapping[str, ConsolidationState]:
 def count(subject: Subject) -> PendingCounts:
     """Count a subject's exchanges that are pending. One query for 200 threads."""
     held = get_consolidated(subject)
-    rows = Slot.objects.filter(subject=subject, role="user", erased=False)
+    rows = Slot.objects.filter(SHOWN, subject=subject, role="user")
     rows = rows.exclude(thread__status__in=_HIDDEN)
     waiting = rows.count()
     for batch in _iter_batches([*held.items()]):
@@ -221,7 +221,7 @@ def _iter_due(batch: Sequence[Thread]) -> Iterator[DueThread]:
         again = Q(index__in=[one.begin for one in done.failed if one.retry_at])
         own = (filter_unasked(done) & filter_wanted(each.project)) | again
         wanted |= Q(thread=each.id) & own
-    rows = Slot.objects.filter(wanted, role="user", erased=False).values_list("thread")
+    rows = Slot.objects.filter(wanted, SHOWN, role="user").values_list("thread")
     counted = rows.annotate(Max("index"), Count("index"), Max("at"))
     found = {thread: numbers for thread, *numbers in counted}
     for thread in batch:

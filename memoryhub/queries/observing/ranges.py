@@ -188,8 +188,8 @@ def _iter_slots(
 
 
 def _list_places(found: Iterable[SlotLine]) -> tuple[Location, ...]:
-    """List the places of slots' texts; leaves out erased slots."""
-    there = (line for line in found if not line.erased)
+    """List the places of slots' texts; leaves out erased and struck slots."""
+    there = (line for line in found if line.is_shown)
     return tuple(Location(line.home, line.seq, FULL) for line in there)
 
 
@@ -204,7 +204,7 @@ def _list_sizes(found: list[SlotLine]) -> list[tuple[int, str | None]]:
 
 def _build_spoken(line: SlotLine, count: Count, *, whole: bool) -> ObservedSlot:
     at = line.agent_at or line.at
-    if line.erased:
+    if not line.is_shown:
         return making.build_erased_slot(line.index, line.role, at, tokens=line.tokens)
     return making.build_observed_slot(
         line.index,

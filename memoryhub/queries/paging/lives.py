@@ -23,6 +23,7 @@ from memoryhub.kernel.state.page_events import (
     PageMapped,
     PageReferenced,
     PageUpdated,
+    SlotStruck,
 )
 from memoryhub.kernel.state.pages import PageEntry
 from memoryhub.kernel.state.state import LineageSegment
@@ -49,6 +50,7 @@ _KINDS: dict[str, StepKind] = {
     FaultRefused.event_type: "refused",
     PageReferenced.event_type: "cited",
     PageDeleted.event_type: "deleted",
+    SlotStruck.event_type: "deleted",
 }
 
 

@@ -210,4 +210,5 @@ _MOVES: dict[str, Callable[[WorkingSetTrace, Body, int], None]] = {
     page_events.PageEvicted.event_type: _trace_page_evicted,
     page_events.PagesEvicted.event_type: _trace_pages_evicted,
     page_events.PageDeleted.event_type: _trace_page_deleted,
+    page_events.SlotStruck.event_type: _trace_page_deleted,
 }

@@ -11,13 +11,15 @@ from memoryhub.journal import texts
 from memoryhub.kernel.context import marks
 from memoryhub.kernel.registry import TYPES
 from memoryhub.kernel.search import parsing, ranking
+from memoryhub.kernel.search.arrays import np
 from memoryhub.kernel.search.contents import OBSERVATION
 from memoryhub.kernel.search.index import Index
 from memoryhub.kernel.search.parsing import Filters, SearchQuery
 from memoryhub.kernel.search.ranking import CutTerm, Order, Ranking, Reason, SearchScope
-from memoryhub.kernel.search.segments import ERASED
+from memoryhub.kernel.search.segments import ERASED, STRUCK
 from memoryhub.kernel.state.erase_events import Range, RecordsErased
 from memoryhub.kernel.state.erased import resolve_places
+from memoryhub.kernel.state.page_events import SlotStruck
 from memoryhub.kernel.state.pages import BLOCK
 from memoryhub.models.events import Event
 from memoryhub.models.subjects import Subject
@@ -157,8 +159,7 @@ def iter_places(
             SearchScope(up_to={**{row.id: row.head_seq for row in others}, **up_to}),
         )
     index = indexes.catch_up(rows, eldest=_get_eldest(scope)).index
-    if scope.lineage:
-        scope = replace(scope, gone=resolve_places(_list_erased(index, scope)).spans)
+    scope = replace(scope, gone=resolve_places(_list_gone(index, scope)).spans)
     words = ranking.select_rarest(index, parsing.list_words(text), parsing.MOST_TERMS)
     query = SearchQuery(words=words, filters=Filters(kinds=FETCHED))
     for at in ranking.rank(index, query, scope, "best").places:
@@ -230,9 +231,8 @@ def _search_index(
 ) -> SearchResult:
     caught = indexes.catch_up(rows, eldest=_get_eldest(scope))
     index = caught.index
-    if scope.lineage:
-        gone = [*_list_erased(index, scope), *without]
-        scope = replace(scope, gone=resolve_places(gone).spans)
+    gone = [*_list_gone(index, scope), *without]
+    scope = replace(scope, gone=resolve_places(gone).spans)
     # A thread's journal shows facts as they were asserted.
     facts = None if scope.lineage else request.where
     most = ranking.MOST if facts is None else ORDERED
@@ -313,17 +313,26 @@ def _mark_hits(
     return tuple(map(mark_hit, hits))
 
 
-def _list_erased(index: Index, scope: SearchScope) -> list[Range]:
-    """List ranges of inherited records that forks of the lineage erased.
+def _list_gone(index: Index, scope: SearchScope) -> list[Range]:
+    """List ranges of struck messages, and of inherited records that forks erased.
 
-    One query, or none.
+    What a fork erased counts in a search of its history alone. One query, or none.
     """
-    marks = index.records[index.records["kind"] == index.names.index(ERASED)]
+    kinds = [index.names.index(STRUCK)]
+    if scope.lineage:
+        kinds.append(index.names.index(ERASED))
+    marks = index.records[np.isin(index.records["kind"], kinds)]
     caps = index.build_caps(scope.up_to)
     seen = marks[marks["seq"] <= caps[marks["thread"]]] if len(marks) else marks
     if not len(seen):
         return []
     places = [(index.threads[int(row["thread"])], int(row["seq"])) for row in seen]
-    bodies = Event.objects.filter_places(places).values_list("body", flat=True)
-    events = map(RecordsErased.model_validate_json, bodies)
-    return [each for event in events for each in event.ranges]
+    rows = Event.objects.filter_places(places).values_list("thread", "type", "body")
+    found = list[Range]()
+    for thread, type_, body in rows:
+        if type_ == SlotStruck.event_type:
+            seq = SlotStruck.model_validate_json(body).slot_seq
+            found.append((thread, seq, seq))
+        else:
+            found += RecordsErased.model_validate_json(body).ranges
+    return found

@@ -29,6 +29,7 @@ class LastMessage:
     from_name: str
     bytes: int
     erased: bool
+    struck: bool
     #: None if erased, too large, or sent as null.
     content: Any
 
@@ -63,6 +64,7 @@ def list_last(newest: Mapping[UUID, int]) -> dict[UUID, LastMessage]:
             from_name=row.from_name,
             bytes=row.bytes,
             erased=row.erased,
+            struck=row.struck_seq is not None,
             content=_open_content(row, events.get((row.thread_id, row.seq))),
         )
         for row in rows

@@ -12,11 +12,14 @@ from datetime import datetime
 from typing import Any, Literal
 from uuid import UUID
 
+from django.db.models import Q
+
 from memoryhub.errors import CorruptError, NotFoundError
 from memoryhub.journal import texts
 from memoryhub.journal.log import log
 from memoryhub.kernel.state.events import SlotAppended
 from memoryhub.kernel.state.pages import compute_request_turn
+from memoryhub.kernel.state.state import LineageSegment
 from memoryhub.kernel.threads.slots import parse_agent_time
 from memoryhub.models.events import Event
 from memoryhub.models.slots import Slot
@@ -51,6 +54,8 @@ class SlotLine:
     own_name: str | None
     is_self_call: bool | None
     erased: bool
+    #: Seq of the slot.struck event in `home`; None if the slot is not struck.
+    struck_seq: int | None
     #: None if erased, not requested, or sent as null.
     content: Any
     usage_instructions: str
@@ -59,6 +64,16 @@ class SlotLine:
     @property
     def inherited(self) -> bool:
         return self.home != self.thread
+
+    @property
+    def struck(self) -> bool:
+        """Return whether lists, requests and searches leave the slot out."""
+        return self.struck_seq is not None
+
+    @property
+    def is_shown(self) -> bool:
+        """Return whether requests may show the slot: neither erased nor struck."""
+        return not (self.erased or self.struck)
 
     @property
     def request_turn(self) -> int:
@@ -101,6 +116,7 @@ def list_slots(
     order: Order = "asc",
     content: bool = True,
     at_seq: int | None = None,
+    struck: bool = False,
     after: str | None = None,
     limit: int = 50,
     max_bytes: int | None = None,
@@ -109,18 +125,21 @@ def list_slots(
 
     `thread` comes with its subject. The first batch fixes the head and resolves
     negative bounds, in its cursor. A batch ends once content exceeds `max_bytes`, but
-    has at least one slot; slots beyond are not opened. Two queries, one more for each
-    ancestor read, and one with `at_seq`. Raises BadCursorError.
+    has at least one slot; slots beyond are not opened. Struck slots are left out unless
+    `struck` is set. Two queries, one more for each ancestor read, and one with
+    `at_seq`. Raises BadCursorError.
     """
     where = where or SlotFilter()
-    filters = [thread.id, start, end, where.to_dict(), order, at_seq]
+    filters = [thread.id, start, end, where.to_dict(), order, at_seq, struck]
     listing = ListScope(name="slots", project=thread.project_id, filters=filters)
     if after is None:
         total = count_slots(thread, at_seq=at_seq)
         low, high, _ = slice(start, end).indices(total)
     else:
         low, high = listing.open(after)
-    rows = _list_rows(thread, low, high, where, order, limit=limit + 1)
+    rows = _list_rows(
+        thread, low, high, where, order, limit=limit + 1, struck=struck, at_seq=at_seq
+    )
     size = _count_fitting(rows[:limit], max_bytes if content else None)
     batch, rest = rows[:size], rows[size:]
     items = _build_lines(thread, batch, content=content)
@@ -136,8 +155,8 @@ def get_slot(
 ) -> SlotLine:
     """Return one slot; a negative index counts from the end, -1 is the newest.
 
-    `thread` comes with its subject. An erased slot is returned with `erased` set. Two
-    queries, three with `at_seq`. Raises NotFoundError.
+    `thread` comes with its subject. An erased slot is returned with `erased` set, a
+    struck one with `struck`. Two queries, three with `at_seq`. Raises NotFoundError.
     """
     total = count_slots(thread, at_seq=at_seq)
     if not -total <= index < total:
@@ -154,15 +173,19 @@ def list_newest_messages(
 ) -> tuple[SlotLine, ...]:
     """List the newest messages of user and assistant, oldest first.
 
-    At most `limit` messages; erased messages do not count. `thread` comes with its
-    subject. Two queries, one more for each ancestor read, and one with `at_seq`.
+    At most `limit` messages; erased and struck ones do not count. `thread` comes with
+    its subject. Two queries, one more for each ancestor read, and one with `at_seq`.
     """
     end, found = count_slots(thread, at_seq=at_seq), list[Slot]()
     for part in reversed(get_segments(thread)):
         own = Slot.objects.filter(
             thread_id=part.thread, index__gte=part.first, index__lt=min(part.end, end)
         )
-        spoken = own.filter(role__in=("user", "assistant"), erased=False)
+        spoken = own.filter(
+            _build_shown(thread, part, at_seq),
+            role__in=("user", "assistant"),
+            erased=False,
+        )
         found += spoken.order_by("-index")[: limit - len(found)]
         if len(found) == limit:
             break
@@ -196,9 +219,20 @@ def list_slots_around(
 
 
 def _list_rows(
-    thread: Thread, low: int, high: int, where: SlotFilter, order: Order, *, limit: int
+    thread: Thread,
+    low: int,
+    high: int,
+    where: SlotFilter,
+    order: Order,
+    *,
+    limit: int,
+    struck: bool = True,
+    at_seq: int | None = None,
 ) -> list[Slot]:
-    """List matching rows with low <= index < high, at most `limit`."""
+    """List matching rows with low <= index < high, at most `limit`.
+
+    Without `struck`, leave out slots that are struck as of `at_seq`.
+    """
     named = {
         name: value for name, value in where.to_dict().items() if value is not None
     }
@@ -211,9 +245,21 @@ def _list_rows(
         rows = Slot.objects.filter(
             thread_id=part.thread, index__gte=first, index__lt=end, **named
         )
+        if not struck:
+            rows = rows.filter(_build_shown(thread, part, at_seq))
         rows = rows.order_by("index" if order == "asc" else "-index")
         found += rows[: limit - len(found)]
     return found
+
+
+def _build_shown(thread: Thread, part: LineageSegment, at_seq: int | None) -> Q:
+    """Build the condition on a segment's slots that the thread sees as not struck.
+
+    A strike in an ancestor after the fork does not count.
+    """
+    last = part.up_to_seq if part.thread != thread.id else at_seq
+    shown = Q(struck_seq=None)
+    return shown if last is None else shown | Q(struck_seq__gt=last)
 
 
 def _count_fitting(rows: Sequence[Slot], max_bytes: int | None) -> int:
@@ -262,7 +308,16 @@ def build_line(
         own_name=event.own_name,
         is_self_call=opened.get("is_self_call"),
         erased=row.erased or stored.erased_by is not None,
+        struck_seq=_find_strike(thread, row),
         content=opened.get("content"),
         usage_instructions=opened.get("usage_instructions", ""),
         todo_nudge=opened.get("todo_nudge", ""),
     )
+
+
+def _find_strike(thread: Thread, row: Slot) -> int | None:
+    """Return the seq of the strike that the thread sees now; None without one."""
+    if row.struck_seq is None or row.thread_id == thread.id:
+        return row.struck_seq
+    parts = {part.thread: part.up_to_seq for part in get_segments(thread)}
+    return row.struck_seq if row.struck_seq <= parts[row.thread_id] else None

@@ -204,6 +204,7 @@ def build_slot_line(thread: Thread, line: ThreadEventLine, *, turn: int) -> Slot
         own_name=event.own_name,
         is_self_call=payload.get("is_self_call"),
         erased=line.erased,
+        struck_seq=None,
         content=payload.get("content"),
         usage_instructions=payload.get("usage_instructions", ""),
         todo_nudge=payload.get("todo_nudge", ""),

@@ -5,7 +5,7 @@ Never writes. Reads every event of the thread, in batches.
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Collection
 from dataclasses import dataclass, field
 from datetime import datetime
 from typing import Any
@@ -40,6 +40,9 @@ from memoryhub.queries.verify.event_checks import (
 )
 from memoryhub.queries.verify.page_verification import PageWalk
 
+#: Columns of slots and turns that later events write.
+_LATER = ("erased", "struck_seq", "packed_seq")
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Difference:
@@ -66,6 +69,8 @@ class _JournalWalk:
     dues: dict[tuple[UUID, int], datetime] = field(default_factory=dict)
     #: Seq of the newest `turn.packed`, by turn.
     packed: dict[int, int] = field(default_factory=dict)
+    #: Seq of the `slot.struck` of each struck slot, by index.
+    struck: dict[int, int] = field(default_factory=dict)
 
 
 def verify(
@@ -172,24 +177,30 @@ def _check_batch_rows(walk: _JournalWalk) -> str | None:
     """Compare the rows that a batch of events leads to with the stored ones."""
     made, walk.rows = walk.rows, projections.ProjectedRows()
     walk.packed |= {n: seq for (_, n), seq in made.packed.items()}
+    walk.struck |= {index: seq for (_, index), seq in made.struck.items()}
     walk.dues = made.due.dues.merge_stored(walk.dues)
     walk.erased.add(made)
     if memory_verification.has_kept_values(walk.thread, made.due.erased):
         return "payload"
     return (
-        _compare_rows("slot_rows", Slot, walk.thread, made.slots, but="erased")
-        or _compare_rows("turn_rows", Turn, walk.thread, made.turns, but="packed_seq")
+        _compare_rows("slot_rows", Slot, walk.thread, made.slots, but=_LATER)
+        or _compare_rows("turn_rows", Turn, walk.thread, made.turns, but=_LATER)
         or walk.pages.compare(walk.thread.id, made.pages)
     )
 
 
 def _compare_rows(
-    what: str, model: type[Model], thread: Thread, made: list[Any], *, but: str = ""
+    what: str,
+    model: type[Model],
+    thread: Thread,
+    made: list[Any],
+    *,
+    but: Collection[str],
 ) -> str | None:
-    """Compare rows with the stored rows; leaves out the column `but`, written later."""
+    """Compare rows with the stored rows, without the columns `but`."""
     if not made:
         return None
-    names = [name for name in made[0]._fields if name != but]
+    names = [name for name in made[0]._fields if name not in but]
     wanted = [tuple(getattr(row, name) for name in names) for row in made]
     stored = model._default_manager.filter(
         thread=thread, seq__range=(made[0].seq, made[-1].seq)
@@ -228,6 +239,9 @@ def _check_rows(walk: _JournalWalk) -> Difference | None:
     packed = Turn.objects.filter(thread=thread, packed_seq__isnull=False)
     if dict(packed.values_list("n", "packed_seq")) != walk.packed:
         wrong.append("turn_rows")
+    struck = Slot.objects.filter(thread=thread, struck_seq__lte=thread.head_seq)
+    if dict(struck.values_list("index", "struck_seq")) != walk.struck:
+        wrong.append("slot_rows")
     if wrong_keys := memory_verification.compare(thread, state, walk.dues):
         wrong.append(wrong_keys)
     # Compare with the counts read first: an append between the reads is no fault.

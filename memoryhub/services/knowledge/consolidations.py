@@ -39,7 +39,7 @@ from memoryhub.kernel.messages.words import render_content_words
 from memoryhub.kernel.state.knowledge import ConsolidationState
 from memoryhub.kernel.text import strict_json
 from memoryhub.models.server.clock import clock
-from memoryhub.models.slots import Slot
+from memoryhub.models.slots import SHOWN, Slot
 from memoryhub.models.subjects import Subject
 from memoryhub.models.threads import Thread
 from memoryhub.queries.episodes import episodes, pending
@@ -120,9 +120,9 @@ def find_due_exchange(thread: Thread, *, now: datetime) -> DueExchange | None:
     ):
         if found.over:
             older = Slot.objects.filter(
+                SHOWN,
                 thread=thread,
                 role="user",
-                erased=False,
                 index__gte=held.to,
                 index__lt=found.input.index,
             )

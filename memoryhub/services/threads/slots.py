@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from dataclasses import replace
 from functools import partial
 from uuid import UUID
 
 from memoryhub.errors import NoRoomError
-from memoryhub.journal import Address, KeyedRequest, Order, OrderReceipt
-from memoryhub.kernel.commands import AppendSlots, NewSlot
+from memoryhub.journal import Address, KeyedRequest, Order, OrderReceipt, submit
+from memoryhub.kernel.commands import AppendSlots, NewSlot, StrikeSlots
 from memoryhub.services.access.api_keys import Agent
 from memoryhub.services.observing import extraction
 from memoryhub.services.threads import counting
@@ -50,6 +50,30 @@ async def append(
         if not await extraction.relieve_log(agent.project, thread, agent.bound):
             raise
     return await counting.submit(order, recount)
+
+
+async def strike(
+    *,
+    agent: Agent,
+    thread: str,
+    indexes: Collection[int],
+    if_match: int | None = None,
+    request: KeyedRequest | None = None,
+) -> OrderReceipt:
+    """Strike messages out: requests, lists and searches leave them out from now on.
+
+    Their texts stay, for the past and for an erasure. Emits slot.struck per message
+    that was not struck before. Raises NotFoundError, SlotInheritedError or
+    ThreadClosedError; after any of these errors nothing has changed.
+    """
+    order = Order(
+        address=agent.address(thread),
+        command=StrikeSlots(indexes=tuple(indexes)),
+        actor=agent.actor,
+        if_match=if_match,
+        request=request,
+    )
+    return await submit(order)
 
 
 def _build_address(agent: Agent, thread: str, subject: UUID | None) -> Address:
