@@ -34,6 +34,7 @@ from langgraph.checkpoint.serde.jsonplus import JsonPlusSerializer
 
 from memoryhub_client import checkpoints, keys, threads
 from memoryhub_client.async_client import AsyncClient
+from memoryhub_client.batches import cut_batches
 from memoryhub_client.client import Client
 from memoryhub_client.langgraph_keys import (
     CONFIG,
@@ -43,7 +44,6 @@ from memoryhub_client.langgraph_keys import (
     allow_repeats,
     build_key,
     build_thread_name,
-    cut_batches,
     list_everything,
     list_texts,
     list_threads,

@@ -10,7 +10,6 @@ A LangGraph thread is one hub thread, `langgraph:<thread_id>`, with these keys:
 
 from __future__ import annotations
 
-import json
 from dataclasses import replace
 from hashlib import blake2b
 from typing import Any
@@ -28,8 +27,6 @@ Changes = list[KeyChange]
 PREFIX, LABELS = "langgraph:", {"kind": "langgraph"}
 #: The most that the hub grants a thread.
 CONFIG = {"max_keys": 100_000, "max_key_bytes": 2**30}
-#: The hub's limits: characters of a name, changes and bytes of a batch, less some room.
-MAX_CHANGES, MAX_BODY = 200, 900_000
 #: Up to so many missing texts of a channel are read one by one.
 FEW = 3
 
@@ -113,19 +110,6 @@ def allow_repeats(request: Request[Any]) -> Request[Any]:
     headers = {**request.headers}
     headers.pop("Idempotency-Key")
     return replace(request, headers=headers)
-
-
-def cut_batches(changes: Changes) -> list[Changes]:
-    batches: list[Changes] = []
-    size = MAX_BODY
-    for change in changes:
-        added = len(json.dumps(change)) + 2
-        if size + added > MAX_BODY or len(batches[-1]) == MAX_CHANGES:
-            batches.append([])
-            size = 0
-        batches[-1].append(change)
-        size += added
-    return batches
 
 
 def list_everything(listing: Listing) -> Steps[list[dict[str, Any]]]:

@@ -53,6 +53,7 @@ from langgraph.store.base import (
 
 from memoryhub_client import keys, searches, threads
 from memoryhub_client.async_client import AsyncClient
+from memoryhub_client.batches import cut_batches
 from memoryhub_client.client import Client
 from memoryhub_client.escapes import escape_name
 from memoryhub_client.langgraph_filters import is_match
@@ -67,7 +68,6 @@ from memoryhub_client.langgraph_keys import (
     CONFIG,
     Changes,
     allow_repeats,
-    cut_batches,
     list_everything,
     set_key,
 )
