@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from typing import Any, Final
+from collections.abc import Iterator, Mapping
+from typing import Any, Final, get_args
 
 SchemaPart = dict[str, Any]
 
@@ -97,6 +97,34 @@ def prune(schemas: dict[str, SchemaPart], roots: Any) -> None:
                 waiting.append(schemas[name])
     for name in schemas.keys() - used:
         del schemas[name]
+
+
+def drop_list_examples(schemas: dict[str, SchemaPart]) -> None:
+    """Drop the example of a list whose records have one: programs compose it."""
+    for schema in schemas.values():
+        properties = schema.get("properties", {})
+        if properties.keys() == {"items", "next"}:
+            record = str(properties["items"]["items"].get("$ref", ""))
+            if "examples" in schemas.get(record.removeprefix(_SCHEMAS), {}):
+                schema.pop("examples", None)
+
+
+def name_enums(schemas: dict[str, SchemaPart], names: Mapping[str, object]) -> None:
+    """Store each named enum once, with its first description; refer to it elsewhere."""
+    by_values = {get_args(values): name for name, values in names.items()}
+    fields = [
+        field
+        for schema in [*schemas.values()]
+        for field in schema.get("properties", {}).values()
+    ]
+    for field in fields:
+        if name := by_values.get(tuple(field.get("enum", ()))):
+            own = {"type": field.pop("type"), "enum": field.pop("enum")}
+            own["description"] = field["description"]
+            shared = schemas.setdefault(name, own)
+            field["$ref"] = _SCHEMAS + name
+            if field["description"] == shared["description"]:
+                del field["description"]
 
 
 def _iter_objects(part: Any) -> Iterator[SchemaPart]:

@@ -6,7 +6,7 @@ import re
 from collections.abc import Callable
 from datetime import datetime
 from math import isfinite
-from typing import Annotated, Any, Final, Self
+from typing import Annotated, Any, Final, Literal, Self
 from uuid import UUID
 
 from pydantic import (
@@ -38,6 +38,9 @@ MAX_TTL_SECONDS: Final = 31_536_000
 _WHOLE = re.compile(r"-?(?:0|[1-9][0-9]{0,18})")
 _ID = re.compile("[0-9a-f]{8}(?:-[0-9a-f]{4}){3}-[0-9a-f]{12}")
 
+
+#: Originators that an agent may name; `system` is never one.
+By = Literal["user", "model", "tool"]
 
 #: Most changes that one request may make.
 MAX_BATCH = 200

@@ -8,6 +8,7 @@ from __future__ import annotations
 from typing import Any, Final
 
 from memoryhub.api.document import compact, glossary
+from memoryhub.api.document.fields import By
 from memoryhub.api.document.refused import RefusalResponses
 from memoryhub.api.document.schemas import ErrorOut
 from memoryhub.errors import (
@@ -16,6 +17,8 @@ from memoryhub.errors import (
     Refusal,
     StaleError,
 )
+from memoryhub.kernel.state.erase_events import Reason
+from memoryhub.kernel.state.pages import Modality, PageType, Tier
 
 #: Ninja extras of an operation: the scope a route needs, the refusals it adds.
 SCOPE: Final = "x-scope"
@@ -107,6 +110,14 @@ last seq you have. What is sent can be larger than the largest body, by a little
 
 #: Refusals that only an Idempotency-Key can cause.
 _REPEATS = (IdempotencyMismatchError, InProgressError)
+#: Enums of many fields; a client has each once, by this name.
+_ENUMS = {
+    "By": By,
+    "ErasureReason": Reason,
+    "Modality": Modality,
+    "PageType": PageType,
+    "Tier": Tier,
+}
 #: Schemas of request headers.
 _KEY_SCHEMA = {"type": "string", "pattern": "^[!-~]{1,255}$"}
 _SEQ_SCHEMA = {"type": "string", "pattern": "^(0|[1-9][0-9]{0,17})$"}
@@ -134,6 +145,9 @@ def complete(document: dict[str, Any]) -> None:
     errors = {"$ref": "#/components/schemas/ErrorOut"}
     compact.prune(schemas, [document["paths"], errors])
     glossary.describe(schemas)
+    compact.drop_list_examples(schemas)
+    compact.name_enums(schemas, _ENUMS)
+    _hoist_security(document)
     refusals, parameters = RefusalResponses(), compact.Shared("parameters")
     for path, methods in document["paths"].items():
         for method, operation in methods.items():
@@ -146,9 +160,17 @@ def complete(document: dict[str, Any]) -> None:
             ]
     document["components"] |= {
         "responses": refusals.named,
-        "examples": refusals.examples,
         "parameters": parameters.named,
     }
+
+
+def _hoist_security(document: dict[str, Any]) -> None:
+    """Tell once what each operation demands alike: a key."""
+    operations = [each for path in document["paths"].values() for each in path.values()]
+    document["security"] = operations[0]["security"]
+    for operation in operations:
+        if operation["security"] == document["security"]:
+            del operation["security"]
 
 
 def _complete_operation(

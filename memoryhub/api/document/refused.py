@@ -8,7 +8,7 @@ from typing import Any, Final
 
 from memoryhub.api import errors as ours
 from memoryhub.api.document.compact import Shared
-from memoryhub.api.errors import MEDIA_TYPE, PARSER_STATUS, STATUS, ProblemDocument
+from memoryhub.api.errors import MEDIA_TYPE, PARSER_STATUS, STATUS
 from memoryhub.errors import (
     BadCursorError,
     BadPreconditionError,
@@ -27,8 +27,8 @@ from memoryhub.errors import (
     UnavailableError,
 )
 
-#: Codes of a status, each with its message.
-Codes = dict[str, str]
+#: Codes that each status can have.
+Codes = dict[int, set[str]]
 
 _PARSER_CODES = (
     *("empty_body", "invalid_json", "encoding", "non_finite"),
@@ -78,7 +78,7 @@ _HEADERS: Final = {
 
 
 class RefusalResponses:
-    """Shared responses of the document, each stored once, and an example of each code.
+    """Shared responses of the document, each stored once.
 
     The range 4XX lists what any operation may answer. An operation lists a status of
     its own only where it has more codes.
@@ -86,7 +86,6 @@ class RefusalResponses:
 
     def __init__(self) -> None:
         self._shared = Shared("responses")
-        self.examples: dict[str, Any] = {}
 
     @property
     def named(self) -> dict[str, Any]:
@@ -103,73 +102,63 @@ class RefusalResponses:
             _group_codes((*own, *always), writes=writes).items()
         ):
             if status >= HTTPStatus.INTERNAL_SERVER_ERROR:
-                responses[status] = self._build_status(status, codes, {})
-            elif codes.keys() != common.get(status, {}).keys():
+                responses[status] = self._build_status(status, codes, set())
+            elif codes != common.get(status, set()):
                 responses[status] = self._build_status(
-                    status, codes, common.get(status, {})
+                    status, codes, common.get(status, set())
                 )
         return {**responses, "4XX": self._build_range(common, writes=writes)}
 
-    def _build_status(self, status: int, codes: Codes, common: Codes) -> dict[str, str]:
+    def _build_status(
+        self, status: int, codes: set[str], common: set[str]
+    ) -> dict[str, str]:
         """Build the response of one status, without the codes that `4XX` lists."""
-        own = {code: text for code, text in codes.items() if code not in common}
         more = f"; those of `4XX` with {status}" if common else ""
-        response = self._build_response(
-            f"Codes: {_render_codes(own)}{more}.", status, own, [status]
+        response = _build_response(
+            f"Codes: {_render_codes(codes - common)}{more}.", [status]
         )
         return self._shared.refer(str(status), response)
 
-    def _build_range(self, common: dict[int, Codes], *, writes: bool) -> dict[str, str]:
+    def _build_range(self, common: Codes, *, writes: bool) -> dict[str, str]:
         """Build the response of 4XX: the codes of any operation with, or without, a
         body."""
         refused = sorted(
             each for each in common if each < HTTPStatus.INTERNAL_SERVER_ERROR
         )
         listed = "; ".join(f"{each}: {_render_codes(common[each])}" for each in refused)
-        status = int(HTTPStatus.UNAUTHORIZED)
         description = (
             f"Any operation {'with' if writes else 'without'} a body: {listed}."
         )
-        response = self._build_response(description, status, common[status], refused)
-        return self._shared.refer("4XX", response)
+        return self._shared.refer("4XX", _build_response(description, refused))
 
-    def _build_response(
-        self, description: str, status: int, codes: Codes, statuses: list[int]
-    ) -> dict[str, Any]:
-        code, message = next(iter(codes.items()))
-        problem = ProblemDocument(status=status, code=code, detail=message)
-        self.examples[code] = {"value": problem.to_dict("4f1c2a9be07d6538")}
-        response: dict[str, Any] = {
-            "description": description,
-            "content": {
-                MEDIA_TYPE: {
-                    "schema": {"$ref": "#/components/schemas/ErrorOut"},
-                    "examples": {code: {"$ref": f"#/components/examples/{code}"}},
-                }
-            },
+
+def _build_response(description: str, statuses: list[int]) -> dict[str, Any]:
+    """Build a response of problem documents, whose schema has the example."""
+    response: dict[str, Any] = {
+        "description": description,
+        "content": {
+            MEDIA_TYPE: {"schema": {"$ref": "#/components/schemas/ErrorOut"}},
+        },
+    }
+    headers = dict(_HEADERS[each] for each in statuses if each in _HEADERS)
+    if headers:
+        response["headers"] = {
+            name: {"description": meaning, "schema": {"type": "string"}}
+            for name, meaning in headers.items()
         }
-        headers = dict(_HEADERS[each] for each in statuses if each in _HEADERS)
-        if headers:
-            response["headers"] = {
-                name: {"description": meaning, "schema": {"type": "string"}}
-                for name, meaning in headers.items()
-            }
-        return response
+    return response
 
 
-def _render_codes(codes: Codes) -> str:
+def _render_codes(codes: set[str]) -> str:
     return ", ".join(f"`{code}`" for code in sorted(codes))
 
 
-def _group_codes(
-    refusals: Iterable[type[Refusal]], *, writes: bool
-) -> dict[int, Codes]:
-    """Group codes by status, each code with its message."""
+def _group_codes(refusals: Iterable[type[Refusal]], *, writes: bool) -> Codes:
+    """Group codes by status."""
     refusals = list(refusals)
-    found: dict[int, Codes] = {}
+    found: Codes = {}
     for refusal in refusals:
-        status = STATUS[refusal]
-        found.setdefault(status, {})[refusal.code] = refusal().message
+        found.setdefault(STATUS[refusal], set()).add(refusal.code)
     listed = [*_QUERY_CODES]
     if writes:
         listed += [*_PARSER_CODES, *PARSER_STATUS, *_VALUE_CODES]
@@ -177,5 +166,5 @@ def _group_codes(
         listed.append("idempotency_key")
     for code in listed:
         status = 400 if code in _PARSER_CODES else PARSER_STATUS.get(code, 422)
-        found.setdefault(status, {}).setdefault(code, "")
+        found.setdefault(status, set()).add(code)
     return found

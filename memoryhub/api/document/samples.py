@@ -20,8 +20,8 @@ def build_measures(place: MeasurePlace) -> dict[str, Any]:
     }
 
 
-AT: Final = "2026-03-01T09:30:00.250000+00:00"
-UNTIL: Final = "2026-03-01T10:30:00.250000+00:00"
+AT: Final = "2026-03-01T09:30:00+00:00"
+UNTIL: Final = "2026-03-01T10:30:00+00:00"
 THREAD_ID: Final = "01939d5e-6c0f-7a51-9d0e-2b1f6d3c8a47"
 THREAD_NAME: Final = "booking:204"
 #: Name and id of a thread in answers.
@@ -88,10 +88,12 @@ PAGE: Final = {
     "pinned": "recent",
 }
 
+#: Request of a passive turn, which has no tools.
 REQUEST: Final = {
     "messages": [
         {"role": "system", "content": "You book flights."},
         {"role": "user", "content": "Is seat 12A free?"},
     ],
-    "tools": orjson.loads(tools.DEFINITIONS[tools.CURRENT]),
 }
+#: The first tool of a model.
+TOOLS: Final = orjson.loads(tools.DEFINITIONS[tools.CURRENT])[:1]

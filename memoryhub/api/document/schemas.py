@@ -16,7 +16,9 @@ from memoryhub.api.document.fields import (
     Name,
     Out,
     Seq,
+    build_example,
 )
+from memoryhub.errors import NotFoundError
 from memoryhub.kernel.state.state import ScopeLabels
 
 Status = Literal["open", "closed", "retired", "erased"]
@@ -29,6 +31,18 @@ class ErrorPlace(Out):
 
 class ErrorOut(Out):
     """A problem document (RFC 9457). `code` is stable."""
+
+    model_config = build_example(
+        {
+            "type": "urn:memoryhub:error:not_found",
+            "title": "Not Found",
+            "status": 404,
+            "code": "not_found",
+            "detail": NotFoundError().message,
+            "errors": [],
+            "request_id": "4f1c2a9be07d6538",
+        }
+    )
 
     type: str
     title: str

@@ -1,6 +1,6 @@
 from __future__ import annotations
 
-from typing import Annotated, Literal
+from typing import Annotated
 from uuid import UUID
 
 from django.http import HttpRequest, HttpResponse
@@ -8,6 +8,7 @@ from ninja import Path, Query
 from pydantic import Field
 
 from memoryhub.api.document.fields import (
+    By,
     In,
     Out,
     OwnPageId,
@@ -56,7 +57,6 @@ from memoryhub.services.knowledge.blocks import (
     BlockDraft,
 )
 
-By = Literal["user", "model", "tool"]
 BlockText = Annotated[
     str,
     build_size_check(MAX_BLOCK_BYTES, least=0),

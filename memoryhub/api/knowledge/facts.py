@@ -321,7 +321,7 @@ class FactStoryOut(Out):
     """A fact and its derivation."""
 
     model_config = build_example(
-        {"fact": FACT, "assertions": [ASSERTION], "rests_on": [7], "timeline": [FACT]}
+        {"fact": FACT, "assertions": [ASSERTION], "rests_on": [7], "timeline": []}
     )
 
     fact: FactOut

@@ -8,6 +8,7 @@ from ninja import Path
 from pydantic import BaseModel, Field
 
 from memoryhub.api.document.fields import (
+    By,
     In,
     LevelNumber,
     Name,
@@ -22,7 +23,7 @@ from memoryhub.api.http import auth
 from memoryhub.api.http.operations import StrictRouter, render_answer
 from memoryhub.api.http.preconditions import CONDITIONAL
 from memoryhub.api.paging.page_conditions import PAGE_REFUSALS, parse_conditions
-from memoryhub.api.paging.page_schemas import ENVELOPE, By, EnvelopeOut
+from memoryhub.api.paging.page_schemas import ENVELOPE, EnvelopeOut
 from memoryhub.errors import (
     FaultBudgetError,
     FaultConfidenceError,

@@ -16,6 +16,7 @@ from pydantic import (
 from memoryhub.api.document import contents
 from memoryhub.api.document.fields import (
     MAX_BATCH,
+    By,
     FieldRefusedError,
     Hint,
     Importance,
@@ -42,8 +43,6 @@ from memoryhub.queries.turns.envelopes import Envelope
 from memoryhub.services.paging.pages import PageChange, PageDraft
 
 MAX_PROVENANCE = 64
-#: Originators that an agent may name; `system` is never one.
-By = Literal["user", "model", "tool"]
 Rule = Literal["explicit", "system", "exchange", "recent", "claim"]
 
 

@@ -173,7 +173,7 @@ class PagingOut(Out):
             "resident_rate_in_all": 0.5,
             "total": _COUNTS,
             "this_turn": _COUNTS,
-            "turns": [{"turn": 2, "resident_rate": 0.5, "counts": _COUNTS}],
+            "turns": [],
             "thrash_index": 0.0,
             "over_budget": False,
             "verdict": {"thrashing": False, "reasons": [], "pages": []},

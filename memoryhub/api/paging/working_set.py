@@ -8,6 +8,7 @@ from ninja import Path, Query
 from pydantic import Field, model_validator
 
 from memoryhub.api.document.fields import (
+    By,
     FieldRefusedError,
     In,
     Name,
@@ -23,7 +24,7 @@ from memoryhub.api.http.preconditions import CONDITIONAL
 from memoryhub.api.http.reading import GONE, get_agent_state, get_agent_thread, get_seq
 from memoryhub.api.paging.page_acts import ActIn
 from memoryhub.api.paging.page_conditions import parse_conditions
-from memoryhub.api.paging.page_schemas import By, LevelOut, Rule
+from memoryhub.api.paging.page_schemas import LevelOut, Rule
 from memoryhub.api.paging.paging_schemas import (
     BUDGET,
     BudgetOut,

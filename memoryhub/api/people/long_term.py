@@ -10,7 +10,7 @@ from pydantic import Field
 
 from memoryhub.api.document.fields import Id, Out, build_example
 from memoryhub.api.document.samples import AT
-from memoryhub.api.episodes.episodes import EPISODE, EpisodeOut
+from memoryhub.api.episodes.episodes import EpisodeOut
 from memoryhub.api.http import auth
 from memoryhub.api.http.operations import StrictRouter, render_answer
 from memoryhub.api.http.reading import GONE, get_agent_subject
@@ -27,11 +27,11 @@ router = StrictRouter(tags=["subjects"])
 
 
 class LongTermPartOut(NamedTuple):
-    """A part of `long_term.PARTS`: its schema, its builder and an example."""
+    """A part of `long_term.PARTS`: its schema, its builder and examples."""
 
     out: Any
     build: Callable[[Agent, Any], Any]
-    example: Any
+    examples: list[Any]
 
 
 def _build_episode(
@@ -46,9 +46,9 @@ def _build_block(_: Agent, found: BlockView) -> BlockOut:
 
 #: Parts by the names of `long_term.PARTS`; each part is a list.
 PARTS = {
-    "blocks": LongTermPartOut(list[BlockOut], _build_block, BLOCK),
-    "facts": LongTermPartOut(list[FactOut], FactOut.from_line, FACT),
-    "episodes": LongTermPartOut(list[EpisodeOut], _build_episode, EPISODE),
+    "blocks": LongTermPartOut(list[BlockOut], _build_block, [BLOCK]),
+    "facts": LongTermPartOut(list[FactOut], FactOut.from_line, [FACT]),
+    "episodes": LongTermPartOut(list[EpisodeOut], _build_episode, []),
 }
 
 
@@ -58,7 +58,7 @@ class LongTermOut(Out):
     model_config = build_example(
         {
             "at": AT,
-            **{name: [part.example] for name, part in PARTS.items()},
+            **{name: part.examples for name, part in PARTS.items()},
             "counts": dict.fromkeys(long_term.COUNTED, 1),
         }
     )

@@ -8,7 +8,7 @@ from ninja import Path, Query
 from pydantic import BaseModel, ConfigDict, Field
 
 from memoryhub.api.document.fields import In, Out, ThreadName, build_example
-from memoryhub.api.document.samples import REQUEST
+from memoryhub.api.document.samples import TOOLS
 from memoryhub.api.http import auth
 from memoryhub.api.http.operations import StrictRouter
 from memoryhub.api.http.preconditions import CONDITIONAL
@@ -134,7 +134,7 @@ class ToolsQuery(In):
 
 
 class ToolsOut(Out):
-    model_config = build_example({"tools": REQUEST["tools"], "version": tools.CURRENT})
+    model_config = build_example({"tools": TOOLS, "version": tools.CURRENT})
 
     tools: list[dict[str, Any]]
     version: str | None

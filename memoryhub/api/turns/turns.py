@@ -17,6 +17,7 @@ from pydantic import (
 )
 
 from memoryhub.api.document.fields import (
+    By,
     FieldRefusedError,
     In,
     Out,
@@ -36,7 +37,6 @@ from memoryhub.api.http.preconditions import (
     parse_if_match,
 )
 from memoryhub.api.http.reading import GONE, get_agent_state, get_agent_thread, get_seq
-from memoryhub.api.paging.page_schemas import By
 from memoryhub.api.threads.slots import SlotIn
 from memoryhub.api.turns import own_tools
 from memoryhub.api.turns.own_tools import Tools
@@ -76,20 +76,13 @@ _PACKED = {
     "seq": 17,
     "request": REQUEST,
     "sha256": hashlib.sha256(orjson.dumps(REQUEST)).hexdigest(),
-    "tokens": 131,
+    "tokens": 31,
     "tokenizer": "est/1",
     "included": ["system-prompt", "slot-5"],
     "cut": [{"page_id": "slot-4", "tokens": 1200, "shown_tokens": 485}],
     "omitted": ["fare-rules"],
     "recall_asked": None,
     "recall_given": 0,
-}
-#: Example request of a passive turn, which has no tools.
-_BARE = {"messages": REQUEST["messages"]}
-_BARE_REQUEST = {
-    "request": _BARE,
-    "sha256": hashlib.sha256(orjson.dumps(_BARE)).hexdigest(),
-    "tokens": 31,
 }
 _TURN = {
     "turn": 3,
@@ -227,9 +220,7 @@ class TurnOut(Out):
 class ContextOut(Out):
     """The request of a model call, now or then."""
 
-    model_config = build_example(
-        {"thread": THREAD_NAME, "verified": True, **_PACKED, **_BARE_REQUEST}
-    )
+    model_config = build_example({"thread": THREAD_NAME, "verified": True, **_PACKED})
 
     thread: str
     turn: int
