@@ -8,7 +8,7 @@ from typing import Final
 
 #: Name on the package index. `memoryhub` there is a stranger's package.
 NAME: Final = "agent-memoryhub"
-#: Name of the client on the package index.
+#: Name of the client on the package index, and of the TypeScript client on npm.
 CLIENT_NAME: Final = "agent-memoryhub-client"
 
 _PACKAGE: Final = Path(__file__).resolve().parent

@@ -30,7 +30,8 @@ PATH = re.compile(
 
 #: An install command, and what it installs by name from the package index.
 INSTALL = re.compile(
-    r"\b(?:pipx? (?:install|run)|uv (?:pip install|add|tool install|tool run)|uvx)\b"
+    r"\b(?:pipx? (?:install|run)|uv (?:pip install|add|tool install|tool run)|uvx"
+    r"|npm (?:install|i|add)|npx)\b"
     r"([^`\n;&#]*)"
 )
 OURS = {distribution.NAME, distribution.CLIENT_NAME}
@@ -106,7 +107,7 @@ def test_every_path_that_is_named_is_there(page: Path) -> None:
 
 def test_install_command_names_only_our_package() -> None:
     """On the package index `memoryhub` is a stranger's; a path such as ./x is ours."""
-    suffixes = {".md", ".py", ".html", ".js", ".toml", ".txt"}
+    suffixes = {".md", ".py", ".html", ".js", ".ts", ".toml", ".txt"}
     listed = subprocess.run(
         ["git", "ls-files", "-z"], cwd=ROOT, check=True, capture_output=True, text=True
     )

@@ -126,14 +126,14 @@ def runtime() -> set[str]:
     return found
 
 
-@pytest.mark.parametrize("folder", ["typescript", "mcp/conformance"])
+@pytest.mark.parametrize("folder", ["clients/typescript", "tests/mcp/conformance"])
 def test_npm_packages_are_pinned_and_of_no_one_place(folder: str) -> None:
     """npm asks the registry that it is configured for, and compares digests."""
-    place = ROOT / "tests" / folder
+    place = ROOT / folder
     manifest = json.loads((place / "package.json").read_text(encoding="utf-8"))
     lock = json.loads((place / "package-lock.json").read_text(encoding="utf-8"))
     ours = lock["packages"].pop("")
-    for kind in ("devDependencies", "optionalDependencies"):
+    for kind in ("dependencies", "devDependencies", "optionalDependencies"):
         assert ours.get(kind) == manifest.get(kind)
         for name, version in manifest.get(kind, {}).items():
             assert lock["packages"][f"node_modules/{name}"]["version"] == version

@@ -149,6 +149,11 @@ def wheel(_: list[str]) -> int:
     return uv_run(("--no-default-groups", "--group", "build"), *backend)
 
 
+def typescript(_: list[str]) -> int:
+    """Build the package of the TypeScript client into dist/, with npm."""
+    return uv_run(DEMO, "python", "-m", "tools.typescript")
+
+
 def docs(_: list[str]) -> int:
     """Write what in docs/ follows from the code, tests and kept figures."""
     return uv_run(TEST, "python", "-m", "tools.docs")
@@ -179,6 +184,7 @@ COMMANDS: dict[str, Callable[[list[str]], int]] = {
     "bench": bench,
     "nightly": nightly,
     "wheel": wheel,
+    "typescript": typescript,
     "docs": docs,
     "screenshots": screenshots,
     "vendor": vendor,

@@ -61,6 +61,13 @@ WAYS = (
         "random commands beside the SDK's tool for local files",
         "equal texts and errors, but for what the module names",
     ),
+    WayIn(
+        "TypeScript client, generated",
+        "tests/client/test_typescript.py",
+        ("openapi-typescript", "typescript"),
+        "packed, type-checked, run against a server",
+        "no warning, no error",
+    ),
 )
 
 
@@ -96,12 +103,13 @@ def build_row(way: WayIn) -> str:
 
 
 def find_version(package: str) -> str:
-    """Return the version that is installed, or pinned for npm."""
-    if not package.startswith("@"):
-        return version(package)
-    lock = ROOT / "tests" / "mcp" / "conformance" / "package-lock.json"
-    packages = json.loads(lock.read_text(encoding="utf-8"))["packages"]
-    return str(packages[f"node_modules/{package}"]["version"])
+    """Return the version that is pinned for npm, or installed."""
+    for folder in ("tests/mcp/conformance", "clients/typescript"):
+        lock = (ROOT / folder / "package-lock.json").read_text(encoding="utf-8")
+        pinned = json.loads(lock)["packages"].get(f"node_modules/{package}")
+        if pinned:
+            return str(pinned["version"])
+    return version(package)
 
 
 if __name__ == "__main__":
