@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from hashlib import blake2b
 
 #: Most characters of a name.
 MAX_NAME = 128
@@ -15,6 +16,15 @@ def escape_name(text: str) -> str:
         lambda found: b"@" + found[0].hex().encode(),
         text.encode(errors="surrogatepass"),
     ).decode()
+
+
+def build_name(prefix: str, text: str) -> str:
+    """Build a name of the hub from a text; a long one ends with a digest."""
+    name = prefix + escape_name(text)
+    if len(name) <= MAX_NAME:
+        return name
+    digest = blake2b(name.encode(), digest_size=16).hexdigest()
+    return f"{name[:80]}@@{digest}"
 
 
 def unescape_name(safe: str) -> str:

@@ -61,6 +61,10 @@ BREACHES = {
         "memoryhub_client.slots",
         "anthropic",
     ),
+    "Only the conversation store needs Pydantic AI": (
+        "memoryhub_client.slots",
+        "pydantic_ai",
+    ),
     "The kernel is pure": ("memoryhub.kernel.paging.faults", "django"),
     "Channels: announce rings, the listener hears, consumers hold sockets": (
         "memoryhub.services.paging.pages",

@@ -68,6 +68,13 @@ WAYS = (
         "packed, type-checked, run against a server",
         "no warning, no error",
     ),
+    WayIn(
+        "Pydantic AI's conversation store",
+        "tests/client/test_pydantic_history.py",
+        ("pydantic-ai-slim",),
+        "random scripts beside its store in memory",
+        "equal, but for what the module names",
+    ),
 )
 
 

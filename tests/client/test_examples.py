@@ -18,6 +18,14 @@ PRINTED = {
         "['A letter is drafted.', 'No.', 'Done: No.']",
     ],
     "mcp_client": ["['Prefers a seat by the window, on the left.']"],
+    "pydantic_ai_agent": [
+        "It is at the depot.",
+        "You asked: Where is my parcel?",
+        "user Where is my parcel?",
+        "assistant It is at the depot.",
+        "user What did I ask?",
+        "assistant You asked: Where is my parcel?",
+    ],
 }
 
 

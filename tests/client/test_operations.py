@@ -29,7 +29,15 @@ UNSENT = {
 
 Make = Callable[..., Request]
 #: Modules that are no noun: the requests themselves, and what builds on nouns.
-ADAPTERS = ("requests", "langgraph", "memory_files", "anthropic_memory", "steps")
+ADAPTERS = (
+    "requests",
+    "langgraph",
+    "memory_files",
+    "anthropic_memory",
+    "steps",
+    "pydantic_history",
+    "kept_items",
+)
 
 
 def makers() -> Iterator[tuple[str, Make]]:

@@ -1,0 +1,65 @@
+"""Messages that people read, with a framework's own item beside, as it came."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Any
+
+from memoryhub_client import slots
+from memoryhub_client.slots import Slot
+
+#: Member of a message that the hub stores, but neither shows, searches nor counts.
+BESIDE = "extra_content"
+#: The hub's limits: messages and bytes of a batch, less some room.
+MAX_ITEMS, MAX_BODY = 200, 900_000
+
+
+def build_slots(
+    messages: Sequence[dict[str, Any]],
+    kind: str,
+    item: Mapping[str, Any],
+    *,
+    agent_at: str | None = None,
+) -> list[Slot]:
+    """Build the slots of an item's messages; the last one carries the item.
+
+    An item without messages is an empty message of the system.
+    """
+    shown = messages or [{"role": "system", "content": ""}]
+    built = [slots.chat(replace_nul(each)) for each in shown]
+    built[-1]["content"] = {**built[-1]["content"], BESIDE: {kind: item}}
+    for slot in built if agent_at else ():
+        slot["agent_at"] = agent_at
+    return built
+
+
+def replace_nul(value: Any) -> Any:
+    """Return the value with U+FFFD in place of U+0000, which the hub refuses."""
+    if isinstance(value, str):
+        return value.replace("\0", "\ufffd")
+    if isinstance(value, dict):
+        return {replace_nul(name): replace_nul(each) for name, each in value.items()}
+    return [*map(replace_nul, value)] if isinstance(value, list) else value
+
+
+def find_item(slot: Mapping[str, Any], kind: str) -> Any:
+    """Return the item that the slot carries; None if it carries none of this kind."""
+    content = slot["content"]
+    beside = content.get(BESIDE) if isinstance(content, dict) else None
+    return beside.get(kind) if isinstance(beside, dict) else None
+
+
+def iter_batches(items: Sequence[Slot]) -> Iterator[list[Slot]]:
+    """Cut the slots into batches that the hub takes."""
+    batch: list[Slot] = []
+    size = 0
+    for item in items:
+        added = len(json.dumps(item))
+        if batch and (len(batch) == MAX_ITEMS or size + added > MAX_BODY):
+            yield batch
+            batch, size = [], 0
+        batch.append(item)
+        size += added
+    if batch:
+        yield batch
