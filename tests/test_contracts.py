@@ -61,6 +61,7 @@ BREACHES = {
         "memoryhub_client.slots",
         "anthropic",
     ),
+    "Only the session service needs Google ADK": ("memoryhub_client.slots", "google"),
     "Only the conversation store needs Pydantic AI": (
         "memoryhub_client.slots",
         "pydantic_ai",

@@ -75,6 +75,14 @@ WAYS = (
         "random scripts beside its store in memory",
         "equal, but for what the module names",
     ),
+    WayIn(
+        "Google ADK's session service",
+        "tests/client/test_adk.py",
+        # In an environment of its own.
+        (),
+        "google-adk 2.13: random scripts beside its service in memory",
+        "equal, but for what the module names",
+    ),
 )
 
 
@@ -105,8 +113,9 @@ def build_row(way: WayIn) -> str:
         found = ET.parse(report).iter("property")  # noqa: S314  # our own
         scores = [each.get("value", "") for each in found if each.get("name") == SCORE]
     judges = ", ".join(f"{name} {find_version(name)}" for name in way.judges)
+    judged = f"{judges}: {way.about}" if judges else way.about
     verdict = "; ".join(dict.fromkeys(scores)) or way.verdict
-    return f"| {way.name} | {judges}: {way.about} | {verdict} |"
+    return f"| {way.name} | {judged} | {verdict} |"
 
 
 def find_version(package: str) -> str:

@@ -30,6 +30,7 @@ UNSENT = {
 Make = Callable[..., Request]
 #: Modules that are no noun: the requests themselves, and what builds on nouns.
 ADAPTERS = (
+    "adk",
     "requests",
     "langgraph",
     "memory_files",
