@@ -1,6 +1,6 @@
 """Agents of OpenAI's SDK that hand a conversation over, and remember it in the hub.
 
-    pip install ./memoryhub_client 'openai-agents==0.24.0'
+    pip install './memoryhub_client[openai-agents]'
     MEMORYHUB_KEY=mh_live_… python examples/openai_agents_session.py
 
 The model is a scripted one. The session is a thread of the person `ann`.
@@ -51,9 +51,8 @@ async def main() -> None:
         for agent, question in ((desk, "Where is it?"), (parcels, "What did I ask?")):
             session = MemoryHubSession(hub, SESSION, user_id="ann")
             print((await Runner.run(agent, question, session=session)).final_output)
-        print(
-            [each.get("type", each.get("role")) for each in await session.get_items()]
-        )
+        kinds = [each.get("type", "user") for each in await session.get_items()]
+        print(", ".join(kinds))
 
 
 asyncio.run(main())

@@ -62,6 +62,13 @@ WAYS = (
         "equal texts and errors, but for what the module names",
     ),
     WayIn(
+        "OpenAI's Agents SDK",
+        "tests/client/test_frameworks.py",
+        (),
+        "openai-agents 0.24: random steps beside its SQLiteSession",
+        "equal, but for what the module names",
+    ),
+    WayIn(
         "TypeScript client, generated",
         "tests/client/test_typescript.py",
         ("openapi-typescript", "typescript"),
@@ -77,7 +84,7 @@ WAYS = (
     ),
     WayIn(
         "Google ADK's session service",
-        "tests/client/test_adk.py",
+        "tests/client/test_frameworks.py",
         # In an environment of its own.
         (),
         "google-adk 2.13: random scripts beside its service in memory",
