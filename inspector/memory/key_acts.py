@@ -30,7 +30,8 @@ from memoryhub.services.memory import operator_memory
 _TEXTS: refusals.Texts = {
     StaleError: "This key has changed since you looked. Here it is as it is now.",
     "key": "A name has 1 to 128 letters, digits and . _ : @ - and begins with a "
-    "letter or digit; names that begin with mh. are reserved.",
+    "letter or digit; names that begin with mh. are reserved. In a home thread it is "
+    "an item's: labels and a key, joined with colons.",
     "expiry_in_past": "The time it had is over. Choose for how long it is to last.",
     "expiry": "A key lasts from 1 second to 365 days, or for ever.",
 }

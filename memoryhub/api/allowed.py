@@ -10,7 +10,7 @@ from difflib import get_close_matches
 from typing import Any, Final
 
 from memoryhub.kernel.knowledge.facts import LINE_PATTERN, LINES_PATTERN
-from memoryhub.kernel.text import names
+from memoryhub.kernel.text import item_names, names
 from memoryhub.services.forget.erasures import TICKET_PATTERN, TICKET_RULE
 
 Schema = Mapping[str, Any]
@@ -23,6 +23,9 @@ PATTERNS: Final[Mapping[str, str]] = {
     r"^[A-Za-z0-9][A-Za-z0-9_:@-]*(\.[A-Za-z0-9_:@-]+)+$": "a type: names joined by "
     "dots, at least two",
     f"^{TICKET_PATTERN.pattern}$": TICKET_RULE,
+    item_names.NAMESPACE_PATTERN: "labels joined with colons: letters, digits and "
+    "`._@-` after a letter or digit",
+    item_names.KEY_PATTERN: "letters, digits and `._@-` after a letter or digit",
     LINE_PATTERN: "more than blanks, no control characters",
     LINES_PATTERN: "more than blanks, no U+0000",
 }

@@ -15,7 +15,15 @@ from memoryhub.api.document import openapi
 from memoryhub.api.episodes import episodes, learning
 from memoryhub.api.forget import erasures, receipts
 from memoryhub.api.knowledge import blocks, facts
-from memoryhub.api.memory import checkpoints, keys, notes, stats, tasks, working_memory
+from memoryhub.api.memory import (
+    checkpoints,
+    items,
+    keys,
+    notes,
+    stats,
+    tasks,
+    working_memory,
+)
 from memoryhub.api.observing import observing
 from memoryhub.api.paging import page_acts, pages, working_set
 from memoryhub.api.people import long_term, subject_exports, subjects
@@ -68,7 +76,7 @@ api = AgentAPI(
 )
 _NOUNS = (slots, threads, events, stats, pages, page_acts, working_set, turns)
 _MEMORY = (keys, tasks, notes, checkpoints, working_memory)
-_LONG_TERM = (blocks, facts, episodes, long_term, learning)
+_LONG_TERM = (blocks, items, facts, episodes, long_term, learning)
 _PRIVACY = (erasures, receipts, subjects, subject_exports)
 _PAGING = (turn_lenses, tool_calls, own_tools, searches, observing)
 for _noun in (*_NOUNS, *_PAGING, *_MEMORY, *_LONG_TERM, *_PRIVACY):

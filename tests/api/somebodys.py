@@ -83,6 +83,8 @@ OF_A_THREAD: dict[str, Any] = {
 }
 OF_A_SUBJECT: dict[str, Any] = {
     **OF_BOTH,
+    "put /items/{namespace}/{key}": {"value": {"drink": "{w}"}},
+    "delete /items/{namespace}/{key}": None,
     "post /facts:configure": {
         "entity": "user",
         "predicate": "likes",
@@ -109,6 +111,7 @@ READS: dict[str, Any] = {
     "post /threads/{thread}/recall": ASKED,
     "post /subjects/{subject}/recall": ASKED,
     "post /subjects/{subject}/facts:search": {"predicate": "likes", "ended": True},
+    "post /subjects/{subject}/items:search": {"namespace": "trips"},
 }
 #: Routes in neither list, with the reasons.
 OTHERWISE = {

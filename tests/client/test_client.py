@@ -24,6 +24,7 @@ from memoryhub_client import (
     checkpoints,
     erasures,
     events,
+    items,
     keys,
     notes,
     pages,
@@ -82,6 +83,23 @@ def test_client_writes_and_reads_working_memory(hub: Hub) -> None:
     assert found["task"]["description"] == "Pack"
     assert hub.send(keys.get("talk", "city"))["value"] == {"name": "Kraków"}
     assert hub.send(keys.get("talk", "city", at_seq=2))["value"] == {"name": "Kraków"}
+
+
+def test_client_keeps_items_of_a_person_by_labels(hub: Hub) -> None:
+    ann = hub.send(threads.put("items", user_id="item-ann"))["subject_id"]
+    for row in (9, 12):
+        hub.send(items.put(ann, ["trips", "oslo"], f"seat-{row}", {"row": row}))
+    hub.send(items.delete(ann, ["trips", "oslo"], "gone"))
+    assert hub.send(items.get(ann, ["trips", "oslo"], "seat-9"))["value"] == {"row": 9}
+    listed = hub.each(items.list_all(ann, ["trips"], limit=1))
+    assert [each["key"] for each in listed] == ["seat-12", "seat-9"]
+    high: items.ItemCondition = {"member": "row", "op": "gt", "value": 9}
+    found = hub.each(items.search(ann, [high], limit=1))
+    assert [each["key"] for each in found] == ["seat-12"]
+    (line,) = hub.each(items.list_namespaces(ann, depth=1))
+    assert line == {"namespace": "trips", "count": 2}
+    with pytest.raises(ValueError, match="labels"):
+        items.get(ann, ["trips:oslo"], "seat-9")
 
 
 def test_client_walks_a_list_to_its_end(hub: Hub) -> None:

@@ -148,6 +148,28 @@ PEOPLE: dict[str, Row] = {
         restricted=RESTRICTED,
         conflict=(404, "page_unknown"),
     ),
+    "put /api/v1/subjects/{subject}/items/{namespace}/{key}": Row(
+        target="/subjects/{s}/items/trips:oslo/seat",
+        body={"value": "12A"},
+        restricted=RESTRICTED,
+    ),
+    "get /api/v1/subjects/{subject}/items/{namespace}/{key}": Row(
+        target="/subjects/{s}/items/trips:oslo/seat", restricted=RESTRICTED
+    ),
+    "get /api/v1/subjects/{subject}/items": Row(
+        target="/subjects/{s}/items", restricted=RESTRICTED
+    ),
+    "post /api/v1/subjects/{subject}/items:search": Row(
+        target="/subjects/{s}/items:search",
+        body={"where": [{"member": "row", "value": 12}]},
+        restricted=RESTRICTED,
+    ),
+    "get /api/v1/subjects/{subject}/namespaces": Row(
+        target="/subjects/{s}/namespaces", restricted=RESTRICTED
+    ),
+    "delete /api/v1/subjects/{subject}/items/{namespace}/{key}": Row(
+        target="/subjects/{s}/items/trips:oslo/gone", restricted=RESTRICTED
+    ),
     "get /api/v1/erasures": Row(target="/erasures", absent=None, erased=None),
     "get /api/v1/erasures/{erasure}": Row(target="/erasures/{e}", erased=None),
     "get /api/v1/erasures/{erasure}/receipt": Row(

@@ -13,7 +13,7 @@ from memoryhub.api.http import auth
 from memoryhub.models import ApiKey, Project, Subject
 from memoryhub.models.server.clock import clock
 from memoryhub.services.access import api_keys
-from memoryhub.services.knowledge import blocks
+from memoryhub.services.knowledge import blocks, items
 from memoryhub.services.knowledge.blocks import BlockDraft
 from memoryhub.services.people import restrictions, subjects
 from tests.api.client import Answer, Client, run
@@ -51,6 +51,14 @@ class People:
         knowing.say(agent, self.ann, knowing.claim("Gold", predicate="tier"))
         draft = BlockDraft(block="persona", text="Ann.")
         factories.run(blocks.put_block(agent=agent, subject=self.ann, draft=draft))
+        seat = items.put_item(
+            agent=agent,
+            subject=self.ann,
+            namespace="trips:oslo",
+            key="seat",
+            value="12A",
+        )
+        factories.run(seat)
         now = clock.now()
         self.plan = graves.make_erasure(
             self.ann,

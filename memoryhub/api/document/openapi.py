@@ -61,9 +61,10 @@ A refused fault is the one refusal that may be journaled. The fault budget (429
 **Working memory** of a thread is its keys, the task, notes and checkpoints. Each
 read takes `at_seq` or `at_turn`. A key is any JSON under a name that does not begin
 with `_` or `mh.`, until an instant if one was set; once that has passed nothing sees it
-any more. On keys, the task and blocks `If-Match` takes the version that a read gave,
-and on the first two `If-None-Match: *` says that there must be none. What a fork
-inherits has numbers of 0 and below.
+any more. On keys, items, the task and blocks `If-Match` takes the version that a read
+gave, and on the first three `If-None-Match: *` says that there must be none. What a
+fork inherits has numbers of 0 and below. A subject's items are keys of the home thread
+`mh.home.<subject_id>`, named by a namespace, a colon and a key.
 
 **People.** Whatever is about one person is told by a `user_id` in a body, never in an
 address: `POST /subjects:resolve` gives the id by which other routes know it. What was
@@ -132,7 +133,7 @@ _VERSION_SCHEMA = {
     "pattern": '^(0|-?[1-9][0-9]{0,17}|"(0|-?[1-9][0-9]{0,17})")$',
 }
 _NONE_SCHEMA = {"type": "string", "enum": ["*"]}
-_VERSIONED = ("/keys/{key}", "/task")
+_VERSIONED = ("/keys/{key}", "/task", "/items/{namespace}/{key}")
 
 
 def complete(document: dict[str, Any]) -> None:

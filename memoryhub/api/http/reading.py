@@ -19,6 +19,7 @@ from memoryhub.journal.writing.uses import uses
 from memoryhub.kernel.state.state import ThreadState
 from memoryhub.models.subjects import Subject
 from memoryhub.models.threads import Thread
+from memoryhub.queries.knowledge.homes import find_home
 from memoryhub.queries.people import profiles
 from memoryhub.queries.replay import replay, states
 from memoryhub.queries.threads import threads
@@ -60,6 +61,22 @@ def get_agent_subject(agent: Agent, place: UUID | str) -> Subject:
         raise SubjectRestrictedError
     uses.count_read(agent.prefix, found.id)
     return found
+
+
+def get_agent_home(
+    agent: Agent, place: UUID | str, moment: AsOf
+) -> tuple[Subject, Thread | None, int | None]:
+    """Get the subject, its home thread, and the seq to answer as of; None is now.
+
+    Raises what `get_agent_subject` and `get_seq` raise.
+    """
+    subject = get_agent_subject(agent, place)
+    home = find_home(subject)
+    if home is None:
+        if moment.at_seq or moment.at_turn is not None:
+            raise SeqUnknownError
+        return subject, None, None
+    return subject, home, get_seq(home, moment)
 
 
 def require_unrestricted(agent: Agent) -> None:

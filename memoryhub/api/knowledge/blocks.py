@@ -27,7 +27,7 @@ from memoryhub.api.http.preconditions import (
     parse_idempotency,
     parse_if_match,
 )
-from memoryhub.api.http.reading import GONE, get_agent_subject, get_seq
+from memoryhub.api.http.reading import GONE, get_agent_home, get_agent_subject
 from memoryhub.api.http.subject_routes import Place, SubjectRouter
 from memoryhub.errors import (
     BlockReadOnlyError,
@@ -44,12 +44,8 @@ from memoryhub.journal import OrderReceipt
 from memoryhub.kernel.state.page_events import PageCreated, PageUpdated
 from memoryhub.kernel.state.pages import MAX_BLOCK_BYTES
 from memoryhub.kernel.text.strict_json import MAX_INTEGER
-from memoryhub.models.subjects import Subject
-from memoryhub.models.threads import Thread
 from memoryhub.queries.knowledge import blocks
-from memoryhub.queries.knowledge.homes import find_home
 from memoryhub.queries.threads.readers import read
-from memoryhub.services.access.api_keys import Agent
 from memoryhub.services.knowledge import blocks as writing
 from memoryhub.services.knowledge.blocks import (
     MAX_DESCRIPTION_BYTES,
@@ -200,7 +196,7 @@ def list_all(
     request: HttpRequest, place: Place, query: Query[BlocksQuery]
 ) -> BlocksOut:
     """List a subject's blocks with their texts, in order of creation."""
-    subject, home, seq = _get_home(auth.get_caller(request), place, query)
+    subject, home, seq = get_agent_home(auth.get_caller(request), place, query)
     found = [] if home is None else blocks.list_blocks(home, seq=seq)
     return BlocksOut(
         subject=subject.id,
@@ -226,7 +222,7 @@ def get(
 
     `ETag` is its version, for If-Match of a write.
     """
-    _, home, seq = _get_home(auth.get_caller(request), place, query)
+    _, home, seq = get_agent_home(auth.get_caller(request), place, query)
     out = BlockOut.model_validate(blocks.get_block(home, block, seq=seq))
     answer = render_answer(out)
     answer["ETag"] = f'"{out.version}"'
@@ -374,19 +370,3 @@ def _render_written(receipt: OrderReceipt) -> HttpResponse:
     answer = render_answer(out, status=201 if made else 200, replayed=receipt.replayed)
     answer["ETag"] = f'"{out.version}"'
     return answer
-
-
-# Reads are rendered in the reader's thread, which keeps the event loop free.
-
-
-def _get_home(
-    agent: Agent, place: Place, moment: AsOf
-) -> tuple[Subject, Thread | None, int | None]:
-    """Get the subject, its home thread, and the seq to answer as of; None is now."""
-    subject = get_agent_subject(agent, place)
-    home = find_home(subject)
-    if home is None:
-        if moment.at_seq or moment.at_turn is not None:
-            raise SeqUnknownError
-        return subject, None, None
-    return subject, home, get_seq(home, moment)

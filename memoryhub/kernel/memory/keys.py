@@ -28,6 +28,7 @@ from memoryhub.kernel.state.working_memory import (
     KeyEntry,
     WorkingMemory,
 )
+from memoryhub.kernel.text import item_names
 from memoryhub.kernel.text.padding import pad_size
 
 #: Most keys in one keys.expired event.
@@ -109,6 +110,7 @@ def decide_change_keys(
 
     Deleting an absent key emits nothing. Raises StaleError, KeyExistsError and
     KeysFullError with the index of the change, InvalidError for an instant in the past.
+    A home thread takes names of items only, else InvalidError.
     """
     for index, change in enumerate(command.changes):
         try:
@@ -123,6 +125,9 @@ def decide_change_keys(
 
 
 def _set_key(decision: Decision, change: SetKey, *, default: timedelta | None) -> None:
+    if decision.state.home and not item_names.is_item_name(change.key):
+        says = "labels and a key, joined with colons, of at most 128 characters"
+        raise InvalidError(code="name", loc="key", allowed=says)
     entry = _find_key(decision, change.key)
     _require_expected(entry, change.expected, decision)
     expires_at = _compute_expiry(decision, change.expiry, default=default)
@@ -340,6 +345,9 @@ PART = KernelPart(
         ClearKeys: decide_clear_keys,
     },
     upkeep={ExpireKeys: decide_expire_keys, EraseValues: decide_erase_values},
+    # Items of a subject are keys of the home thread. No clearing: an operator's
+    # clearing takes a checkpoint, which a home thread does not.
+    home=frozenset({ChangeKeys, RetimeKey, ExpireKeys, EraseValues}),
     events={
         events.KeySet: apply_key_set,
         events.KeyRetimed: apply_key_retimed,

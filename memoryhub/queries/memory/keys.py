@@ -28,6 +28,7 @@ from memoryhub.queries.lists.cursors import (
 )
 from memoryhub.queries.lists.terms import SearchTerm
 from memoryhub.queries.memory import key_search
+from memoryhub.queries.memory.value_filters import MemberCondition, is_every_met
 from memoryhub.queries.replay.state_files import StateFile, build_record
 from memoryhub.queries.replay.states import compute_instant, load_state
 
@@ -97,6 +98,7 @@ def list_keys(
     *,
     glob: str = "*",
     terms: Sequence[SearchTerm] = (),
+    where: Sequence[MemberCondition] = (),
     sort: Sort = "name",
     values: bool = False,
     seq: int | None = None,
@@ -106,13 +108,14 @@ def list_keys(
     """List keys that match the glob and the terms, in batches.
 
     All batches show one instant: the cursor of the first batch fixes the seq and the
-    instant. At most three queries. Raises BadCursorError, and InvalidError for a glob
-    that is too complex.
+    instant. A batch reads at most `limit` keys. Those whose values do not meet `where`,
+    which needs `values`, are left out. At most three queries. Raises BadCursorError,
+    and InvalidError for a glob that is too complex.
     """
-    plain = [term.to_json() for term in terms]
+    plain = [*(term.to_json() for term in terms), *(each.to_json() for each in where)]
     filters = [thread.id, glob, plain, sort, values, seq]
     listing = ListScope(name="keys", project=thread.project_id, filters=filters)
-    state, moment, position = _open_position(thread, listing, seq=seq, after=after)
+    state, moment, position = open_position(thread, listing, seq=seq, after=after)
     place = _ORDERS[sort]
     order = sorted(_list_matching(state, glob, terms, now=moment), key=place)
     left = [each for each in order if [*place(each)] > position]
@@ -120,16 +123,16 @@ def list_keys(
     more = None
     if len(left) > len(part):
         more = listing.seal([state.seq, moment.isoformat(), [*place(part[-1])]])
-    return ListBatch(
-        items=build_lines(thread, state, dict(part), content=values), next=more
-    )
+    lines = build_lines(thread, state, dict(part), content=values)
+    met = (each for each in lines if not where or is_every_met(where, each.value))
+    return ListBatch(items=tuple(met), next=more)
 
 
 def _count_fitting(found: list[tuple[str, KeyEntry]]) -> int:
     return count_fitting((entry.bytes for _, entry in found), max_bytes=PART_BYTES)
 
 
-def _open_position(
+def open_position(
     thread: Thread, listing: ListScope, *, seq: int | None, after: str | None
 ) -> tuple[ThreadState, datetime, list[Any]]:
     """Return the state and instant that all batches show, and this batch's start."""

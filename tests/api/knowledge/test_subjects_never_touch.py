@@ -62,7 +62,14 @@ FIRST = (
 )
 #: Tells when it was asked.
 NOW = {"at", "idle_seconds", "request_id"}
-NAMES = {"page_id": "page", "key": "seat", "checkpoint": "tea", "index": 0, "turn": 1}
+NAMES = {
+    "page_id": "page",
+    "key": "seat",
+    "namespace": "trips",
+    "checkpoint": "tea",
+    "index": 0,
+    "turn": 1,
+}
 
 NUMBERS = count()
 #: Few, so that all of them say the same.
