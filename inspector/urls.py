@@ -58,6 +58,12 @@ class NameConverter(SlugConverter):
     regex = "[A-Za-z0-9][A-Za-z0-9._:@-]{0,127}"
 
 
+class BlockNameConverter(SlugConverter):
+    """Converter of names of blocks, between slashes."""
+
+    regex = f"{NameConverter.regex}(?:/{NameConverter.regex})*"
+
+
 class SeqConverter:
     """Converter of our numbers: at most 18 digits, which every database can store."""
 
@@ -82,6 +88,7 @@ class FormatConverter(SlugConverter):
 
 register_converter(SlugConverter, "project")
 register_converter(NameConverter, "name")
+register_converter(BlockNameConverter, "block_name")
 register_converter(SeqConverter, "seq")
 register_converter(NumberConverter, "number")
 register_converter(FormatConverter, "format")
@@ -208,7 +215,7 @@ urlpatterns: list[URLPattern | URLResolver] = [
     path(f"{T}/facts/<seq:fact>/<slug:verb>", fact_acts.act, name="fact-act"),
     path(f"{T}/observer/<slug:verb>", observer_acts.act, name="observer-act"),
     path(f"{T}/add-block", block_acts.add, name="block-add"),
-    path(f"{T}/blocks/<name:block>/edit", block_acts.edit, name="block-edit"),
+    path(f"{T}/blocks/<block_name:block>/edit", block_acts.edit, name="block-edit"),
     path(f"{T}/recall", recall.show, name="recall"),
     path(f"{T}/close", threads.close, name="close"),
     path(f"{T}/reopen", threads.reopen, name="reopen"),

@@ -11,9 +11,9 @@ Texts and errors are those of `BetaLocalFilesystemMemoryTool` of anthropic 2.14,
 - Every failure is a `ToolError`; the SDK's tool raises errors of Python as well.
 
 A lost update is impossible: each write names the version of the block that it is based
-on, and a command that was slower than another writer starts again. The hub can't rename
-in one transaction: a file is at both paths for a moment. The hub can't check two names
-at once, either: a file and a folder that are created at one moment may share a path.
+on, and a command that was slower than another writer starts again. Each file of a
+folder is renamed in one transaction, but not all of them together. The hub can't check
+two names at once: a file and a folder that are created at one moment may share a path.
 """
 
 from __future__ import annotations
@@ -176,8 +176,8 @@ def run_command(steps: CommandSteps, files: FileStore, command: Any) -> Steps[st
         except (AttributeError, OSError, TypeError, ValueError) as failure:
             raise ToolError(repr(failure)) from failure
         except Problem as refusal:
-            stale = isinstance(refusal, Conflict) and refusal.code == "stale"
-            if not stale or not left:
+            slower = refusal.code in ("stale", "name_taken")
+            if not isinstance(refusal, Conflict) or not slower or not left:
                 text = f"The memory refused the command: {refusal.detail}"
                 raise ToolError(text) from refusal
         except Unreachable as failure:

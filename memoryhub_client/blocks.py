@@ -22,6 +22,10 @@ class BlockFields(MatchCondition, total=False):
     read_only: bool | None
 
 
+class RenameFields(ActFields, total=False):
+    description: str | None
+
+
 def list_all(subject: str, **query: Unpack[AsOfQuery]) -> Request:
     return read(build_path("subjects", subject, "blocks"), query)
 
@@ -45,6 +49,20 @@ def replace(
 ) -> Request:
     path = build_path("subjects", subject, "blocks", block, "replace")
     return write("POST", path, {"old": old, "new": new, **fields})
+
+
+def insert(
+    subject: str, block: str, line: int, text: str, **fields: Unpack[ActFields]
+) -> Request:
+    path = build_path("subjects", subject, "blocks", block, "insert")
+    return write("POST", path, {"line": line, "text": text, **fields})
+
+
+def rename(
+    subject: str, block: str, name: str, **fields: Unpack[RenameFields]
+) -> Request:
+    path = build_path("subjects", subject, "blocks", block, "rename")
+    return write("POST", path, {"name": name, **fields})
 
 
 def revert(

@@ -1,9 +1,10 @@
 """Files of a memory folder as blocks of a subject.
 
 The file `/memories/notes/to do.md` is the block `memories:notes:to@20do.md`. The hub
-never uses the name of a deleted block again: the path's next file has a name that ends
-with `@@2`. The name of a long path ends with a digest, and the block's description is
-the path. A folder exists as long as there is a file in it.
+never uses the first name of a block again, once it was deleted or renamed: the path's
+next file has a name that ends with `@@2`. The name of a long path ends with a digest,
+and the block's description is the path. A folder exists as long as there is a file in
+it.
 """
 
 from __future__ import annotations
@@ -18,7 +19,7 @@ from types import ModuleType
 from typing import Any
 
 from memoryhub_client.escapes import MAX_NAME, escape_name, unescape_name
-from memoryhub_client.problems import Conflict, Gone, NotFound, Problem
+from memoryhub_client.problems import Gone, NotFound, Problem
 from memoryhub_client.requests import Request
 from memoryhub_client.steps import Steps
 
@@ -227,56 +228,49 @@ class FileStore:
             raise FileVanished from refusal
 
     def move_files(self, moves: Iterable[tuple[MemoryFile, str]]) -> Steps[int]:
-        """Copy all files, then delete the old ones; return how many were moved.
+        """Rename the blocks of all files; return how many were there to move.
 
-        Until the end, and after a failure, a file is at both places rather than at
-        none. If a copy is refused, the copies made before it are deleted.
+        Each file moves in one transaction. If one is refused, those before move back.
         """
-        copies: list[tuple[MemoryFile, MemoryFile]] = []
+        moved: list[tuple[MemoryFile, str]] = []
         moves = [*moves]
         for file, _ in moves:
             require_writable(file)
         try:
             for file, path in moves:
-                # The description of a long path is the path itself.
-                kept = "" if file.description == file.path else file.description
-                copy = yield from self.create_file(path, file.text, description=kept)
-                copies.append((file, copy))
+                if name := (yield from self._rename_block(file, path)):
+                    moved.append((file, name))
         except Problem:
-            for _, copy in copies:
-                with suppress(Problem, FileVanished):
-                    yield from self.delete_file(copy)
+            for file, name in reversed(moved):
+                with suppress(Problem):
+                    yield self._build_rename(name, file.block, file.description)
             raise
-        moved = 0
-        for file, copy in copies:
-            moved += yield from self._delete_source(file, copy)
-        return moved
+        return len(moved)
 
-    def _delete_source(self, file: MemoryFile, copy: MemoryFile) -> Steps[bool]:
-        """Delete a copied file; return whether it was there still.
-
-        What others wrote to the file since is copied, too.
-        """
-        for left in reversed(range(TRIES)):
+    def _rename_block(self, file: MemoryFile, path: str) -> Steps[str | None]:
+        """Rename a file's block; return the new name, or None if the file is gone."""
+        # The description of a long path is the path itself.
+        kept = "" if file.description == file.path else file.description
+        described = path if "@@" in build_block_name(path) else kept
+        generation = 1
+        while True:
+            name = build_block_name(path, generation)
             try:
-                yield from self.delete_file(file)
-            except Conflict as refusal:
-                if refusal.code != "stale" or not left:
+                yield self._build_rename(file.block, name, described)
+            except (NotFound, Gone) as refusal:
+                if refusal.code not in ("page_unknown", "page_erased"):
                     raise
-                try:
-                    now = yield self.routes.get(self.owner, file.block)
-                except (NotFound, Gone):
-                    # The next attempt finds that the file is gone.
-                    continue
-                file = parse_file(now) or file
-                copy = yield from self.write_text(copy, file.text)
-            except FileVanished:
-                with suppress(Problem, FileVanished):
-                    yield from self.delete_file(copy)
-                return False
+                if not (yield from self._is_deleted(path, generation)):
+                    return None
+                generation = yield from self._find_generation(path, generation)
             else:
-                return True
-        raise AssertionError("the last try returns or raises")
+                return name
+
+    def _build_rename(self, block: str, name: str, description: str) -> Request[Any]:
+        request: Request[Any] = self.routes.rename(
+            self.owner, block, name, by="model", description=description
+        )
+        return request
 
     def _build_put(
         self, name: str, text: str, *, version: int, description: str = ""

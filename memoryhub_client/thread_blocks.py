@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Unpack
 
-from memoryhub_client.blocks import BlockFields
+from memoryhub_client.blocks import BlockFields, RenameFields
 from memoryhub_client.requests import (
     ActFields,
     AsOfQuery,
@@ -39,6 +39,20 @@ def replace(
 ) -> Request:
     path = build_path("threads", thread, "blocks", block, "replace")
     return write("POST", path, {"old": old, "new": new, **fields})
+
+
+def insert(
+    thread: str, block: str, line: int, text: str, **fields: Unpack[ActFields]
+) -> Request:
+    path = build_path("threads", thread, "blocks", block, "insert")
+    return write("POST", path, {"line": line, "text": text, **fields})
+
+
+def rename(
+    thread: str, block: str, name: str, **fields: Unpack[RenameFields]
+) -> Request:
+    path = build_path("threads", thread, "blocks", block, "rename")
+    return write("POST", path, {"name": name, **fields})
 
 
 def revert(

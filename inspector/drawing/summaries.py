@@ -150,11 +150,18 @@ def _summarise_import(body: Body) -> str:
 
 def _summarise_page(body: Body) -> str:
     tokens = _render_count(body["tokens"] or 0, "token")
-    return f"{body['page_id']} {body['type']}, {tokens}"
+    return f"{body.get('name') or body['page_id']} {body['type']}, {tokens}"
 
 
 def _summarise_update(body: Body) -> str:
-    return f"{body['page_id']} version {body['version']}"
+    called = body.get("name") or body["page_id"]
+    if body.get("renamed_from"):
+        called = f"{body['renamed_from']} renamed to {called},"
+    written = f"{called} version {body['version']}"
+    if (line := body.get("inserted")) is None:
+        return written
+    where = f"after line {line:,}" if line else "at the top"
+    return f"{written}, text inserted {where}"
 
 
 def _summarise_compression(body: Body) -> str:

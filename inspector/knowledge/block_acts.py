@@ -28,8 +28,8 @@ _TEXTS: refusals.Texts = {
     "above your own.",
     ValueTooLargeError: f"A block has at most {MAX_BLOCK_BYTES // 1024} KiB of text.",
     "block": "A name has 1 to 128 letters, digits and . _ : @ - and begins with a "
-    "letter or digit; names that begin with mh., slot-, obs- or ref- are "
-    "reserved for MemoryHub.",
+    "letter or digit, also after each slash; names that begin with mh., slot-, obs- or "
+    "ref- are reserved for MemoryHub.",
     "description": f"A description has at most {MAX_DESCRIPTION_BYTES:,} bytes.",
 }
 _NAME_TAKEN = "There is a block of this name already."

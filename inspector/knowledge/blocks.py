@@ -85,7 +85,7 @@ def _build_shown_block(
 
 def _list_versions(visit: Visit, view: BlockView) -> tuple[BlockVersion, ...]:
     at = visit.moment.at_seq
-    return tuple(blocks.list_versions(visit.row, view.block, seq=at, limit=BESIDE))
+    return tuple(blocks.list_versions(visit.row, view.page_id, seq=at, limit=BESIDE))
 
 
 SCREEN = Screen(

@@ -47,7 +47,7 @@ def undo(request: HttpRequest, project: str, thread: str, seq: int) -> HttpRespo
     except Refusal as refusal:
         return _render_refused(request, project, thread, edit=edit, refusal=refusal)
     if edit.block is not None:
-        return block_acts.redirect_to_saved(project, receipt, edit.block)
+        return block_acts.redirect_to_saved(project, receipt, edit.name)
     if edit.key is None:
         return editing.redirect_to_saved(
             "task", receipt, project=project, thread=thread

@@ -10,6 +10,7 @@ from difflib import get_close_matches
 from typing import Any, Final
 
 from memoryhub.kernel.knowledge.facts import LINE_PATTERN, LINES_PATTERN
+from memoryhub.kernel.state.pages import BLOCK_PATTERN
 from memoryhub.kernel.text import item_names, names
 from memoryhub.services.forget.erasures import TICKET_PATTERN, TICKET_RULE
 
@@ -18,6 +19,8 @@ Step = str | int
 
 #: Patterns of the OpenAPI document, in words.
 PATTERNS: Final[Mapping[str, str]] = {
+    BLOCK_PATTERN: "names between slashes, of letters, digits and `._:@-`; 1 to 128 "
+    "characters, and the last of several is no word of a route",
     names.NAME_PATTERN: "a name: letters, digits and `._:@-` after a letter or digit, "
     "at most 128 characters",
     r"^[A-Za-z0-9][A-Za-z0-9_:@-]*(\.[A-Za-z0-9_:@-]+)+$": "a type: names joined by "

@@ -305,13 +305,16 @@ def build_text(
             dimensions=tuple(size) if size else None,
             mime_type=meta.get("mime_type"),
             at=row.at,
-            **_build_block_fields(meta) if event.type == BLOCK else {},
+            **_build_block_fields(event, meta) if event.type == BLOCK else {},
         )
     return None
 
 
-def _build_block_fields(meta: dict[str, Any]) -> dict[str, Any]:
+def _build_block_fields(
+    event: PageCreated | PageUpdated, meta: dict[str, Any]
+) -> dict[str, Any]:
     return {
+        "name": event.name or event.page_id,
         "description": meta.get("description", ""),
         "read_only": meta.get("read_only", False),
     }

@@ -42,6 +42,12 @@ class PageTable(Protocol):
     def is_deleted(self, page_id: str) -> bool:
         """Return whether a page with this id existed and was deleted."""
 
+    def find_named(self, name: str) -> tuple[str, bool] | None:
+        """Return the id of the page that was given this name, and whether it is live.
+
+        None without one. A live page comes before those that were deleted.
+        """
+
     def list_entries(self, page_ids: Collection[str]) -> Mapping[str, PageEntry]:
         """Return the entries of the live pages among these ids; at most one query."""
 

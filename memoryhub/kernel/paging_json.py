@@ -31,6 +31,9 @@ from memoryhub.kernel.state.paging import (
 from memoryhub.kernel.state.paging_config import PagingSettings
 from memoryhub.kernel.state.tlb import Tlb
 
+#: Number of fields of an entry's row, with the name.
+_ENTRY = len(PageEntry._fields)
+
 
 def to_json(paging: Paging, *, thread: UUID) -> dict[str, Any]:
     """Convert paging to JSON, without the settings, which the config determines."""
@@ -210,7 +213,7 @@ def _build_tlb_row(entry: PageEntry, paging: Paging, thread: UUID) -> Any:
 
 def _build_entry_row(entry: PageEntry, thread: UUID) -> list[Any]:
     """Build the array of an entry's fields in order, its own thread left out."""
-    *plain, levels, role, slot, home, hint = entry
+    *plain, levels, role, slot, home, hint, name = entry
     texts = [
         None
         if level is None
@@ -218,7 +221,8 @@ def _build_entry_row(entry: PageEntry, thread: UUID) -> list[Any]:
         for level in levels
     ]
     hinted = None if hint is None else _build_place_row(hint, thread)
-    return [*plain, texts, role, slot, home, hinted]
+    # Only a block can have a name: without one the row is as it always was.
+    return [*plain, texts, role, slot, home, hinted, *([name] if name else ())]
 
 
 def _build_place_row(place: Location, thread: UUID) -> list[Any]:
@@ -227,7 +231,7 @@ def _build_place_row(place: Location, thread: UUID) -> list[Any]:
 
 
 def _build_entry(row: list[Any], thread: UUID) -> PageEntry:
-    *plain, texts, role, slot, home, hinted = row
+    *plain, texts, role, slot, home, hinted, name = [*row, None][:_ENTRY]
     levels = tuple(
         None
         if text is None
@@ -239,7 +243,7 @@ def _build_entry(row: list[Any], thread: UUID) -> PageEntry:
     hint = (
         None if hinted is None else _build_location(hinted[0], hinted[1], HINT, thread)
     )
-    return PageEntry._make([*plain, levels, role, slot, home, hint])
+    return PageEntry._make([*plain, levels, role, slot, home, hint, name])
 
 
 def _build_location(seq: int, source: str | None, level: int, thread: UUID) -> Location:

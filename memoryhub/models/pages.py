@@ -42,6 +42,8 @@ class Page(models.Model):
     #: Place of the event whose payload has the agent's hint.
     hint_seq = models.BigIntegerField(null=True)
     hint_thread = models.UUIDField(null=True)
+    #: Name of a block, if that is not the block's id.
+    name = NameField(null=True)
 
     privacy = Privacy(
         subject="thread__subject",
@@ -54,7 +56,7 @@ class Page(models.Model):
         ),
         holds=parse_fields(
             id="thread full_thread hint_thread",
-            name="page_id",
+            name="page_id name",
             word="type modality role home",
             number="created_seq created_turn seq deleted_seq version importance"
             " slot full_seq tokens cost hint_seq",

@@ -301,7 +301,7 @@ def test_rename_takes_along_what_others_write_meanwhile(
     send = client.send
 
     def send_late(request: Any) -> Any:
-        if request.method == "DELETE" and not written:
+        if request.path.endswith("/rename") and not written:
             written.append(send(blocks.put(subject, build_block_name("a"), "second")))
         return send(request)
 
@@ -313,16 +313,37 @@ def test_rename_takes_along_what_others_write_meanwhile(
 
 
 @pytest.mark.slow
-def test_rename_of_a_folder_is_undone_when_the_subject_is_full(
+def test_folder_is_renamed_when_the_subject_is_full(
     tool: HubMemoryTool, client: Client, subject: str
 ) -> None:
-    for n in range(197):
+    for n in range(198):
         client.send(blocks.put(subject, f"other-{n}", ""))
     for name in "ab":
         call(tool, command="create", path=f"/memories/x/{name}", file_text=name)
     listed = call(tool, command="view", path="/memories")
     moved = call(tool, command="rename", old_path="/memories/x", new_path="/memories/y")
-    assert "The memory refused the command: The subject has as many" in moved
+    assert moved == "Successfully renamed /memories/x to /memories/y"
+    shown = call(tool, command="view", path="/memories")
+    assert shown == listed.replace("/memories/x", "/memories/y")
+
+
+def test_renamed_folder_moves_back_when_a_file_of_it_is_refused(
+    tool: HubMemoryTool, client: Client, subject: str
+) -> None:
+    for name in "ab":
+        call(tool, command="create", path=f"/memories/x/{name}", file_text=name)
+    listed = call(tool, command="view", path="/memories")
+    send = client.send
+
+    def send_late(request: Any) -> Any:
+        if request.path.endswith("x:b/rename"):
+            fixed = build_block_name("x/b")
+            send(blocks.put(subject, fixed, "b", read_only=True))
+        return send(request)
+
+    client.send = send_late  # type: ignore[method-assign]
+    moved = call(tool, command="rename", old_path="/memories/x", new_path="/memories/y")
+    assert moved.startswith("error: The memory refused the command: The block is read")
     assert call(tool, command="view", path="/memories") == listed
 
 

@@ -21,6 +21,7 @@ from memoryhub.services.turns.turns import NewTurn
 from tests.api.client import PAGE, SLOT, Answer, Client, run
 from tests.cast import factories, knowing
 
+INSERTED, RENAMED = {"line": 0, "text": "Ann."}, {"name": "people/ann"}
 APPENDED, REPLACED = {"text": " She flies."}, {"old": "Ann", "new": "Anne"}
 REVERTED = {"version": 1}
 FACT = {"entity": "user", "predicate": "tier", "value": "Gold"}
@@ -166,6 +167,8 @@ ROWS: dict[str, tuple[str, object, bool]] = {
             ("get", "/blocks/{block}", "/blocks/persona", None),
             ("put", "/blocks/{block}", "/blocks/persona", {"text": "Ann."}),
             ("post", "/blocks/{block}/append", "/blocks/persona/append", APPENDED),
+            ("post", "/blocks/{block}/insert", "/blocks/persona/insert", INSERTED),
+            ("post", "/blocks/{block}/rename", "/blocks/persona/rename", RENAMED),
             ("post", "/blocks/{block}/replace", "/blocks/persona/replace", REPLACED),
             ("post", "/blocks/{block}/revert", "/blocks/persona/revert", REVERTED),
             ("delete", "/blocks/{block}", "/blocks/persona", None),

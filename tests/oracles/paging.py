@@ -77,6 +77,10 @@ class Rows:
     def is_deleted(self, page_id: str) -> bool:
         return page_id in self.gone
 
+    def find_named(self, name: str) -> tuple[str, bool] | None:
+        found = (each.page_id for each in self.live.values() if each.name == name)
+        return next(((page_id, True) for page_id in found), None)
+
     def count_pages(self) -> int:
         return len(self.live)
 
@@ -169,6 +173,7 @@ class Rows:
             levels=(LevelEntry(place, event.tokens, event.cost), None, None, None),
             role=event.role,
             hint=place._replace(level=HINT) if event.hinted else None,
+            name=event.name,
         )
 
     def _page_updated(
@@ -179,6 +184,7 @@ class Rows:
             type=event.type,
             modality=event.modality,
             importance=event.importance,
+            name=event.name,
         )
         if event.tokens is not None:
             full = LevelEntry(place, event.tokens, event.cost)

@@ -25,7 +25,12 @@ from memoryhub.kernel.messages import media, reading
 from memoryhub.kernel.parts import Capacity
 from memoryhub.kernel.state.bodies import check_whole_mib
 from memoryhub.kernel.state.events import LabelValue
-from memoryhub.kernel.state.pages import REFERENCE, is_reserved_id
+from memoryhub.kernel.state.pages import (
+    BLOCK_PATTERN,
+    REFERENCE,
+    is_block_name,
+    is_reserved_id,
+)
 from memoryhub.kernel.state.state import MAX_LABELS
 from memoryhub.kernel.text import names, strict_json, times, user_ids
 from memoryhub.kernel.text.strict_json import MAX_INTEGER
@@ -200,6 +205,14 @@ def _check_own_page_id(text: str) -> str:
     return _check_name(text)
 
 
+def _check_block_name(text: str) -> str:
+    if is_reserved_id(text):
+        raise FieldRefusedError("reserved_id")
+    if not is_block_name(text):
+        raise FieldRefusedError("name")
+    return text
+
+
 def _check_whole_mib(number: int) -> int:
     try:
         return check_whole_mib(number)
@@ -253,6 +266,11 @@ ThreadName = Annotated[
 ]
 OwnPageId = Annotated[
     str, AfterValidator(_check_own_page_id), WithJsonSchema(_NAME_SCHEMA)
+]
+BlockName = Annotated[
+    str,
+    AfterValidator(_check_block_name),
+    WithJsonSchema({"type": "string", "pattern": BLOCK_PATTERN}),
 ]
 Hint = Annotated[
     str,

@@ -62,6 +62,7 @@ _CONTENT_TYPE = re.compile(
     rb'application/json[ \t]*(;[ \t]*charset[ \t]*=[ \t]*"?utf-8"?[ \t]*)?',
     re.IGNORECASE,
 )
+_BLOCKS = re.compile(rb"^/api/v1/(?:subjects|threads)/[^/%]+/blocks/.*$")
 _HOST = re.compile(rb"(\[[0-9a-fA-F:.]+\]|[0-9A-Za-z._-]+)(:\d{1,5})?")
 _CLOSE = (b"connection", b"close")
 _ALWAYS = [
@@ -251,8 +252,8 @@ def _check_address(path: bytes, query: bytes) -> None:
             raise EncodingError
         if api_keys.KEY_PATTERN.search(text):
             raise KeyInUrlError
-    # An escaped slash is no separator, and no name contains a slash.
-    if b"%2f" in path.lower():
+    # An escaped slash is no separator, and only names of blocks contain slashes.
+    if b"%2f" in _BLOCKS.sub(b"", path.lower()):
         raise NotFoundError
 
 

@@ -4,14 +4,16 @@ from typing import Annotated
 from uuid import UUID
 
 from django.http import HttpRequest, HttpResponse
+from django.urls import register_converter
+from django.urls.converters import StringConverter
 from ninja import Path, Query
 from pydantic import Field
 
 from memoryhub.api.document.fields import (
+    BlockName,
     By,
     In,
     Out,
-    OwnPageId,
     build_example,
     build_range_check,
     build_range_schema,
@@ -32,6 +34,7 @@ from memoryhub.api.http.subject_routes import Place, SubjectRouter
 from memoryhub.errors import (
     BlockReadOnlyError,
     BlocksFullError,
+    NameTakenError,
     NotInBlockError,
     NotUniqueError,
     PageErasedError,
@@ -118,6 +121,28 @@ class ReplaceIn(In):
     by: By = "tool"
 
 
+class InsertIn(In):
+    model_config = build_example({"line": 2, "text": "Has a cat."})
+
+    line: Annotated[
+        int,
+        build_range_check(0, MAX_BLOCK_BYTES),
+        build_range_schema(0, MAX_BLOCK_BYTES),
+    ] = Field(description="Line after which the text is inserted; 0 is the top.")
+    text: Part
+    by: By = "tool"
+
+
+class RenameIn(In):
+    model_config = build_example({"name": "people/ann"})
+
+    name: BlockName = Field(description="No name that another block has or had.")
+    description: Description | None = Field(
+        None, description="What belongs in it; absent: as before."
+    )
+    by: By = "tool"
+
+
 class RevertIn(In):
     model_config = build_example({"version": 1})
 
@@ -183,12 +208,19 @@ class BlockDeletedOut(Out):
     block: str
 
 
+class BlockConverter(StringConverter):
+    """Converter of names between slashes; `BlockName` checks each."""
+
+    regex = "[^/]+(?:/[^/]+)*"
+
+
+register_converter(BlockConverter, "block")
 router = SubjectRouter(tags=["blocks"])
 
 _BLOCK_REFUSALS = (PageUnknownError, PageErasedError)
 _READS = (*GONE, SeqUnknownError)
 _EDITS = (*KEEPING, *_BLOCK_REFUSALS, BlockReadOnlyError, ValueTooLargeError)
-_Body = BlockIn | AppendIn | ReplaceIn | RevertIn
+_Body = BlockIn | AppendIn | InsertIn | RenameIn | ReplaceIn | RevertIn
 
 
 @router.route_both("GET", "/blocks", needs=auth.READ, out=BlocksOut, refusals=_READS)
@@ -206,8 +238,127 @@ def list_all(
 
 
 @router.route_both(
+    "POST",
+    "/blocks/{block:block}/append",
+    needs=auth.WRITE,
+    out=BlockWrittenOut,
+    refusals=_EDITS,
+)
+async def append(
+    request: HttpRequest, place: Place, block: Path[BlockName], body: AppendIn
+) -> HttpResponse:
+    """Append text to a block; concurrent appends are all kept."""
+    agent = auth.get_caller(request)
+    receipt = await writing.append_text(
+        agent=agent,
+        subject=await read(get_agent_subject, agent, place),
+        block=block,
+        text=body.text,
+        conditions=_build_conditions(request, body),
+    )
+    return _render_written(receipt)
+
+
+@router.route_both(
+    "POST",
+    "/blocks/{block:block}/replace",
+    needs=auth.WRITE,
+    out=BlockWrittenOut,
+    refusals=[*_EDITS, NotInBlockError, NotUniqueError],
+)
+async def replace(
+    request: HttpRequest, place: Place, block: Path[BlockName], body: ReplaceIn
+) -> HttpResponse:
+    """Replace a text that occurs in the block exactly once."""
+    agent = auth.get_caller(request)
+    receipt = await writing.replace_text(
+        agent=agent,
+        subject=await read(get_agent_subject, agent, place),
+        block=block,
+        old=body.old,
+        new=body.new,
+        conditions=_build_conditions(request, body),
+    )
+    return _render_written(receipt)
+
+
+@router.route_both(
+    "POST",
+    "/blocks/{block:block}/revert",
+    needs=auth.WRITE,
+    out=BlockWrittenOut,
+    refusals=[*KEEPING, *_BLOCK_REFUSALS, BlockReadOnlyError],
+)
+async def revert(
+    request: HttpRequest, place: Place, block: Path[BlockName], body: RevertIn
+) -> HttpResponse:
+    """Write an older version as the next one."""
+    agent = auth.get_caller(request)
+    receipt = await writing.revert_block(
+        agent=agent,
+        subject=await read(get_agent_subject, agent, place),
+        block=block,
+        version=body.version,
+        conditions=_build_conditions(request, body),
+    )
+    return _render_written(receipt)
+
+
+@router.route_both(
+    "POST",
+    "/blocks/{block:block}/insert",
+    needs=auth.WRITE,
+    out=BlockWrittenOut,
+    refusals=_EDITS,
+)
+async def insert(
+    request: HttpRequest, place: Place, block: Path[BlockName], body: InsertIn
+) -> HttpResponse:
+    """Insert text as lines after a line; the block then ends with a line break."""
+    agent = auth.get_caller(request)
+    receipt = await writing.insert_lines(
+        agent=agent,
+        subject=await read(get_agent_subject, agent, place),
+        block=block,
+        line=body.line,
+        text=body.text,
+        conditions=_build_conditions(request, body),
+    )
+    return _render_written(receipt)
+
+
+@router.route_both(
+    "POST",
+    "/blocks/{block:block}/rename",
+    needs=auth.WRITE,
+    out=BlockWrittenOut,
+    refusals=[*KEEPING, *_BLOCK_REFUSALS, BlockReadOnlyError, NameTakenError],
+)
+async def rename(
+    request: HttpRequest, place: Place, block: Path[BlockName], body: RenameIn
+) -> HttpResponse:
+    """Give a block another name, as its next version; its history stays.
+
+    No other block gets the first name of a block.
+    """
+    agent = auth.get_caller(request)
+    receipt = await writing.rename_block(
+        agent=agent,
+        subject=await read(get_agent_subject, agent, place),
+        block=block,
+        name=body.name,
+        description=body.description,
+        conditions=_build_conditions(request, body),
+    )
+    return _render_written(receipt)
+
+
+# A name may hold slashes: the routes of a whole block come after those of acts.
+
+
+@router.route_both(
     "GET",
-    "/blocks/{block}",
+    "/blocks/{block:block}",
     needs=auth.READ,
     out=BlockOut,
     refusals=[*_READS, *_BLOCK_REFUSALS],
@@ -215,7 +366,7 @@ def list_all(
 def get(
     request: HttpRequest,
     place: Place,
-    block: Path[OwnPageId],
+    block: Path[BlockName],
     query: Query[BlocksQuery],
 ) -> HttpResponse:
     """Read a block, now or as of an event of the home thread.
@@ -231,14 +382,14 @@ def get(
 
 @router.route_both(
     "PUT",
-    "/blocks/{block}",
+    "/blocks/{block:block}",
     needs=auth.WRITE,
     out=BlockWrittenOut,
     status=(200, 201),
     refusals=[*KEEPING, BlocksFullError, PageErasedError, BlockReadOnlyError],
 )
 async def put(
-    request: HttpRequest, place: Place, block: Path[OwnPageId], body: BlockIn
+    request: HttpRequest, place: Place, block: Path[BlockName], body: BlockIn
 ) -> HttpResponse:
     """Create a block or write its next version; the first creates the home."""
     agent = auth.get_caller(request)
@@ -257,81 +408,14 @@ async def put(
 
 
 @router.route_both(
-    "POST",
-    "/blocks/{block}/append",
-    needs=auth.WRITE,
-    out=BlockWrittenOut,
-    refusals=_EDITS,
-)
-async def append(
-    request: HttpRequest, place: Place, block: Path[OwnPageId], body: AppendIn
-) -> HttpResponse:
-    """Append text to a block; concurrent appends are all kept."""
-    agent = auth.get_caller(request)
-    receipt = await writing.append_text(
-        agent=agent,
-        subject=await read(get_agent_subject, agent, place),
-        block=block,
-        text=body.text,
-        conditions=_build_conditions(request, body),
-    )
-    return _render_written(receipt)
-
-
-@router.route_both(
-    "POST",
-    "/blocks/{block}/replace",
-    needs=auth.WRITE,
-    out=BlockWrittenOut,
-    refusals=[*_EDITS, NotInBlockError, NotUniqueError],
-)
-async def replace(
-    request: HttpRequest, place: Place, block: Path[OwnPageId], body: ReplaceIn
-) -> HttpResponse:
-    """Replace a text that occurs in the block exactly once."""
-    agent = auth.get_caller(request)
-    receipt = await writing.replace_text(
-        agent=agent,
-        subject=await read(get_agent_subject, agent, place),
-        block=block,
-        old=body.old,
-        new=body.new,
-        conditions=_build_conditions(request, body),
-    )
-    return _render_written(receipt)
-
-
-@router.route_both(
-    "POST",
-    "/blocks/{block}/revert",
-    needs=auth.WRITE,
-    out=BlockWrittenOut,
-    refusals=[*KEEPING, *_BLOCK_REFUSALS, BlockReadOnlyError],
-)
-async def revert(
-    request: HttpRequest, place: Place, block: Path[OwnPageId], body: RevertIn
-) -> HttpResponse:
-    """Write an older version as the next one."""
-    agent = auth.get_caller(request)
-    receipt = await writing.revert_block(
-        agent=agent,
-        subject=await read(get_agent_subject, agent, place),
-        block=block,
-        version=body.version,
-        conditions=_build_conditions(request, body),
-    )
-    return _render_written(receipt)
-
-
-@router.route_both(
     "DELETE",
-    "/blocks/{block}",
+    "/blocks/{block:block}",
     needs=auth.WRITE,
     out=BlockDeletedOut,
     refusals=[*CONDITIONAL, *_BLOCK_REFUSALS, SubjectHeldError],
 )
 async def delete(
-    request: HttpRequest, place: Place, block: Path[OwnPageId]
+    request: HttpRequest, place: Place, block: Path[BlockName]
 ) -> HttpResponse:
     """Delete a block for good; its id is never used again."""
     agent = auth.get_caller(request)
@@ -363,7 +447,7 @@ def _render_written(receipt: OrderReceipt) -> HttpResponse:
         thread=receipt.name,
         thread_id=receipt.thread,
         seq=each.seq,
-        block=event.page_id,
+        block=event.name or event.page_id,
         version=1 if isinstance(event, PageCreated) else event.version,
         tokens=event.tokens or 0,
     )

@@ -70,6 +70,7 @@ class PageRow(NamedTuple):
     cost: int
     hint_seq: int | None
     hint_thread: UUID | None
+    name: str | None
 
 
 class LevelRow(NamedTuple):

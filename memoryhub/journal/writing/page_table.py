@@ -67,6 +67,18 @@ class StoredPageTable:
             return row.deleted_seq is not None
         return has_deleted(self.state.lineage, page_id)
 
+    def find_named(self, name: str) -> tuple[str, bool] | None:
+        thread = self.state.id
+        stored = Page.objects.filter(thread_id=thread, name=name)
+        ended: dict[str, int | None] = {row.page_id: row.deleted_seq for row in stored}
+        for row in (*self.pending.fresh, *self.pending.changed.values()):
+            if row.thread_id == thread:
+                ended.pop(row.page_id, None)
+                if row.name == name:
+                    ended[row.page_id] = row.deleted_seq
+        found = [(page_id, seq is None) for page_id, seq in ended.items()]
+        return max(found, key=lambda each: each[1], default=None)
+
     def list_entries(self, page_ids: Collection[str]) -> dict[str, PageEntry]:
         """Return the entries of the live pages among these.
 

@@ -45,12 +45,13 @@ def render_block_line(opened: OpenedPage, *, whole: bool = True) -> str:
     about = f" {quote_text(opened.description)}" if opened.description else ""
     size = f"{len(text.encode())} of {MAX_BLOCK_BYTES} bytes"
     shown = quote_text(text) if whole else "left out, no room"
-    return f"{opened.page_id} ({size}){about}: {shown}"
+    return f"{opened.name} ({size}){about}: {shown}"
 
 
 def is_longer(old: OpenedPage, new: OpenedPage) -> bool:
     """Return whether `new` is `old` with the same name and more text at its end."""
-    same = old.page_id == new.page_id and old.description == new.description
+    same = old.page_id == new.page_id and old.name == new.name
+    same = same and old.description == new.description
     return same and new.content["text"].startswith(old.content["text"])
 
 
@@ -58,7 +59,7 @@ def render_addition(old: OpenedPage, new: OpenedPage) -> str:
     """Render the text added to a block, as a line without its break."""
     text = new.content["text"]
     size = f"{len(text.encode())} of {MAX_BLOCK_BYTES} bytes"
-    return f"{new.page_id} ({size}): {quote_text(text[len(old.content['text']) :])}"
+    return f"{new.name} ({size}): {quote_text(text[len(old.content['text']) :])}"
 
 
 def render_additions(lines: Iterable[str]) -> str:

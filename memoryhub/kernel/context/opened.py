@@ -36,6 +36,8 @@ class OpenedPage:
     dimensions: tuple[int, int] | None = None
     #: MIME type given by the agent, at FULL.
     mime_type: str | None = None
+    #: Name of a block at FULL.
+    name: str = ""
     #: Purpose of a block at FULL, and whether a model may not change the block.
     description: str = ""
     read_only: bool = False

@@ -74,6 +74,7 @@ def build_created_entry(
         levels=(full, None, None, None),
         role=event.role,
         hint=Location(thread, seq, HINT) if event.hinted else None,
+        name=event.name,
     )
 
 
@@ -87,6 +88,7 @@ def build_updated_entry(
         modality=event.modality,
         importance=event.importance,
         hint=Location(thread, seq, HINT) if event.hinted else entry.hint,
+        name=event.name,
     )
     if event.tokens is None or event.cost is None:
         return after

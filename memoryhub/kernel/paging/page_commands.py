@@ -39,6 +39,10 @@ class NewPage:
     hinted: bool = False
     map: bool = True
     role: str | None = None
+    #: Name of a block, if that is not its id. None: its id, or no change of the name.
+    name: str | None = None
+    #: Line after which the text was inserted into the version before, if it was.
+    inserted: int | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -101,6 +105,8 @@ class UpdatePage(PageCommand):
     hinted: bool = False
     #: None: unchanged.
     provenance: tuple[str, ...] | None = None
+    name: str | None = None
+    inserted: int | None = None
     by: By = "tool"
 
 

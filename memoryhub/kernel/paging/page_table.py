@@ -121,6 +121,7 @@ def _create_page(
         hinted=page.hinted,
         mapped=mapped,
         displaced=displaced,
+        name=page.name,
     )
     place = Location(decision.state.id, decision.state.seq + 1, FULL)
     decision.emit(event, page.payload)
@@ -175,6 +176,8 @@ def _to_update(page: NewPage, by: By) -> UpdatePage:
         bytes=page.bytes,
         hinted=page.hinted,
         provenance=page.provenance,
+        name=page.name,
+        inserted=page.inserted,
         by=by,
     )
 
@@ -220,6 +223,7 @@ def _build_updated(
     decision: Decision, command: UpdatePage, entry: PageEntry, found: PageLookup
 ) -> PageUpdated:
     named = None if command.provenance is None else list(command.provenance)
+    renamed = command.name not in (None, entry.called)
     return PageUpdated(
         turn=decision.turn,
         by=command.by,
@@ -236,6 +240,9 @@ def _build_updated(
         hinted=command.hinted,
         provenance=named,
         derived_from=named,
+        name=command.name or entry.name,
+        renamed_from=entry.called if renamed else None,
+        inserted=command.inserted,
         lookup=found.lookup,
         entry=found.read,
     )

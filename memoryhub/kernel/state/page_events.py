@@ -13,6 +13,7 @@ from memoryhub.kernel.state.bodies import (
     EventBody,
     Figure,
     Flag,
+    Number,
     Parts,
     SearchSpec,
     Share,
@@ -90,6 +91,7 @@ class EntryBody(Body):
     role: Name | None = None
     slot: Count | None = None
     home: Tier = "L2"
+    name: Name | None = None
     hint: PlaceBody | None = None
     #: One item per level, FULL first; None where the page has no such level.
     levels: list[LevelBody | None]
@@ -174,6 +176,8 @@ class PageCreated(PageEvent):
     hinted: Flag = False
     mapped: Flag
     displaced: Name | None = None
+    #: Name of a block, if that is not the block's id.
+    name: Name | None = None
     #: Set if the page is an observation or a reflection.
     observed: ObservedBody | None = None
 
@@ -206,6 +210,12 @@ class PageUpdated(LookUp):
     derived_from: list[Name] | None = None
     #: Places of the texts that this version was made from; those of a hint: the page's.
     sources: list[PlaceBody] | None = None
+    #: Name of a block, if that is not the block's id.
+    name: Name | None = None
+    #: Name of the block before, if this version renamed the block.
+    renamed_from: Name | None = None
+    #: Line after which text was inserted, if that is all that changed; 0: at the top.
+    inserted: Number | None = None
 
 
 class LevelMade(Body):

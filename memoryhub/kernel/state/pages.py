@@ -5,6 +5,8 @@ from __future__ import annotations
 from typing import Any, Literal, NamedTuple, get_args
 from uuid import UUID
 
+from memoryhub.kernel.text import names
+
 #: Page types that agents make; messages are of the first two.
 AgentPageType = Literal[
     "transcript", "artifact", "summary", "claim", "index", "procedure"
@@ -38,6 +40,10 @@ DEFAULT_IMPORTANCE = 0.5
 #: Page type of blocks, and most bytes of a block's text.
 BLOCK: PageType = "block"
 MAX_BLOCK_BYTES = 65_536
+#: Pattern of a block's name; each part between slashes begins like the first.
+BLOCK_PATTERN = r"^[A-Za-z0-9][A-Za-z0-9._:@/-]{0,127}$"
+#: Last steps of addresses that change a block.
+BLOCK_ACTS = frozenset({"append", "insert", "rename", "replace", "revert", "edit"})
 #: Id of the system prompt, written by its own route and first in each request.
 SYSTEM_PROMPT = "system-prompt"
 #: Prefixes of page ids that only other routes assign.
@@ -93,6 +99,13 @@ class PageEntry(NamedTuple):
     home: str = "L2"
     #: Place of the hint that the agent wrote, if any.
     hint: Location | None = None
+    #: Name of a block, if that is not the block's id.
+    name: str | None = None
+
+    @property
+    def called(self) -> str:
+        """Name by which a block is addressed."""
+        return self.name or self.page_id
 
     @property
     def full(self) -> LevelEntry:
@@ -121,7 +134,7 @@ class PageEntry(NamedTuple):
 #: Entry fields that events, rows and snapshots have under the same names.
 _SAME = (
     *("version", "type", "modality", "importance", "created_seq", "created_turn"),
-    *("role", "slot", "home"),
+    *("role", "slot", "home", "name"),
 )
 
 
@@ -143,6 +156,23 @@ def compute_request_turn(turns: int, role: str | None) -> int:
 
 def build_slot_page_id(index: int) -> str:
     return f"slot-{index}"
+
+
+def build_block_id(name: str) -> str:
+    """Build the id of a new block's page: ids stand in paths and hold no slash."""
+    return name.replace("/", "::")
+
+
+def is_block_name(name: str) -> bool:
+    """Return whether a block may have this name: one or more names between slashes.
+
+    No last part of several is the word of an act, which ends an address.
+    """
+    *folders, last = name.split("/")
+    if folders and last in BLOCK_ACTS:
+        return False
+    parts = (*folders, last, build_block_id(name))
+    return all(map(names.is_valid, parts))
 
 
 def is_reserved_id(page_id: str) -> bool:

@@ -8,6 +8,8 @@ from datetime import datetime
 from typing import Any
 from uuid import UUID
 
+from django.db.models import F
+
 from memoryhub.errors import InvalidError, PageErasedError, PageUnknownError
 from memoryhub.journal import texts
 from memoryhub.journal.log import log
@@ -20,7 +22,12 @@ from memoryhub.kernel.context.opened import OpenedPage
 from memoryhub.kernel.context.tokens import EST
 from memoryhub.kernel.replay import RecordedEvent
 from memoryhub.kernel.state.page_events import PageCreated, PageUpdated
-from memoryhub.kernel.state.pages import BLOCK, MAX_BLOCK_BYTES, PageEntry
+from memoryhub.kernel.state.pages import (
+    BLOCK,
+    MAX_BLOCK_BYTES,
+    PageEntry,
+    build_block_id,
+)
 from memoryhub.models.events import Event
 from memoryhub.models.pages import Page
 from memoryhub.models.threads import Thread
@@ -41,6 +48,8 @@ class BlockView:
     """A block in its newest version, or its version as of an event."""
 
     block: str
+    #: Id of the block's page, which stays when the block is renamed.
+    page_id: str
     version: int
     #: Seq of the event in the home thread that has the block's text.
     seq: int
@@ -57,7 +66,8 @@ class BlockView:
     @classmethod
     def from_entry(cls, entry: PageEntry, opened: OpenedPage | None) -> BlockView:
         return cls(
-            block=entry.page_id,
+            block=entry.called,
+            page_id=entry.page_id,
             version=entry.version,
             seq=entry.full.location.seq,
             tokens=entry.full.tokens,
@@ -80,6 +90,11 @@ class BlockVersion:
     description: str
     read_only: bool
     bytes: int
+    #: Name from this version on, and the name before if the version changed it.
+    name: str
+    renamed_from: str | None
+    #: Line after which the version has inserted text, if it did; 0: at the top.
+    inserted: int | None
 
 
 def _build_texts(opened: OpenedPage | None) -> dict[str, Any]:
@@ -145,25 +160,49 @@ def list_carried(
     )
 
 
-def list_named(home: Thread, names: Iterable[str]) -> list[BlockView]:
-    """List the blocks of these names that exist now. At most four queries each."""
-    found = [pages.find_current_entry(home, name) for name in names]
-    return open_views(home, (entry for entry in found if entry is not None))
+def list_named(home: Thread, names: Sequence[str]) -> list[BlockView]:
+    """List the blocks of these names that exist now. At most five queries each."""
+    found = (
+        pages.find_current_entry(home, _find_page_id(home, name)) for name in names
+    )
+    named = zip(names, found, strict=True)
+    return open_views(home, (e for name, e in named if e and e.called == name))
+
+
+def _find_page_id(home: Thread, name: str) -> str:
+    """Return the page of the block that has the name now, or had it when deleted."""
+    rows = Page.objects.filter(thread=home, name=name)
+    found = rows.order_by(F("deleted_seq").asc(nulls_first=True)).first()
+    return build_block_id(name) if found is None else found.page_id
 
 
 def get_block(home: Thread | None, block: str, *, seq: int | None = None) -> BlockView:
     """Return one block, now or as of an event. A few queries.
 
-    Raises PageUnknownError, and PageErasedError for a deleted block.
+    Raises PageUnknownError, and PageErasedError for a deleted block and for the first
+    name of a block that was renamed.
     """
     if home is None:
         raise PageUnknownError
-    entry = None if seq is not None else pages.find_current_entry(home, block)
-    entry = entry or pages.find_entry(states.load_state(home, seq), block)
+    entry = _get_entry(home, block, seq)
     if entry.type != BLOCK:
         raise PageUnknownError
+    if entry.called != block:
+        raise PageErasedError
     (view,) = open_views(home, [entry])
     return view
+
+
+def _get_entry(home: Thread, block: str, seq: int | None) -> PageEntry:
+    """Return the entry of the block of this name, or of the page that it names."""
+    if seq is None:
+        page_id = _find_page_id(home, block)
+        found = pages.find_current_entry(home, page_id)
+        return found or pages.find_entry(states.load_state(home), page_id)
+    state = states.load_state(home, seq)
+    blocks = [each for each in pages.iter_entries(state) if each.type == BLOCK]
+    named = (each for each in blocks if each.called == block)
+    return next(named, None) or pages.find_entry(state, build_block_id(block))
 
 
 def find_edit(home: Thread, seq: int) -> Edit | None:
@@ -180,7 +219,8 @@ def find_edit(home: Thread, seq: int) -> Edit | None:
         seq=row.seq,
         actor=row.actor,
         standing=entry.full.location.seq == row.seq,
-        block=row.page,
+        block=entry.page_id,
+        name=entry.called,
         final=row.type == PageCreated.event_type,
     )
 
@@ -188,7 +228,10 @@ def find_edit(home: Thread, seq: int) -> Edit | None:
 def list_versions(
     home: Thread, block: str, *, seq: int | None = None, limit: int = 50
 ) -> Sequence[BlockVersion]:
-    """List a block's newest versions, newest first, up to an event. One query."""
+    """List a block's newest versions, newest first, up to an event. One query.
+
+    `block` is the id of the block's page.
+    """
     rows = Event.objects.filter(thread=home, page=block, type__in=_WRITING)
     if seq is not None:
         rows = rows.filter(seq__lte=seq)
@@ -201,11 +244,11 @@ def get_version(home: Thread | None, block: str, version: int) -> BlockVersion:
     Raises PageUnknownError, InvalidError for a number that the block never had, and
     PageErasedError for a version whose text was erased.
     """
-    newest = get_block(home, block).version
+    view = get_block(home, block)
     assert home is not None
-    if not 1 <= version <= newest:
-        raise InvalidError(loc="body.version", allowed=f"1 to {newest}")
-    rows = Event.objects.filter(thread=home, page=block, type__in=_WRITING)
+    if not 1 <= version <= view.version:
+        raise InvalidError(loc="body.version", allowed=f"1 to {view.version}")
+    rows = Event.objects.filter(thread=home, page=view.page_id, type__in=_WRITING)
     for row in rows.order_by("seq").iterator():
         if _get_version_number(log.to_recorded(row)) == version:
             found = _open_version(home, row)
@@ -228,6 +271,9 @@ def _open_version(home: Thread, row: Event) -> BlockVersion:
         actor=row.actor,
         by=event.by,
         tokens=event.tokens or 0,
+        name=event.name or event.page_id,
+        renamed_from=event.renamed_from if isinstance(event, PageUpdated) else None,
+        inserted=event.inserted if isinstance(event, PageUpdated) else None,
         **_build_texts(opened),
     )
 

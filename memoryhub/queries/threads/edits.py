@@ -37,9 +37,11 @@ class Edit:
     actor: str
     #: Whether the written value is current: no later event wrote the key or task.
     standing: bool
-    #: The name of the key or of the block; an edit without both wrote the task.
+    #: The name of the key, or the id of the block; an edit without both wrote the task.
     key: str | None = None
     block: str | None = None
+    #: The present name of the block, whose id is `block`.
+    name: str = ""
     #: Whether the edit cannot be undone: its block, once deleted, can never return.
     final: bool = False
 

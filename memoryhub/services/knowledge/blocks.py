@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import partial
 from uuid import UUID
 from weakref import WeakValueDictionary
@@ -13,8 +13,10 @@ from memoryhub.errors import (
     BlockReadOnlyError,
     ContentErasedError,
     InvalidError,
+    NameTakenError,
     NotInBlockError,
     NotUniqueError,
+    PageErasedError,
     StaleError,
     ValueTooLargeError,
 )
@@ -24,7 +26,13 @@ from memoryhub.kernel.context.tokens import EST
 from memoryhub.kernel.knowledge.blocks import DeleteBlock, WriteBlock
 from memoryhub.kernel.paging.page_commands import NewPage
 from memoryhub.kernel.state.page_events import By
-from memoryhub.kernel.state.pages import BLOCK, MAX_BLOCK_BYTES, is_reserved_id
+from memoryhub.kernel.state.pages import (
+    BLOCK,
+    MAX_BLOCK_BYTES,
+    build_block_id,
+    is_block_name,
+    is_reserved_id,
+)
 from memoryhub.kernel.text import names, strict_json
 from memoryhub.kernel.threads import measuring
 from memoryhub.models.subjects import Subject
@@ -94,7 +102,7 @@ def put_for_operator(
     name or a description that is too long; else as `put_block`.
     """
     reserved = names.is_reserved(draft.block) or is_reserved_id(draft.block)
-    if reserved or not names.is_valid(draft.block):
+    if reserved or not is_block_name(draft.block):
         raise InvalidError(loc="block")
     if len((draft.description or "").encode()) > MAX_DESCRIPTION_BYTES:
         raise InvalidError(loc="description")
@@ -103,14 +111,16 @@ def put_for_operator(
 
 
 def undo_for_operator(
-    home: Thread, block: str, *, seq: int, actor: str
+    home: Thread, page_id: str, *, seq: int, actor: str
 ) -> OrderReceipt:
     """Write a block as it was before an event, if unchanged since; blocks.
+
+    The block gets the name of before, too.
 
     Raises InvalidError of `seq` for an event that created the block, ContentErasedError
     if the earlier text is erased, StaleError if a later write changed the block.
     """
-    version, *before = blocks.list_versions(home, block, seq=seq, limit=2)
+    version, *before = blocks.list_versions(home, page_id, seq=seq, limit=2)
     if not before:
         raise InvalidError(loc="seq")
     (was,) = before
@@ -118,7 +128,14 @@ def undo_for_operator(
         raise ContentErasedError
     return homes.perform(
         home.subject,
-        WriteBlock(page=_build_version_page(block, was), version=version.version),
+        WriteBlock(
+            page=replace(
+                _build_version_page(page_id, was),
+                name=was.name if version.renamed_from else None,
+            ),
+            called=version.name,
+            version=version.version,
+        ),
         actor=actor,
         # The epoch stops a write of content that was erased since the read.
         epoch=home.subject.epoch,
@@ -159,6 +176,42 @@ async def replace_text(
     return await _edit_block(agent, subject, block, change, conditions)
 
 
+async def insert_lines(
+    *,
+    agent: Agent,
+    subject: Subject,
+    block: str,
+    line: int,
+    text: str,
+    conditions: BlockConditions = ANY,
+) -> OrderReceipt:
+    """Insert text as lines after a line; the block then ends with a line break.
+
+    Line 0 is the top. Raises InvalidError beyond the last line, and as `append_text`.
+    """
+    change: Change = partial(_insert_lines, line, text)
+    return await _edit_block(agent, subject, block, change, conditions, inserted=line)
+
+
+async def rename_block(
+    *,
+    agent: Agent,
+    subject: Subject,
+    block: str,
+    name: str,
+    description: str | None = None,
+    conditions: BlockConditions = ANY,
+) -> OrderReceipt:
+    """Give a block another name, in a version with the same text.
+
+    `description` None: as before. The block keeps its page, and so its history. Raises
+    NameTakenError, PageErasedError for a name that another block had, and as
+    `append_text`.
+    """
+    make = partial(_build_rename, subject, block, name, description, conditions)
+    return await _write_block(agent, subject, block, make, conditions)
+
+
 async def revert_block(
     *,
     agent: Agent,
@@ -187,8 +240,8 @@ async def delete_block(
 
     Raises PageUnknownError, PageErasedError, SubjectHeldError, StaleError.
     """
-    await read(_get_block, subject, block)
-    command = DeleteBlock(page_id=block, version=conditions.version, by=conditions.by)
+    page_id = (await read(_get_block, subject, block)).page_id
+    command = DeleteBlock(page_id=page_id, version=conditions.version, by=conditions.by)
     return await homes.submit(
         agent=agent, subject=subject, command=command, request=conditions.request
     )
@@ -200,9 +253,11 @@ async def _edit_block(
     block: str,
     change: Change,
     conditions: BlockConditions,
+    *,
+    inserted: int | None = None,
 ) -> OrderReceipt:
     """Write the block's text as `change` returns it."""
-    make = partial(_build_edit, subject, block, change, conditions)
+    make = partial(_build_edit, subject, block, change, conditions, inserted)
     return await _write_block(agent, subject, block, make, conditions)
 
 
@@ -253,43 +308,75 @@ def _build_write(
     """Build the command of a draft; fields absent from the draft stay."""
     description, read_only = draft.description, draft.read_only
     version = conditions.version
-    if description is None or read_only is None or conditions.by == "model":
-        home = find_home(subject)
-        there = [] if home is None else blocks.list_named(home, [draft.block])
-        if conditions.by == "model" and version is None:
-            # Version 0 fails if another process creates the block, perhaps read-only,
-            # meanwhile.
-            version = 0
-        for view in there:
-            version = _require_writable(view, conditions)
-            description = view.description if description is None else description
-            read_only = view.read_only if read_only is None else read_only
+    home = find_home(subject)
+    there = [] if home is None else blocks.list_named(home, [draft.block])
+    if conditions.by == "model" and version is None:
+        # Version 0 fails if another process creates the block, perhaps read-only,
+        # meanwhile.
+        version = 0
+    for view in there:
+        version = _require_writable(view, conditions)
+        description = view.description if description is None else description
+        read_only = view.read_only if read_only is None else read_only
+    page_id = there[0].page_id if there else build_block_id(draft.block)
     page = _build_page(
-        draft.block, draft.text, description or "", read_only=bool(read_only)
+        page_id, draft.text, description or "", read_only=bool(read_only)
     )
-    return WriteBlock(page=page, version=version, by=conditions.by)
+    if not there and page_id != draft.block:
+        page = replace(page, name=draft.block)
+    return _build_command(page, draft.block, version, conditions)
 
 
 def _build_edit(
-    subject: Subject, block: str, change: Change, conditions: BlockConditions
+    subject: Subject,
+    block: str,
+    change: Change,
+    conditions: BlockConditions,
+    inserted: int | None = None,
 ) -> WriteBlock:
     """Build the command that writes the edited text."""
     view = _get_block(subject, block)
     _require_writable(view, conditions)
     text = change(view.text or "")
-    page = _build_page(block, text, view.description, read_only=view.read_only)
-    return WriteBlock(page=page, version=view.version, by=conditions.by)
+    page = _build_page(view.page_id, text, view.description, read_only=view.read_only)
+    page = replace(page, inserted=inserted)
+    return _build_command(page, block, view.version, conditions)
+
+
+def _build_rename(
+    subject: Subject,
+    block: str,
+    name: str,
+    description: str | None,
+    conditions: BlockConditions,
+) -> WriteBlock:
+    """Build the command that writes the present text under another name."""
+    view = _get_block(subject, block)
+    _require_writable(view, conditions)
+    if view.text is None:
+        raise PageErasedError
+    if name == block:
+        raise NameTakenError
+    described = view.description if description is None else description
+    page = _build_page(view.page_id, view.text, described, read_only=view.read_only)
+    return _build_command(replace(page, name=name), block, view.version, conditions)
 
 
 def _build_revert(
     subject: Subject, block: str, version: int, conditions: BlockConditions
 ) -> WriteBlock:
     """Build the command that writes an earlier version again."""
-    there = _require_writable(_get_block(subject, block), conditions)
+    view = _get_block(subject, block)
+    there = _require_writable(view, conditions)
     was = blocks.get_version(find_home(subject), block, version)
-    return WriteBlock(
-        page=_build_version_page(block, was), version=there, by=conditions.by
-    )
+    page = _build_version_page(view.page_id, was)
+    return _build_command(page, block, there, conditions)
+
+
+def _build_command(
+    page: NewPage, block: str, version: int | None, conditions: BlockConditions
+) -> WriteBlock:
+    return WriteBlock(page=page, called=block, version=version, by=conditions.by)
 
 
 def _require_writable(view: BlockView, conditions: BlockConditions) -> int | None:
@@ -307,14 +394,25 @@ def _require_writable(view: BlockView, conditions: BlockConditions) -> int | Non
     return view.version
 
 
-def _build_version_page(block: str, was: BlockVersion) -> NewPage:
+def _build_version_page(page_id: str, was: BlockVersion) -> NewPage:
     """Build the page of a version."""
-    return _build_page(block, was.text or "", was.description, read_only=was.read_only)
+    return _build_page(
+        page_id, was.text or "", was.description, read_only=was.read_only
+    )
 
 
 def _append_text(added: str, text: str) -> str:
     """Append text to a text."""
     return text + added
+
+
+def _insert_lines(line: int, added: str, text: str) -> str:
+    """Insert lines after a line. Raises InvalidError beyond the last line."""
+    lines = text.removesuffix("\n").split("\n") if text else []
+    if line > len(lines):
+        raise InvalidError(loc="body.line", allowed=f"0 to {len(lines)}")
+    lines.insert(line, added.removesuffix("\n"))
+    return "\n".join(lines) + "\n"
 
 
 def _replace_text(old: str, new: str, text: str) -> str:
@@ -328,16 +426,18 @@ def _replace_text(old: str, new: str, text: str) -> str:
     return text[:first] + new + text[first + len(old) :]
 
 
-def _build_page(block: str, text: str, description: str, *, read_only: bool) -> NewPage:
+def _build_page(
+    page_id: str, text: str, description: str, *, read_only: bool
+) -> NewPage:
     """Build a block's page. Raises ValueTooLargeError beyond MAX_BLOCK_BYTES."""
     if len(text.encode()) > MAX_BLOCK_BYTES:
         raise ValueTooLargeError(max_bytes=MAX_BLOCK_BYTES)
     content = {"text": text}
-    opened = OpenedPage(page_id=block, type=BLOCK, modality="text", content=content)
+    opened = OpenedPage(page_id=page_id, type=BLOCK, modality="text", content=content)
     found = measuring.measure_page(opened, sent=None, tokenizer=EST)
     meta = {"description": description, "read_only": read_only}
     return NewPage(
-        page_id=block,
+        page_id=page_id,
         type=BLOCK,
         modality="text",
         payload=strict_json.dump_stored({"content": content, "meta": meta}),

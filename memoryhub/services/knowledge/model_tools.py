@@ -24,7 +24,7 @@ from memoryhub.errors import (
 from memoryhub.journal import KeyedRequest
 from memoryhub.kernel.memory.keys import Expiry
 from memoryhub.kernel.memory.notes import AddNotes, NewNote
-from memoryhub.kernel.state.pages import MAX_BLOCK_BYTES
+from memoryhub.kernel.state.pages import MAX_BLOCK_BYTES, is_block_name
 from memoryhub.kernel.text import names, strict_json
 from memoryhub.kernel.tools import memory_tools, tools
 from memoryhub.kernel.tools.tools import Failure
@@ -84,8 +84,9 @@ async def _run_tool(
 ) -> str:
     """Run the tool of this name and return its answer."""
     called = agent.get_thread_name(thread.name)
-    subject_of_name = given.get("key") or given.get("block")
-    if subject_of_name is not None and not names.is_valid(subject_of_name):
+    key, block = given.get("key"), given.get("block")
+    named = key is None or names.is_valid(key)
+    if not named or not (block is None or is_block_name(block)):
         return Failure(_NO_NAME)
     if name == memory_tools.KEY_GET:
         return await read(_read_key, thread, given["key"])

@@ -83,6 +83,14 @@ BAD: list[tuple[str, str, dict[str, Any]]] = [
     ("POST", f"{PERSONA}/append", {"text": ""}),
     ("POST", f"{PERSONA}/replace", {"old": "", "new": "x"}),
     ("POST", f"{PERSONA}/replace", {"old": "x"}),
+    ("POST", f"{PERSONA}/insert", {"line": 2, "text": "x"}),
+    ("POST", f"{PERSONA}/insert", {"line": -1, "text": "x"}),
+    ("POST", f"{PERSONA}/rename", {"name": "a//b"}),
+    ("POST", f"{PERSONA}/rename", {"name": "/a"}),
+    ("POST", f"{PERSONA}/rename", {"name": "a/../b"}),
+    ("POST", f"{PERSONA}/rename", {"name": "a/append"}),
+    ("POST", f"{PERSONA}/rename", {"name": "slot-1"}),
+    ("PUT", "/threads/t-1/blocks/a/.b", {"text": "x"}),
     ("POST", f"{PERSONA}/revert", {"version": 0}),
     ("POST", f"{PERSONA}/revert", {"version": 2}),
     ("POST", f"{PERSONA}/revert", {"version": "1"}),
@@ -120,3 +128,26 @@ async def test_block_routes_by_thread_and_subject_are_equivalent(
     assert page["page"]["content"] == {"text": "Ann."}
     refused = await api.post(f"{home}/notes", {"text": "x"})
     assert (refused.status, refused.code) == (409, "home_thread")
+
+
+@pytest.mark.django_db(transaction=True)
+async def test_block_name_may_hold_slashes(served: tuple[Client, str]) -> None:
+    api, _ = served
+    await api.put("/threads/t-1", {"user_id": "ann"})
+    for path in ("/threads/t-1/blocks/people/ann", "/threads/t-1/blocks/a%2Fb%2Fc"):
+        name = path.partition("/blocks/")[2].replace("%2F", "/")
+        made = await api.put(path, {"text": "a"})
+        assert (made.status, made.json["block"]) == (201, name)
+        edited = await api.post(f"{path}/insert", {"line": 1, "text": "b"})
+        assert (edited.status, edited.json["version"]) == (200, 2)
+        found = (await api.get(path)).json
+        assert (found["block"], found["text"]) == (name, "a\nb\n")
+    renamed = await api.post(f"{path}/rename", {"name": "a/b"})
+    assert (renamed.json["block"], renamed.header("etag")) == ("a/b", '"3"')
+    refused = await api.post("/threads/t-1/blocks/a/b/rename", {"name": "people/ann"})
+    assert (refused.status, refused.code) == (409, "name_taken")
+    listed = (await api.get("/threads/t-1/blocks")).json["items"]
+    assert [each["block"] for each in listed] == ["people/ann", "a/b"]
+    assert (await api.send("DELETE", "/threads/t-1/blocks/a/b")).status == 200
+    for wrong in ("people/", "people//ann", "people%2F%2Fann"):
+        assert (await api.get(f"/threads/t-1/blocks/{wrong}")).status == 404

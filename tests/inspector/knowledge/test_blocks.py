@@ -106,6 +106,24 @@ def test_block_versions_are_shown_side_by_side(
     assert "three" not in before
 
 
+def test_rename_and_inserted_line_are_told_in_words(
+    owner: Client, agent: Agent, ann: Subject
+) -> None:
+    put(agent, ann, "one")
+    where: dict[str, Any] = {"agent": agent, "subject": ann}
+    run(blocks.rename_block(block="persona", name="people/ann", **where))
+    run(blocks.insert_lines(block="people/ann", line=1, text="two", **where))
+    home = f"/p/acme/threads/mh.home.{ann.id}"
+    page = " ".join(text_of(owner, f"{home}/blocks?block=people/ann").split())
+    for words in ("Renamed from persona to people/ann.", "Text inserted after line 1."):
+        assert words in page
+    for link in re.findall(rf'href="({home}/(?:pages|blocks)/[^"]+)"', page):
+        assert owner.get(link).status_code == 200, link
+    events = text_of(owner, f"{home}/events")
+    assert "persona renamed to people/ann, version 2" in events
+    assert "people/ann version 3, text inserted after line 1" in events
+
+
 def test_subject_page_links_to_its_blocks(
     owner: Client, agent: Agent, ann: Subject
 ) -> None:

@@ -11,6 +11,7 @@ from memoryhub.errors import (
     BlockReadOnlyError,
     BlocksFullError,
     InvalidError,
+    NameTakenError,
     NotInBlockError,
     NotUniqueError,
     PageErasedError,
@@ -75,6 +76,7 @@ def test_block_is_read_as_it_was_written(agent: Agent, ann: Subject) -> None:
     found = read(ann)
     assert found == BlockView(
         block="persona",
+        page_id="persona",
         version=1,
         seq=made.seq,
         text="Ann flies.",
@@ -119,6 +121,108 @@ def test_block_replace_needs_one_exact_match(agent: Agent, ann: Subject) -> None
     assert read(ann).version == 2
 
 
+def test_inserted_lines_stand_after_their_line(agent: Agent, ann: Subject) -> None:
+    put(agent, ann, "a\n\nc")
+    where: dict[str, Any] = {"agent": agent, "subject": ann, "block": "persona"}
+    for line, text, now in (
+        (0, "top\n", "top\na\n\nc\n"),
+        (4, "end", "top\na\n\nc\nend\n"),
+        (2, "x\n\n", "top\na\nx\n\n\nc\nend\n"),
+    ):
+        run(blocks.insert_lines(line=line, text=text, **where))
+        assert read(ann).text == now
+    with pytest.raises(InvalidError) as refused:
+        run(blocks.insert_lines(line=8, text="x", **where))
+    assert refused.value.allowed == "0 to 7"
+    versions = reading.list_versions(home(ann), "persona")
+    assert [each.inserted for each in versions] == [2, 4, 0, None]
+    put(agent, ann, "")
+    run(blocks.insert_lines(line=0, text="a", **where))
+    assert read(ann).text == "a\n"
+
+
+def rename(
+    agent: Agent, ann: Subject, name: str, *, block: str = "persona", **more: Any
+) -> OrderReceipt:
+    where: dict[str, Any] = {"agent": agent, "subject": ann, "block": block}
+    return run(blocks.rename_block(name=name, **where, **more))
+
+
+def test_renamed_block_keeps_its_history(agent: Agent, ann: Subject) -> None:
+    made = put(agent, ann, "Ann.", description="Who it is.")
+    rename(agent, ann, "people/ann")
+    append(agent, ann, " Flies.", block="people/ann")
+    found = read(ann, "people/ann")
+    assert (found.version, found.text, found.page_id) == (3, "Ann. Flies.", "persona")
+    assert found.description == "Who it is."
+    versions = reading.list_versions(home(ann), found.page_id)
+    assert [(each.name, each.renamed_from) for each in versions] == [
+        ("people/ann", None),
+        ("people/ann", "persona"),
+        ("persona", None),
+    ]
+    for block, seq in (("people/ann", None), ("persona", made.seq)):
+        (listed,) = reading.list_blocks(home(ann), seq=seq)
+        assert listed == reading.get_block(home(ann), block, seq=seq)
+        assert listed.block == block
+    for act in (read, lambda _: put(agent, ann), lambda _: append(agent, ann, "")):
+        with pytest.raises(PageErasedError):
+            act(ann)
+    with pytest.raises(PageUnknownError):
+        reading.get_block(home(ann), "people/ann", seq=made.seq)
+    where: dict[str, Any] = {"agent": agent, "subject": ann, "block": "people/ann"}
+    run(blocks.revert_block(version=1, **where))
+    rename(agent, ann, "persona", block="people/ann")
+    assert read(ann).text == "Ann."
+
+
+def test_name_of_another_block_is_refused(agent: Agent, ann: Subject) -> None:
+    put(agent, ann)
+    for block in ("a/b", "c", "gone"):
+        put(agent, ann, block=block)
+    run(blocks.delete_block(agent=agent, subject=ann, block="gone"))
+    rename(agent, ann, "d", block="c")
+    taken = dict.fromkeys(("persona", "a/b", "d"), NameTakenError)
+    erased = dict.fromkeys(("a::b", "c", "gone"), PageErasedError)
+    for name, refusal in (taken | erased).items():
+        with pytest.raises(refusal):
+            rename(agent, ann, name)
+    run(blocks.delete_block(agent=agent, subject=ann, block="d"))
+    for act in (rename, lambda *_: put(agent, ann, block="d")):
+        with pytest.raises(PageErasedError):
+            act(agent, ann, "d")
+    with pytest.raises(PageErasedError):
+        read(ann, "d")
+    left = reading.list_blocks(home(ann))
+    assert [each.block for each in left] == ["persona", "a/b"]
+
+
+def test_operator_undoes_a_rename(agent: Agent, ann: Subject) -> None:
+    put(agent, ann, "Ann.")
+    made = rename(agent, ann, "ann")
+    edit = reading.find_edit(home(ann), made.seq)
+    assert edit is not None
+    assert (edit.block, edit.name) == ("persona", "ann")
+    blocks.undo_for_operator(home(ann), "persona", seq=made.seq, actor="user:1")
+    assert read(ann).text == "Ann."
+
+
+def test_text_of_a_renamed_block_is_erased_with_its_record(
+    agent: Agent, ann: Subject
+) -> None:
+    text = "Ann is afraid of heights."
+    put(agent, ann, text)
+    renamed = rename(agent, ann, "ann")
+    forgetting.forget(
+        ann, "record", thread=home(ann), seq=renamed.seq, until="caches_purged"
+    )
+    for act in (read, lambda *_: rename(agent, ann, "eve", block="ann")):
+        with pytest.raises(PageErasedError):
+            act(ann, "ann")
+    with pytest.raises(ValueErasedError):
+        put(agent, ann, text, block="eve")
+
+
 def test_revert_restores_an_earlier_version(agent: Agent, ann: Subject) -> None:
     put(agent, ann, "one", description="first")
     put(agent, ann, "two", description="second")
@@ -146,6 +250,7 @@ def test_model_changes_no_read_only_block(agent: Agent, ann: Subject) -> None:
     where: dict[str, Any] = {"agent": agent, "subject": ann, "conditions": MODEL}
     acts: tuple[Callable[[], object], ...] = (
         lambda: append(agent, ann, "!", conditions=MODEL),
+        lambda: rename(agent, ann, "eve", conditions=MODEL),
         lambda: run(blocks.put_block(draft=draft, **where)),
         lambda: run(blocks.revert_block(block="persona", version=1, **where)),
     )
@@ -170,6 +275,7 @@ def test_expected_version_is_checked_against_its_own_block_alone(
         lambda: run(blocks.put_block(draft=draft, **where)),
         lambda: append(agent, ann, "!", conditions=seen),
         lambda: replace(agent, ann, "not there", "", conditions=seen),
+        lambda: rename(agent, ann, "eve", conditions=seen),
         lambda: run(blocks.revert_block(block="persona", version=1, **where)),
         lambda: run(blocks.delete_block(block="persona", **where)),
     )
