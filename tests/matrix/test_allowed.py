@@ -56,7 +56,9 @@ def _operations() -> dict[str, Any]:
         for path, view in router.path_operations.items():
             for operation in view.operations:
                 if operation.include_in_schema:
-                    found[f"{operation.methods[0]} {prefix}{path}"] = operation
+                    # The document has no converters of steps.
+                    plain = re.sub(r"\{\w+:", "{", f"{prefix}{path}")
+                    found[f"{operation.methods[0]} {plain}"] = operation
     return found
 
 

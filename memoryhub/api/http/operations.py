@@ -6,6 +6,7 @@ check every answer a second time, so this module replaces these three steps.
 
 from __future__ import annotations
 
+import re
 import sys
 from collections.abc import Callable, Collection, Mapping, Sequence
 from functools import cached_property, partial
@@ -46,6 +47,8 @@ MAX_PARAMETERS = 100
 View = TypeVar("View", bound=Callable[..., Any])
 #: No byte limit here: the gate has bounded the body by a setting.
 _LIMITS = strict_json.JsonLimits(max_bytes=sys.maxsize)
+#: Converter of a step of a path, which stands before the step's name.
+_CONVERTER = re.compile(r"\{[a-z]+:")
 _BODY, _QUERY, _PATH = "body", "query", "path"
 #: Members that bind a value's type; a schema without any allows any JSON.
 _BINDING = frozenset({"type", "$ref", "enum", "const"})
@@ -74,7 +77,7 @@ class StrictOperation(AsyncOperation):
         self.status = next(iter(self.response_models))
         self.is_coroutine = iscoroutinefunction(unwrap(self.view_func))
         #: Name in counts of requests.
-        self.route = f"{self.methods[0]} {self.path}"
+        self.route = f"{self.methods[0]} {_CONVERTER.sub('{', self.path)}"
 
     @cached_property
     def parameters(self) -> set[str]:
