@@ -10,6 +10,7 @@ from inspector.access import (
     second_factor,
     sign_in,
     sso,
+    webhooks,
 )
 from inspector.connect import connect
 from inspector.forget import audit, erasures, forget, privacy, receipts, tombstones
@@ -129,6 +130,9 @@ urlpatterns: list[URLPattern | URLResolver] = [
     path(f"{P}/search", palette.show, name="search"),
     path(f"{P}/search/<slug:panel>", palette.show_panel, name="search-panel"),
     path(f"{P}/words", words.show, name="words"),
+    path(f"{P}/webhooks", webhooks.index, name="webhooks"),
+    path(f"{P}/webhooks/new", webhooks.create_webhook, name="webhook-new"),
+    path(f"{P}/webhooks/<uuid:webhook>", webhooks.show, name="webhook"),
     path(f"{P}/members", members.index, name="members"),
     path(f"{P}/members/new", members.add_member, name="member-new"),
     path(f"{P}/members/<uuid:operator>", members.change, name="member"),

@@ -68,6 +68,9 @@ class Environment(BaseSettings):
     MEMORYHUB_MODEL_WINDOW_TOKENS: int | None = Field(default=None, ge=4_000)
     #: Tokens per project and day, questions and answers together.
     MEMORYHUB_MODEL_DAILY_TOKENS: int = Field(default=1_000_000, ge=1)
+    #: Comma-separated host names, exact, to which webhooks may go by http, and where
+    #: their address is private.
+    MEMORYHUB_WEBHOOK_HOSTS: str = ""
     MEMORYHUB_LEAN_API: bool = True
     MEMORYHUB_BODY_BYTES: int = Field(default=1_048_576, ge=1024)
     MEMORYHUB_KEY_REQUESTS_PER_SECOND: int = Field(default=500, ge=1)
@@ -390,6 +393,7 @@ EXPORTS_PER_PROJECT = ENV.MEMORYHUB_EXPORTS_PER_PROJECT
 EXPORTS_AT_ONCE = ENV.MEMORYHUB_EXPORTS_AT_ONCE
 EXPORTS_PER_DAY = ENV.MEMORYHUB_EXPORTS_PER_DAY
 READERS = ENV.MEMORYHUB_READERS
+WEBHOOK_HOSTS = _split_words(ENV.MEMORYHUB_WEBHOOK_HOSTS)
 SEARCH_BYTES = ENV.MEMORYHUB_SEARCH_BYTES
 PRICES = ENV.MEMORYHUB_PRICES
 

@@ -50,6 +50,8 @@ PROMISES = {
     "P28": "What is on screen is fresh or says that it is not.",
     "import": "An import that dies anywhere is whole once it is repeated, and needs "
     "no more memory for a larger file.",
+    "delivered": "A webhook receives each event at least once, and the new events of "
+    "a thread in order, whichever processes send or die.",
     "observed": "Each message of a thread is observed exactly once, whichever "
     "processes ask the model, race or die.",
     "learnt": "What was said is learnt from exactly once, whichever processes ask the "

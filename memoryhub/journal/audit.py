@@ -46,6 +46,8 @@ ACTIONS = frozenset(
         *("hold.opened", "hold.renewed", "hold.lifted"),
         *("tombstone.looked_up", "tombstone.lifted"),
         *("api_key.made", "api_key.rotated", "api_key.revoked"),
+        *("webhook.made", "webhook.paused", "webhook.resumed"),
+        *("webhook.tested", "webhook.deleted"),
         *("kek.made", "kek.rotated", "kek.retired", "kek.backed_up", "kek.restored"),
         "signing_key.rotated",
         *("operator.added", "operator.password_set", "operator.link_made"),
@@ -67,6 +69,7 @@ TARGETS = frozenset(
     {
         *("thread", "subject", "erasure", "receipt", "hold", "tombstone", "import"),
         *("api_key", "kek", "signing_key", "operator", "project"),
+        "webhook",
     }
 )
 

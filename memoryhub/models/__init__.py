@@ -19,6 +19,7 @@ from memoryhub.models.keys import (
     ProjectKey,
     SigningKey,
     SubjectKey,
+    WebhookKey,
 )
 from memoryhub.models.pages import EvictedPage, Page, PageLevel
 from memoryhub.models.projects import Instance, Project, ProjectStats
@@ -28,6 +29,7 @@ from memoryhub.models.slots import Slot, Turn
 from memoryhub.models.subjects import Subject
 from memoryhub.models.threads import Thread, ThreadLabel
 from memoryhub.models.totals import Total
+from memoryhub.models.webhooks import Webhook, WebhookQueue
 from memoryhub.models.working_memory import Checkpoint, DueValue, Key
 
 __all__ = [
@@ -77,4 +79,7 @@ __all__ = [
     "Tombstone",
     "Total",
     "Turn",
+    "Webhook",
+    "WebhookKey",
+    "WebhookQueue",
 ]

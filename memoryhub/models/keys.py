@@ -174,6 +174,17 @@ class OperatorKey(WrappedKey):
         return str(self.operator)
 
 
+class WebhookKey(WrappedKey):
+    """Secret of a webhook, which signs what the receiver is sent."""
+
+    webhook = models.UUIDField(primary_key=True)
+
+    privacy = Privacy(holds=parse_fields(id="webhook kek_id", sealed="wrapped"))
+
+    def __str__(self) -> str:
+        return str(self.webhook)
+
+
 class Passkey(models.Model):
     """A device that signs an operator in (WebAuthn). Nothing here is secret."""
 

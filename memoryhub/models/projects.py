@@ -43,6 +43,8 @@ class Project(models.Model):
     max_threads = models.IntegerField(default=MAX_THREADS)
     #: Threads that count against `max_threads`; moves in the creating transaction.
     thread_count = models.IntegerField(default=0)
+    #: Whether webhooks wait for events; read by every write's fence.
+    has_webhooks = models.BooleanField(default=False)
     #: Idle days after which a thread is retired; None keeps threads for ever.
     retention_idle_days = models.IntegerField(null=True)
     #: Time to live of keys if agent and thread set none; None: keys never expire.
@@ -75,7 +77,7 @@ class Project(models.Model):
             # The slug outlives the project's data, as proof of the erasures.
             title="slug",
             staff="observer_instructions",
-            word="create_on_write consolidate state deletion_reason",
+            word="create_on_write has_webhooks consolidate state deletion_reason",
             number="max_threads thread_count retention_idle_days"
             " default_ttl_seconds expired_value_grace_seconds",
             time="created_at consolidate_since deletion_at deleted_at",

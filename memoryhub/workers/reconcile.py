@@ -39,6 +39,7 @@ from memoryhub.workers.observing import ThreadObserver
 from memoryhub.workers.overview import activity, unhealthy
 from memoryhub.workers.scans import Scanner
 from memoryhub.workers.search import terms
+from memoryhub.workers.webhooks import WebhookSender
 
 log = structlog.get_logger()
 
@@ -88,6 +89,12 @@ TASKS = (
     ReconcileTask(name="imports", every_seconds=600, work=sweeping.delete_imports),
     ReconcileTask(name="sign_ins", every_seconds=600, work=sweeping.delete_sign_ins),
     ReconcileTask(name="activity", every_seconds=600, work=sweeping.delete_activity),
+    ReconcileTask(
+        name="webhooks",
+        every_seconds=60,
+        work=sweeping.delete_webhook_queues,
+        full=sweeping.BATCH,
+    ),
     ReconcileTask(name="ballast", every_seconds=60, work=ballast.keep),
     ReconcileTask(name="anchors", every_seconds=3600, work=anchors.anchor_heads),
     ReconcileTask(name="retention", every_seconds=3600, work=retention.retire),
@@ -112,6 +119,8 @@ class Reconciler:
     #: In threads of their own: they wait for the model.
     consolidator: Consolidator = field(default_factory=Consolidator)
     observer: ThreadObserver = field(default_factory=ThreadObserver)
+    #: In threads of its own: it waits for receivers.
+    sender: WebhookSender = field(default_factory=WebhookSender)
     _due: dict[str, float] = field(default_factory=dict)
     _loop: WorkerLoop = field(init=False)
 
@@ -131,6 +140,7 @@ class Reconciler:
         self.scanner.start()
         self.consolidator.start()
         self.observer.start()
+        self.sender.start()
 
     def stop(self) -> None:
         """Finish the current task, release the lease. The writer must still run."""
@@ -139,6 +149,7 @@ class Reconciler:
         self.scanner.stop()
         self.consolidator.stop()
         self.observer.stop()
+        self.sender.stop()
         self._loop.stop()
 
     def wait(self) -> None:
@@ -184,6 +195,7 @@ class Reconciler:
         done["erasures"] = self.eraser.run_round()
         done["consolidation"] = self.consolidator.run_round()
         done["observing"] = self.observer.run_round()
+        done["deliveries"] = self.sender.run_round()
         done["scans"] = self.scanner.run_round()
         if done["scans"]:
             # An erasure that waited for the nightly scan gets its receipt at once.

@@ -15,6 +15,7 @@ from memoryhub.models.access.operators import SignInFailure, SignInLink
 from memoryhub.models.activity import ProjectHour, RefusalCount
 from memoryhub.models.events import RequestKey
 from memoryhub.models.projects import Project
+from memoryhub.models.webhooks import Webhook, WebhookQueue
 from memoryhub.vault.keys import keys
 
 #: A subject is made seconds after its key; an older key without one lost its maker.
@@ -77,6 +78,16 @@ def delete_activity(now: datetime) -> int:
             RefusalCount.objects.filter(minutes=minutes, at__lt=now - kept)
         )
     return removed
+
+
+def delete_webhook_queues(_: datetime) -> int:
+    """Delete a batch of what waits for deleted webhooks; return how many rows."""
+    stored = Webhook.objects.values("id")
+    orphans = WebhookQueue.objects.exclude(webhook__in=stored)
+    batch = list(orphans.values_list("thread", flat=True)[:BATCH])
+    doomed = orphans.filter(thread__in=batch)
+    journal.run(doomed.delete)
+    return len(batch)
 
 
 def _delete_rows(rows: QuerySet[Model]) -> int:

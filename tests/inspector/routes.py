@@ -24,7 +24,7 @@ from memoryhub.kernel.commands import ImportMessages, RunMessage
 from memoryhub.models.access.operators import Membership
 from memoryhub.models.erasures import Tombstone
 from memoryhub.models.server.clock import clock
-from memoryhub.services.access import operators
+from memoryhub.services.access import operators, webhooks
 from memoryhub.services.access.api_keys import Agent
 from memoryhub.services.forget import erasures, receipts
 from memoryhub.services.people import holds, subjects
@@ -175,6 +175,12 @@ def _make_console(agent: Agent) -> dict[str, str]:
     knowing.say(agent, ann, knowing.claim("OSL", 0))
     knowing.write(agent, ann, "persona", "Ann flies from Oslo.")
     factories.make_thread(agent, "t-bob", user_id="bob")
+    webhook, _ = webhooks.create(
+        ann.project,
+        url="https://hooks.example.com/",
+        types=["task.set"],
+        actor="command",
+    )
     planned = erasures.plan(bob, scope="subject", reason="test", actor="operator:x")
     graves.bury_values(ann, [("note", "She likes to sit by the window.")])
     receipt = receipts.issue_receipt(
@@ -184,6 +190,7 @@ def _make_console(agent: Agent) -> dict[str, str]:
         "subject": str(ann.id),
         "hold": str(held.id),
         "operator": str(member.id),
+        "webhook": str(webhook.id),
         "erasure": str(planned.id),
         "receipt": str(receipt.id),
         "tombstone": str(Tombstone.objects.get(kind="value").id),

@@ -29,6 +29,8 @@ class FencedSubject:
     tombstones: int
     #: State of the subject's project; only the eraser writes in a deleted project.
     project_state: str
+    #: Whether the project has webhooks.
+    has_webhooks: bool
 
     def require_project(self) -> None:
         """Raise ProjectDeletedError if the project is being deleted, or was."""

@@ -145,6 +145,15 @@ class DerivationRow(NamedTuple):
     derived_seq: int
 
 
+class WebhookQueueRow(NamedTuple):
+    thread_id: UUID
+    webhook: UUID
+    sent_seq: int
+    head_seq: int
+    due_at: datetime
+    failures: int
+
+
 class DueRow(NamedTuple):
     thread_id: UUID
     seq: int

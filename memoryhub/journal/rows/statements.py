@@ -26,6 +26,7 @@ from memoryhub.journal.rows.rows import (
     PageRow,
     SlotRow,
     TurnTableRow,
+    WebhookQueueRow,
 )
 from memoryhub.models.assertions import Assertion
 from memoryhub.models.derivations import Derivation
@@ -35,6 +36,7 @@ from memoryhub.models.projects import Project
 from memoryhub.models.slots import Slot, Turn
 from memoryhub.models.subjects import Subject
 from memoryhub.models.threads import Thread
+from memoryhub.models.webhooks import WebhookQueue
 from memoryhub.models.working_memory import DueValue
 
 #: Condition on threads, with the alias `t`.
@@ -289,21 +291,27 @@ def select_heads(
 
 def select_subjects(
     subjects: Collection[UUID],
-) -> list[tuple[UUID, str, int, int, str]]:
-    """Return (subject, state, epoch, tombstones, state of its project), in id order.
+) -> list[tuple[UUID, str, int, int, str, bool]]:
+    """Return (subject, state, epoch, tombstones, …), in id order.
+
+    Then follow the state of its project, and whether the project has webhooks.
 
     PostgreSQL share-locks the subjects, but not the projects, since each new thread
     updates its project's row.
     """
     rows = _run_select(
-        'SELECT s."id", s."state", s."epoch", s."tombstones", p."state" '  # noqa: S608 # places only
+        'SELECT s."id", s."state", s."epoch", s."tombstones", p."state", '  # noqa: S608 # places only
+        'p."has_webhooks" '
         f'FROM "{Subject._meta.db_table}" s '
         f'JOIN "{Project._meta.db_table}" p ON p."id" = s."project_id" '
         f'WHERE s."id" IN ({_render_placeholders(subjects)}) ORDER BY s."id"'
         + (" FOR SHARE OF s" if _is_postgres() else ""),
         [_to_uuid_parameter(subject) for subject in subjects],
     )
-    return [(_to_uuid(subject), *others) for subject, *others in rows]
+    return [
+        (_to_uuid(subject), *others, bool(webhooks))
+        for subject, *others, webhooks in rows
+    ]
 
 
 def select_named_subjects(project: UUID, names: Collection[str]) -> list[UUID]:
@@ -606,6 +614,13 @@ EVENTS, SLOTS, TURNS, PAGES, LEVELS, EVICTED_PAGES, DUES, DERIVATIONS = (
 )
 #: Writes a page's row in place of the stored one, which keeps its own seq.
 PAGE_CHANGES = Replace(Page, PageRow, key=("thread_id", "page_id"), kept=("seq",))
+#: Moves only the head of a queue that is stored: the rest is the sender's.
+WEBHOOK_QUEUES = Replace(
+    WebhookQueue,
+    WebhookQueueRow,
+    key=("thread_id", "webhook"),
+    kept=("sent_seq", "due_at", "failures"),
+)
 BLANKED = Blank()
 EVENTS_READ, PAGES_READ, LEVELS_READ = (
     Select(Event, EventTableRow),

@@ -28,7 +28,13 @@ from memoryhub.journal import audit, texts
 from memoryhub.journal.log import fence, heads, requests, snapshots, thread_terms
 from memoryhub.journal.log.heads import Heads, ThreadHead
 from memoryhub.journal.log.orders import Address, Order, OrderReceipt
-from memoryhub.journal.rows import erased_rows, projections, statements, tombstones
+from memoryhub.journal.rows import (
+    erased_rows,
+    projections,
+    statements,
+    tombstones,
+    webhook_rows,
+)
 from memoryhub.journal.rows.rows import EventTableRow
 from memoryhub.journal.writing import sealing
 from memoryhub.journal.writing.activity import activity
@@ -372,7 +378,19 @@ class WriteBatch:
         if self.kept:
             Snapshot.objects.bulk_create(self.kept)
         requests.keep(self.served, now=self.clock())
+        self._queue_for_webhooks()
         self._write_totals()
+
+    def _queue_for_webhooks(self) -> None:
+        """Queue the moved threads for webhooks, in projects that have any."""
+        wanted = {each.id for each in self.subjects.values() if each.has_webhooks}
+        moves = {
+            thread: (after.state.project, before.state.seq, after.state.seq)
+            for thread, (before, after) in self.moved.items()
+            if after.state.subject in wanted
+        }
+        if moves:
+            webhook_rows.write(moves, self.events)
 
     def _write_totals(self) -> None:
         """Write the totals last: other processes wait for them until the commit."""

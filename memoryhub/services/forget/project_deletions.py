@@ -21,9 +21,11 @@ from memoryhub.models.erasures import Erasure
 from memoryhub.models.projects import Project
 from memoryhub.models.server.clock import clock
 from memoryhub.models.subjects import Subject
+from memoryhub.models.webhooks import Webhook
 from memoryhub.queries.forget import project_deletions
 from memoryhub.queries.forget.erasures import ErasureLine
 from memoryhub.queries.forget.project_deletions import ACTOR
+from memoryhub.services.access import webhooks
 from memoryhub.services.access.audit import COMMAND_ACTOR
 from memoryhub.services.forget import erasures, ledgers
 from memoryhub.vault.keys import keys
@@ -110,20 +112,22 @@ def _begin_locked(
 
 
 def _close_project(row: Project, reason: str, ticket: str | None, actor: str) -> None:
-    """Close the project and revoke its API keys; call in a transaction."""
+    """Close the project, revoke its API keys, delete its webhooks; in a transaction."""
     now = clock.now()
     row.state, row.deletion_at = State.DELETING, now
     row.deletion_reason, row.deletion_ticket = reason, ticket
-    row.deletion_actor = actor
+    row.deletion_actor, row.has_webhooks = actor, False
     row.save(
         update_fields=[
             *("state", "deletion_at", "deletion_reason", "deletion_ticket"),
-            "deletion_actor",
+            *("deletion_actor", "has_webhooks"),
         ]
     )
     live = ApiKey.objects.filter(project=row, revoked_at=None)
     prefixes = [*live.order_by("id").values_list("prefix", flat=True)]
     live.update(revoked_at=now)
+    hooks = [*Webhook.objects.filter(project=row).values_list("id", flat=True)]
+    webhooks.delete_rows(hooks)
     entry = partial(audit.AuditNote, actor=actor, project=row.id)
     people = project_deletions.select_unfinished(row).count()
     begun = entry(
@@ -133,7 +137,14 @@ def _close_project(row: Project, reason: str, ticket: str | None, actor: str) ->
         count=people,
     )
     revoked = partial(entry, action="api_key.revoked", target_kind="api_key")
-    audit.append_all([*(revoked(target_id=each) for each in prefixes), begun])
+    ended = partial(entry, action="webhook.deleted", target_kind="webhook")
+    audit.append_all(
+        [
+            *(revoked(target_id=each) for each in prefixes),
+            *(ended(target_id=str(each)) for each in hooks),
+            begun,
+        ]
+    )
 
 
 def _begin_erasures(row: Project) -> int:

@@ -26,6 +26,7 @@ from memoryhub.models.keys import (
     ProjectKey,
     SigningKey,
     SubjectKey,
+    WebhookKey,
     WrappedKey,
 )
 from memoryhub.models.projects import Instance
@@ -54,6 +55,7 @@ WRAPPED = (
     WrappedTable(model=SigningKey, purpose=KeyPurpose.SIGNING, owner="id"),
     WrappedTable(model=NewestLine, purpose=KeyPurpose.LINE, owner="place"),
     WrappedTable(model=OperatorKey, purpose=KeyPurpose.FACTOR, owner="operator"),
+    WrappedTable(model=WebhookKey, purpose=KeyPurpose.WEBHOOK, owner="webhook"),
 )
 _SENTINEL = b"memoryhub: this is the right KEK"
 

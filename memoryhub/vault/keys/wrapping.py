@@ -26,6 +26,7 @@ class KeyPurpose(StrEnum):
     #: No key, but the hash of a line, which only a process with the ring can write.
     LINE = "line"
     FACTOR = "factor"
+    WEBHOOK = "webhook"
     CHECK = "check"
 
 

@@ -105,7 +105,7 @@ def test_worker_once_does_all_due_work(instance: Instance) -> None:
     printed = instance.managed("worker", "--once").splitlines()
     assert {line.partition(":")[0] for line in printed} == {
         *(task.name for task in TASKS),
-        *("consolidation", "erasures", "observing", "scans"),
+        *("consolidation", "deliveries", "erasures", "observing", "scans"),
     }
 
 
