@@ -13,16 +13,25 @@ from memoryhub.errors import (
     BadCursorError,
     BadPreconditionError,
     ClockSkewError,
+    CorruptError,
     ErasuresToReplayError,
+    HomeThreadError,
     IdempotencyMismatchError,
     InvalidError,
     KeyInUrlError,
+    KeyMissingError,
+    NewerFormatError,
     NotFoundError,
     ProjectDeletedError,
     QueueFullError,
     RateError,
     Refusal,
     ScopeError,
+    StaleError,
+    SubjectErasedError,
+    SubjectRestrictedError,
+    ThreadClosedError,
+    ThreadErasedError,
     UnauthorizedError,
     UnavailableError,
 )
@@ -58,9 +67,17 @@ _ANY: tuple[type[Refusal], ...] = (
     InvalidError,
     RateError,
     ours.HeadersTooLargeError,
+    # Of most operations, which concern a thread or a person.
+    SubjectRestrictedError,
+    SubjectErasedError,
+    ThreadErasedError,
+    CorruptError,
+    NewerFormatError,
     UnavailableError,
     ClockSkewError,
     ErasuresToReplayError,
+    KeyMissingError,
+    QueueFullError,
 )
 _BODIES: tuple[type[Refusal], ...] = (
     ours.BodyTooLargeError,
@@ -68,7 +85,14 @@ _BODIES: tuple[type[Refusal], ...] = (
     ours.ContentEncodingError,
 )
 _READS = (BadCursorError,)
-_WRITES = (*_BODIES, BadPreconditionError, ProjectDeletedError, QueueFullError)
+_WRITES = (
+    *_BODIES,
+    BadPreconditionError,
+    ProjectDeletedError,
+    HomeThreadError,
+    ThreadClosedError,
+    StaleError,
+)
 _HEADERS: Final = {
     401: ("WWW-Authenticate", "That a Bearer key is asked for."),
     405: ("Allow", "The methods that the address has."),
