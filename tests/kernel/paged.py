@@ -40,6 +40,7 @@ OUTLINES: dict[str, tuple[str, str, tuple[str, ...]]] = {
     "page.pinned": ("pinned", "page_id", ("lookup",)),
     "page.unpinned": ("unpinned", "page_id", ("lookup",)),
     "page.deleted": ("deleted", "page_id", ("lookup",)),
+    "slot.struck": ("struck", "page_id", ("lookup",)),
     "turn.began": ("began", "n", ("continues",)),
     "thread.configured": ("configured", "", ()),
     "thread.forked": ("forked", "", ()),

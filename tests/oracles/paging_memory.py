@@ -41,6 +41,8 @@ class Memory:
         self.clock = 1
         self.turn = 0
         self.slots = 0
+        #: Slots that a fork inherited.
+        self.inherited = 0
         self.pages: dict[str, dict[str, Any]] = {}
         self.gone: set[str] = set()
         self.frames: dict[str, dict[str, Any]] = {}

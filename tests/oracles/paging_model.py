@@ -150,6 +150,19 @@ class Model(Memory):
         if page_id.startswith("slot-"):
             raise No("derived_page")
         self.step("deleted", page_id, self.look_up(page_id))
+        self.drop(page_id)
+
+    def strike(self, index: int) -> None:
+        page_id = f"slot-{index}"
+        if index >= self.slots:
+            raise No("not_found")
+        if index < self.inherited:
+            raise No("slot_inherited")
+        if page_id not in self.gone:
+            self.step("struck", page_id, self.look_up(page_id))
+            self.drop(page_id)
+
+    def drop(self, page_id: str) -> None:
         for tier in (self.pages, self.frames, self.hot, self.past, self.lru):
             tier.pop(page_id, None)
         self.thrashed.pop(page_id, None)
@@ -287,7 +300,7 @@ class Model(Memory):
         for page_id, past in [*self.past.items()]:
             if self.turn - max(past["fault"] or 0, past["evicted"] or 0) > 20:
                 del self.past[page_id]
-        if self.user:
+        if self.user and self.user[0] in self.pages:
             if self.fitting(self.user[0], 0, (1, 0)) != 0:
                 self.compress(self.user[0], made)
             self.map(self.user[0], 0, own=(1, 0))
@@ -313,6 +326,7 @@ class Model(Memory):
         if self.counted_tokens() > after["pin_share"] * usable:
             raise No("pin_budget")
         self.set = after
+        self.inherited = self.slots
         self.step("forked", None)
         while len(self.lru) > after["tlb_entries"]:
             self.lru.popitem(last=False)

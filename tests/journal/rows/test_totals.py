@@ -16,7 +16,7 @@ from django.utils import timezone
 from memoryhub.errors import Refusal
 from memoryhub.journal.rows import totals
 from memoryhub.journal.rows.totals import Figures
-from memoryhub.kernel.commands import RetireThread
+from memoryhub.kernel.commands import RetireThread, StrikeSlots
 from memoryhub.kernel.paging.page_commands import (
     BeginTurn,
     DeletePage,
@@ -59,7 +59,7 @@ def count_records(subject: Subject) -> dict[str, Figures]:
     )
     found.update(f"levels:{row.level}" for row in PageLevel.objects.filter(**own))
     found.update("keys" for _ in Key.objects.filter(**own))
-    begins = Slot.objects.filter(**own, role="user", erased=False)
+    begins = Slot.objects.filter(**own, role="user", erased=False, struck_seq=None)
     found.update("episodes" for _ in begins)
     counts = {kind: Figures(number) for kind, number in found.items()}
     for row in Event.objects.filter(**own):
@@ -97,6 +97,12 @@ def _level(agent: Agent, name: str, chance: random.Random) -> None:
 def _unpage(agent: Agent, name: str, chance: random.Random) -> None:
     page = f"p-{chance.randrange(4)}"
     page_acts.act(agent, DeletePage(page_id=page), name)
+
+
+def _strike(agent: Agent, name: str, chance: random.Random) -> None:
+    slots = range(get_thread(agent, name).slot_count)
+    struck = tuple(chance.choices(slots, k=2)) if slots else (0,)
+    page_acts.act(agent, StrikeSlots(indexes=struck), name)
 
 
 def _turn(agent: Agent, name: str, chance: random.Random) -> None:
@@ -137,7 +143,7 @@ def _rebuild(agent: Agent, name: str, chance: random.Random) -> None:
 
 
 ACTS: tuple[Act, ...] = (
-    *(_grow, _page, _page, _text, _level, _unpage, _turn, _note),
+    *(_grow, _grow, _strike, _page, _page, _text, _level, _unpage, _turn, _note),
     *(_key, _key, _unkey, _clear, _checkpoint, _fork, _rebuild),
 )
 

@@ -22,7 +22,12 @@ from rpds import HashTrieMap
 
 from memoryhub.errors import Refusal
 from memoryhub.kernel import state_json
-from memoryhub.kernel.commands import AmendThread, AppendSlots, MadeLevels
+from memoryhub.kernel.commands import (
+    AmendThread,
+    AppendSlots,
+    MadeLevels,
+    StrikeSlots,
+)
 from memoryhub.kernel.paging.eviction import pins
 from memoryhub.kernel.paging.page_commands import (
     BeginTurn,
@@ -202,6 +207,12 @@ class Threads(RuleBasedStateMachine):
     def delete(self, pick: int) -> None:
         page_id = self.pick(pick)
         self.both(DeletePage(page_id=page_id), lambda model: model.delete(page_id))
+
+    @rule(pick=PICKS)
+    def strike(self, pick: int) -> None:
+        """Strike a message that exists, is struck, is inherited, or never was."""
+        index = pick % (self.model.slots + 1)
+        self.both(StrikeSlots(indexes=(index,)), lambda model: model.strike(index))
 
     @rule()
     def write_levels(self) -> None:
