@@ -1,7 +1,7 @@
 """Strikes: messages taken out of requests, lists and searches. Pure.
 
 A struck slot keeps its index and its text: the past and forks of the past show it.
-Erasing is another act.
+Erasing is another act. See decision 77.
 """
 
 from __future__ import annotations

@@ -35,7 +35,7 @@ CONTROL: Final[Mapping[str, str]] = MappingProxyType(
         "in_the_clear": "",
         "wrapped": "the subject's key, wrapped: useless without the key ring",
         "process": "contents and names, which the server's user alone can read",
-        "none": "contents and names, which nothing of ours guards",
+        "none": "contents and names, not protected by the hub",
         "named": "contents and names; the receipt names who has them",
     }
 )

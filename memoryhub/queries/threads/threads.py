@@ -100,6 +100,11 @@ class ThreadLine(Rates):
     faulted_exchanges: int
 
     @property
+    def title(self) -> str:
+        """Return the name that people read: a home thread's name is only an id."""
+        return f"Home of subject {str(self.subject)[-8:]}" if self.home else self.name
+
+    @property
     def resident_rate_in_all(self) -> float | None:
         return compute_resident_rate(self.exchanges, self.faulted_exchanges)
 
