@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import os
 from collections.abc import Awaitable, Callable
+from importlib import import_module
 from typing import Any
 from urllib.parse import urlsplit
 
@@ -136,6 +137,8 @@ class Lifespan:
         await hub.start()
         self.reconciler.start()
         self.flushing = asyncio.create_task(uses.keep_flushing())
+        if settings.TRACES:
+            import_module("memoryhub.services.tracing").start_export()
         log.info("server.started")
 
     async def stop(self) -> None:
@@ -154,6 +157,9 @@ class Lifespan:
         await asyncio.to_thread(anchors.anchor_last)
         doorbell.detach()
         await asyncio.to_thread(readers.stop)
+        if settings.TRACES:
+            tracing = import_module("memoryhub.services.tracing")
+            await asyncio.to_thread(tracing.stop_export)
         log.info("server.stopped")
 
 
@@ -176,7 +182,12 @@ class Http:
         self.django = django
         self.api: Any = api_application(django)
         self.mcp = endpoint.McpEndpoint(self.api)
-        self.compat = CompatEndpoint(self.api)
+        self._mcp: Any = self.mcp
+        self._compat: Any = CompatEndpoint(self.api)
+        if settings.TRACES:
+            trace = import_module("memoryhub.api.http.tracing").trace_endpoint
+            self._mcp = trace(self._mcp, lambda scope: scope["path"])
+            self._compat = trace(self._compat, lambda _: f"{PREFIX}{{path}}")
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         ours = scope["path"] == "/api" or scope["path"].startswith("/api/")
@@ -185,9 +196,9 @@ class Http:
         elif maintenance.waiting and scope["path"] != LIVE:
             await _send_refusal(send, 503, maintenance.refusal_text)
         elif scope["path"] in endpoint.PATHS:
-            await self.mcp(scope, receive, send)
+            await self._mcp(scope, receive, send)
         elif scope["path"].startswith(PREFIX):
-            await self.compat(scope, receive, send)
+            await self._compat(scope, receive, send)
         else:
             await self._serve_page(scope, receive, send)
 

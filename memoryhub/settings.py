@@ -72,6 +72,8 @@ class Environment(BaseSettings):
     #: their address is private.
     MEMORYHUB_WEBHOOK_HOSTS: str = ""
     MEMORYHUB_LEAN_API: bool = True
+    #: Spans of OpenTelemetry, whose own variables say where to.
+    MEMORYHUB_TRACES: bool = False
     MEMORYHUB_BODY_BYTES: int = Field(default=1_048_576, ge=1024)
     MEMORYHUB_KEY_REQUESTS_PER_SECOND: int = Field(default=500, ge=1)
     MEMORYHUB_KEY_BURST: int = Field(default=1000, ge=1)
@@ -144,6 +146,20 @@ def _read_model() -> ModelSettings | None:
         )
     except ValueError as wrong:
         raise _build_refusal(str(wrong)) from None
+
+
+def _should_trace() -> bool:
+    """Return whether spans are wanted. Refuses if the extra is missing."""
+    if not ENV.MEMORYHUB_TRACES:
+        return False
+    try:
+        found = find_spec("opentelemetry.exporter.otlp.proto.http")
+    except ModuleNotFoundError:
+        found = None
+    if found is None:
+        extra = distribution.describe_extra("otel")
+        raise _build_refusal(f"MEMORYHUB_TRACES needs an extra: {extra}")
+    return True
 
 
 def _build_refusal(reason: str) -> SystemExit:
@@ -379,6 +395,7 @@ DATA_UPLOAD_MAX_NUMBER_FILES = 0
 # Limits of the agent API and the writer
 
 LEAN_API = ENV.MEMORYHUB_LEAN_API
+TRACES = _should_trace()
 BODY_BYTES = ENV.MEMORYHUB_BODY_BYTES
 KEY_ENV = ENV.MEMORYHUB_ENV
 KEY_REQUESTS_PER_SECOND = ENV.MEMORYHUB_KEY_REQUESTS_PER_SECOND

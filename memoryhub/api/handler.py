@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import asyncio
 from contextlib import suppress
+from importlib import import_module
 from inspect import iscoroutinefunction
 from io import BytesIO
 from typing import Any
@@ -144,11 +145,20 @@ def build_application(django_application: Application) -> Application:
     is switched off; the answers are equal.
     """
     if not settings.LEAN_API:
-        return Gate(django_application)
+        return _build_gate(django_application)
     lean = LeanHandler()
 
     async def serve_scope(scope: Scope, receive: Receive, send: Send) -> None:
         handler: Any = django_application if scope["path"] in _PAGES else lean
         await handler(scope, receive, send)
 
-    return Gate(serve_scope)
+    return _build_gate(serve_scope)
+
+
+def _build_gate(application: Application) -> Gate:
+    """Build a gate, one that makes spans if an operator wants them."""
+    if not settings.TRACES:
+        return Gate(application)
+    # Loads OpenTelemetry.
+    traced: Gate = import_module("memoryhub.api.http.tracing").TracedGate(application)
+    return traced

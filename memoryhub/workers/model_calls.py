@@ -37,6 +37,9 @@ def build_model() -> Ask | None:
     # Its HTTP client is loaded only where a model is configured.
     client = import_module("memoryhub.services.model_client")
     ask: Ask = client.ModelClient(settings.MODEL).ask
+    if settings.TRACES:
+        tracing = import_module("memoryhub.services.tracing")
+        ask = tracing.trace_calls(ask, settings.MODEL)
     return ask
 
 

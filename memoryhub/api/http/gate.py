@@ -88,6 +88,10 @@ class Gate:
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         request_id = f"{_PROCESS}{next(_COUNT):08x}"
         answer = GateAnswer(send, request_id=request_id, head=scope["method"] == "HEAD")
+        await self.serve(scope, receive, answer)
+
+    async def serve(self, scope: Scope, receive: Receive, answer: GateAnswer) -> None:
+        """Check and answer a request."""
         try:
             maintenance.require_none()
             check(scope)
@@ -95,7 +99,8 @@ class Gate:
             if scope["method"] in WITH_BODY:
                 check_content(scope)
                 body = await read_body(scope, receive)
-            inner = {**scope, BODY: body, REQUEST_ID: request_id, ANSWER: answer}
+            named = {REQUEST_ID: answer.request_id, ANSWER: answer}
+            inner = {**scope, BODY: body, **named}
             await self.application(inner, replay(body, receive), answer)
         except IncompleteBodyError as refusal:
             await answer.refuse(refusal, close=True)
@@ -103,7 +108,7 @@ class Gate:
             unread = receive if scope["method"] in WITH_BODY else None
             await answer.refuse(refusal, unread, close=unread is not None)
         except Exception as failure:  # the outermost frame of a request
-            log_failure(failure, request_id=request_id)
+            log_failure(failure, request_id=answer.request_id)
             if answer.started:
                 raise
             await answer.refuse(InternalError())
@@ -121,6 +126,8 @@ class GateAnswer:
         #: Set by the operation: its name in counts, and headers of any answer.
         self.route = OTHER
         self.headers: list[tuple[bytes, bytes]] = []
+        #: Code of the refusal, and status of the answer once it began, for spans.
+        self.code, self.status = "", 0
         self._began = perf_counter()
 
     async def __call__(self, message: Message) -> None:
@@ -162,7 +169,7 @@ class GateAnswer:
         *,
         more: bool = False,
     ) -> None:
-        self.started = True
+        self.started, self.code = True, problem.code
         body = problem.to_bytes(self.request_id)
         headers = [
             (b"content-type", MEDIA_TYPE.encode()),
@@ -184,6 +191,7 @@ class GateAnswer:
 
     def _count(self, status: int) -> None:
         # Counted as the answer begins: an event stream ends when its reader leaves.
+        self.status = status
         requests.count(self.route, status, perf_counter() - self._began)
 
 

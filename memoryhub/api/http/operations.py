@@ -390,6 +390,7 @@ def answer_failure(request: HttpRequest, failure: Exception) -> HttpResponse:
         problem = build_invalid(failure.found)
     else:
         problem = ProblemDocument.from_refusal(_to_refusal(failure, request_id))
+    request.scope[gate.ANSWER].code = problem.code  # type: ignore[attr-defined]  # ASGI
     match = request.resolver_match
     if not getattr(failure, "journaled", False):
         _count_refusal(request, problem.code)

@@ -1,8 +1,10 @@
 from __future__ import annotations
 
 import signal
+from importlib import import_module
 from typing import Any
 
+from django.conf import settings
 from django.core.management.base import CommandParser
 
 from memoryhub.management import logs, start
@@ -29,10 +31,14 @@ class Command(Base):
     def handle(self, *args: Any, once: bool, **options: Any) -> None:
         start.prepare()
         logs.configure()
-        if once:
-            self.run_once(Reconciler())
-        else:
-            self.run_until_stopped(Reconciler())
+        run = self.run_once if once else self.run_until_stopped
+        if not settings.TRACES:
+            run(Reconciler())
+            return
+        tracing = import_module("memoryhub.services.tracing")
+        tracing.start_export()
+        run(Reconciler())
+        tracing.stop_export()
 
     def run_once(self, reconciler: Reconciler) -> None:
         done = reconciler.run_once()
