@@ -42,6 +42,7 @@ FREE = (
 #: Where engines differ, by what they lock, scrub, search and keep in files: `make test`
 #: runs what is quick of these on both; `make test-all` runs all on both.
 DIFFER = (
+    "api/threads/test_strikes.py",
     "journal/test_audit.py",
     "journal/writing/test_batch.py",
     "journal/log/test_chain.py",
