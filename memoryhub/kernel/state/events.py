@@ -38,7 +38,7 @@ LabelValue = bool | int | float | Name
 # fmt: off
 RunFormat = Literal[
     "runs", "chat", "tuning", "chatgpt", "claude", "claude-code", "codex",
-    "mem0", "letta", "zep",
+    "mem0", "letta", "zep", "langgraph",
 ]
 # fmt: on
 

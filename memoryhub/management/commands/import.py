@@ -31,6 +31,7 @@ from memoryhub.management.terminal import WRONG_USAGE
 from memoryhub.management.terminal import Command as Base
 from memoryhub.models.projects import Project
 from memoryhub.models.server.clock import clock
+from memoryhub.services.imports import checkpoint_files
 from memoryhub.services.imports.imports import Import
 from memoryhub.workers.overview import activity
 
@@ -57,12 +58,17 @@ mem0         memories as mem0's get_all returns them: an array, or pages with re
              those of each user, agent, app and run are a thread, by time
 letta        an agent file (.af) of Letta: the messages of each agent are a thread, its
              blocks are blocks of the subject, under their labels with . for /
+langgraph    a database of LangGraph's SQLite saver: the messages of the newest
+             checkpoint of each thread, of the person that user_id of its metadata names
 zep          pages of Zep's API: the messages of each thread are a thread, and each edge
              of the graph is a claim that is valid as long as the edge was
 
 What has no place here, such as tools, secrets and settings of a Letta agent, is left
 out and counted by its name. A block that is there already stays as it is. A later
 file with other words in earlier messages is refused (differs): give another --source.
+
+A database is only read, and no class that it names is built. Messages get the time
+of the first checkpoint that has them; LINE of a place is the row's number.
 
 With mem0, get_all returns twenty memories unless top_k says more. An agent file holds
 at most the messages in the agent's context, or fifty, and no archival memory.
@@ -97,7 +103,8 @@ class Command(Base):
         add = parser.add_argument
         add("file", metavar="FILE", help="the file, or - for stdin")
         add("--project", metavar="NAME", required=True, help="where it goes")
-        kinds = ["auto", *formats.FORMATS, bundle_import.FORMAT]
+        others = [checkpoint_files.FORMAT, bundle_import.FORMAT]
+        kinds = ["auto", *formats.FORMATS, *others]
         add("--format", choices=kinds, default="auto", help="auto: by the first record")
         add("--keys", metavar="FILE", help="bundle: public keys of the hub it is from")
         add("--source", metavar="NAME", help="default: the file's name, no ending")
@@ -128,7 +135,7 @@ class Command(Base):
                 budget=self._parse_budget(options["budget"]),
             )
             progress = self._build_progress(file, job, options)
-            name, items = self._read_items(file, progress, read_as, options["format"])
+            name, items = self._read_items(file, progress, read_as, options, stack)
             self._import_items(job, items, progress, options["file"], report)
         self._note_import(job)
         activity.flush()
@@ -249,7 +256,12 @@ class Command(Base):
         return progress
 
     def _read_items(
-        self, file: int, progress: ImportProgress, options: ImportOptions, name: str
+        self,
+        file: int,
+        progress: ImportProgress,
+        read_as: ImportOptions,
+        options: dict[str, Any],
+        stack: ExitStack,
     ) -> tuple[str, Iterator[Item]]:
         """Return the format's name and a lazy iterator over the file's items."""
 
@@ -258,16 +270,30 @@ class Command(Base):
                 progress.add(len(chunk))
                 yield chunk
 
+        name = options["format"]
+        if name == "auto" and _is_database(file, options["file"]):
+            name = checkpoint_files.FORMAT
+        if name == checkpoint_files.FORMAT and options["file"] == "-":
+            self._refuse_usage("A database can't come from stdin; name its file.")
         try:
-            name, items = formats.read(iter_chunks(), options=options, format_name=name)
+            if name == checkpoint_files.FORMAT:
+                path = Path(options["file"])
+                items = checkpoint_files.read(
+                    path, stack, options=read_as, progress=progress.add
+                )
+            else:
+                name, items = formats.read(
+                    iter_chunks(), options=read_as, format_name=name
+                )
         except InvalidError as refusal:
             if refusal.invalid_code == "empty":
                 self._refuse_usage("Nothing came in: the file is empty.")
+            formats_read = ", ".join([*formats.FORMATS, checkpoint_files.FORMAT])
             self._refuse_usage(
                 "The file is none of the formats that are read, by its first record "
-                f"(unknown_format): {', '.join(formats.FORMATS)}. See import --help."
+                f"(unknown_format): {formats_read}. See import --help."
             )
-        if options.thread is not None and name != "chat":
+        if read_as.thread is not None and name != "chat":
             self._refuse_usage("--thread goes with --format chat only.")
         return name, items
 
@@ -303,6 +329,12 @@ class Command(Base):
 
 def _is_free_name(text: str) -> bool:
     return names.is_valid(text) and not names.is_reserved(text)
+
+
+def _is_database(file: int, name: str) -> bool:
+    """Return whether the file is an SQLite database; standard input is none."""
+    magic = checkpoint_files.MAGIC
+    return name != "-" and os.pread(file, len(magic), 0) == magic
 
 
 def _render_failure(verb: str, failure: OSError) -> str:
