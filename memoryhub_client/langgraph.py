@@ -167,6 +167,12 @@ class MemoryHubSaver(BaseCheckpointSaver[int]):
         self._threads: dict[str, StoredThread] = {}
         self._texts: dict[tuple[str, str], str] = {}
 
+    def get_next_version(self, current: Any, channel: None) -> Any:
+        """Return the next number; after another saver's text, a larger text."""
+        if not isinstance(current, str):
+            return super().get_next_version(current, channel)
+        return f"{int(current.partition('.')[0]) + 1:032}"
+
     # Writing
 
     def _put(
