@@ -44,13 +44,15 @@ class Hub:
 
     def agent(self, project: str, user: str | None = None) -> Client:
         """Return a client whose key reads and writes; bound to a person if named."""
-        return self.client(self._made(project, MEMORY_SCOPES, user))
+        return self.client(self.make_key(project, MEMORY_SCOPES, user))
 
     def officer(self, project: str) -> Client:
         """Return a client whose key exports and forgets, and sees no memory."""
-        return self.client(self._made(project, SUBJECT_SCOPES[:2], None))
+        return self.client(self.make_key(project, SUBJECT_SCOPES[:2], None))
 
-    def _made(self, project: str, scopes: Sequence[str], user: str | None) -> str:
+    def make_key(
+        self, project: str, scopes: Sequence[str], user: str | None = None
+    ) -> str:
         """Make a key in a lasting process: a command for each would take seconds."""
         assert self.maker.stdin is not None
         assert self.maker.stdout is not None
