@@ -117,7 +117,8 @@ def run_stdio(
 ) -> None:
     """Serve one client over standard input and output, from a hub at `url`.
 
-    `thread` and `person` are those of McpSession. Ends with the input.
+    `thread` and `person` are those of McpSession. Ends with the input. Raises
+    HubRefusedError at once if no hub answers, or if the hub does not know the key.
     """
 
     async def serve() -> None:
@@ -130,6 +131,7 @@ def run_stdio(
                 thread=thread,
                 person=person,
             )
+            await session.require_hub()
             server = build_server(all_tools=all_tools, session=session)
             await server.run_stdio_async()
 

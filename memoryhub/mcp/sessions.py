@@ -37,6 +37,15 @@ class McpSession(ApiCaller):
     thread: str | None = None
     person: str | None = None
 
+    async def require_hub(self) -> None:
+        """Raise HubRefusedError unless a hub answers and knows the key."""
+        try:
+            await self.call("GET", "/threads?limit=1")
+        except HubRefusedError as refused:
+            # A key that may not list threads is known, as is one that asks too often.
+            if refused.status not in (403, 429):
+                raise
+
     async def find_thread(self) -> str | None:
         """Return the thread to read and write; None if it was not made yet.
 

@@ -17,7 +17,7 @@ from mcp.shared.exceptions import MCPError
 
 from memoryhub_client import Client as Hub
 from memoryhub_client import erasures, subjects
-from tests.harness.instances import Server
+from tests.harness.instances import Instance, Server, free_port
 from tests.mcp.conftest import HOST, MakeKey
 
 ANN, BOB = {"memoryhub-person": "ann"}, {"memoryhub-person": "bob"}
@@ -201,6 +201,28 @@ async def test_erased_person_is_gone_from_every_door(
         answer = await ann.call_tool("recall", {"query": "nuts"})
         assert answer.is_error or answer.structured_content["items"] == []
         assert await list_texts(bob, "nuts") == ["Bob likes nuts"]
+
+
+# Refusals of the command
+
+
+def test_stdio_command_ends_at_once_without_a_hub_or_a_known_key(
+    shared: Instance, served: Server, key: str
+) -> None:
+    nobody = f"http://127.0.0.1:{free_port()}"
+    for url, given, said in (
+        (served.url, f"{key[:-1]}x", "create_key"),
+        (served.url, "mh_live_…", "create_key"),
+        (nobody, key, "MEMORYHUB_URL"),
+        (f"{served.url}/elsewhere", key, "MEMORYHUB_URL"),
+        ("127.0.0.1:8000", key, "MEMORYHUB_URL"),
+        ("http://[", key, "MEMORYHUB_URL"),
+    ):
+        done = shared.manage("mcp", "--url", url, MEMORYHUB_KEY=given)
+        assert (done.returncode, done.stdout) == (1, "")
+        assert said in done.stderr
+        assert url in done.stderr
+        assert "Traceback" not in done.stderr
 
 
 # Refusals of the endpoint

@@ -43,11 +43,15 @@ class ApiCaller:
             )
         except httpx2.HTTPError:
             raise HubRefusedError(503, "the hub does not answer") from None
+        try:
+            found = answer.json() if answer.content else {}
+        except ValueError:
+            raise HubRefusedError(502, "what answers is no hub") from None
         if answer.is_success:
-            return answer.json() if answer.content else {}
+            return found
         raise HubRefusedError(
             answer.status_code,
-            _describe_problem(answer),
+            _describe_problem(answer.status_code, found),
             retry_after=answer.headers.get("retry-after"),
         )
 
@@ -67,8 +71,8 @@ def build_path(*parts: str) -> str:
     return "".join(f"/{quote(part, safe=':')}" for part in parts)
 
 
-def _describe_problem(answer: httpx2.Response) -> str:
+def _describe_problem(status: int, problem: Any) -> str:
     """Say in one line what the API refused; its details name fields and limits."""
-    problem = answer.json() if answer.content else {}
-    words = (problem.get("code"), problem.get("detail"))
-    return ": ".join(filter(None, words)) or f"HTTP {answer.status_code}"
+    members = problem if isinstance(problem, dict) else {}
+    words = (members.get("code"), members.get("detail"))
+    return ": ".join(filter(None, words)) or f"HTTP {status}"

@@ -1,10 +1,13 @@
 from __future__ import annotations
 
 import os
-from typing import Any
+from http import HTTPStatus
+from typing import Any, NoReturn
 
+import httpx2
 from django.core.management.base import CommandParser
 
+from memoryhub.api.http.calls import HubRefusedError
 from memoryhub.distribution import PROGRAM
 from memoryhub.management.terminal import Command as Base
 from memoryhub.mcp import server
@@ -27,13 +30,34 @@ names whom. A client that speaks HTTP needs no command, only the address /mcp.""
         add("--all", action="store_true", help="offer all tools, not only five")
 
     def handle(self, *args: Any, **options: Any) -> None:
-        key = os.environ.get("MEMORYHUB_KEY")
+        key, url = os.environ.get("MEMORYHUB_KEY", "").strip(), options["url"]
         if not key:
             self.end(f"Set MEMORYHUB_KEY: `{PROGRAM} create_key PROJECT` prints one.")
-        server.run_stdio(
-            url=options["url"],
-            key=key,
-            all_tools=options["all"],
-            thread=options["thread"],
-            person=os.environ.get("MEMORYHUB_PERSON"),
+        if not key.isascii():
+            self.end_with_wrong_key(url)
+        try:
+            server.run_stdio(
+                url=url,
+                key=key,
+                all_tools=options["all"],
+                thread=options["thread"],
+                person=os.environ.get("MEMORYHUB_PERSON"),
+            )
+        except HubRefusedError as refused:
+            if refused.status == HTTPStatus.UNAUTHORIZED:
+                self.end_with_wrong_key(url)
+            self.end_with_wrong_address(url, str(refused))
+        except httpx2.InvalidURL:
+            self.end_with_wrong_address(url, "this is no address")
+
+    def end_with_wrong_key(self, url: str) -> NoReturn:
+        self.end(
+            f"The hub at {url} does not know the key in MEMORYHUB_KEY. Copy the key "
+            f"again, or make a new one: `{PROGRAM} create_key PROJECT` prints it."
+        )
+
+    def end_with_wrong_address(self, url: str, words: str) -> NoReturn:
+        self.end(
+            f"No hub serves at {url} ({words}). Start one with `{PROGRAM} serve`, or "
+            "put the address of yours into MEMORYHUB_URL or --url."
         )
