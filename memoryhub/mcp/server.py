@@ -12,8 +12,11 @@ from django.conf import settings
 from httpx2 import AsyncClient
 from mcp.server.auth.middleware.bearer_auth import AuthenticatedUser
 from mcp.server.auth.provider import AccessToken
-from mcp.server.mcpserver import MCPServer
+from mcp.server.mcpserver import Context, MCPServer
+from mcp.server.mcpserver.exceptions import ToolError
 from mcp.server.transport_security import TransportSecuritySettings
+from mcp.types import CallToolResult, InputRequiredResult
+from pydantic import ValidationError
 
 from memoryhub import __version__
 from memoryhub.api.http.calls import build_http
@@ -33,6 +36,52 @@ _INSTRUCTIONS = (
 _HOSTS_CHECKED = TransportSecuritySettings(enable_dns_rebinding_protection=False)
 
 
+class MemoryServer(MCPServer[Any]):
+    """Server whose errors say what a tool takes, in place of the SDK's own words."""
+
+    async def call_tool(
+        self,
+        name: str,
+        arguments: dict[str, Any],
+        context: Context[Any, Any] | None = None,
+    ) -> CallToolResult | InputRequiredResult:
+        try:
+            return await super().call_tool(name, arguments, context)
+        except ToolError as refused:
+            tools = {tool.name: tool.input_schema for tool in await self.list_tools()}
+            if name not in tools:
+                says = f"Unknown tool. The tools are {', '.join(tools)}."
+                raise ToolError(says) from None
+            cause = refused.__cause__
+            if not isinstance(cause, ValidationError):
+                raise
+            # With the cause, the SDK logs names of arguments alone.
+            raise ToolError(describe_arguments(tools[name], cause)) from cause
+
+
+def describe_arguments(schema: dict[str, Any], invalid: ValidationError) -> str:
+    """Name each wrong argument of a tool and what it takes, and all arguments."""
+    found = [each for each in invalid.errors() if each["loc"]]
+    wrong = {str(each["loc"][0]): each["type"] for each in found}
+    says = [
+        f"`{name}` {'is missing' if kind == 'missing' else 'is wrong'}: it takes "
+        f"{describe_schema(schema['properties'].get(name, {}))}."
+        for name, kind in wrong.items()
+    ]
+    return f"{' '.join(says)} The arguments are {', '.join(schema['properties'])}."
+
+
+def describe_schema(schema: dict[str, Any]) -> str:
+    """Say the type and the bounds of an argument."""
+    kinds = [each.get("type", "any") for each in schema.get("anyOf", [schema])]
+    words = " or ".join(kinds)
+    if "minimum" in schema:
+        words += f" from {schema['minimum']} to {schema['maximum']}"
+    if "minLength" in schema:
+        words += f" of at least {schema['minLength']} character"
+    return words
+
+
 def build_server(
     *, all_tools: bool, session: McpSession | None = None
 ) -> MCPServer[Any]:
@@ -45,7 +94,7 @@ def build_server(
     async def hold_session(_: MCPServer[Any]) -> AsyncIterator[McpSession | None]:
         yield session
 
-    server = MCPServer(
+    server = MemoryServer(
         "memoryhub",
         title="MemoryHub",
         instructions=_INSTRUCTIONS,

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
+from http import HTTPStatus
 from typing import Any
 from uuid import UUID, uuid4
 
@@ -157,5 +158,9 @@ async def read_api(ctx: Context[Any, Any], path: str) -> Any:
     try:
         return await get_session(ctx).call("GET", path)
     except HubRefusedError as refused:
-        kind = ResourceNotFoundError if refused.status == 404 else ResourceError
-        raise kind(str(refused)) from None
+        if refused.status != HTTPStatus.NOT_FOUND:
+            raise ResourceError(str(refused)) from None
+        raise ResourceNotFoundError(
+            f"{refused.code}: nothing is there. The resource memory://threads lists "
+            "the threads; `recall` and `search` tell ids of pages, as thread/page."
+        ) from None

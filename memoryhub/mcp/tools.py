@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from datetime import datetime
+from http import HTTPStatus
 from typing import Annotated, Any, Literal
 from urllib.parse import quote
 
@@ -16,7 +17,7 @@ from mcp.server.mcpserver.exceptions import ToolError
 from mcp.types import ToolAnnotations
 from pydantic import BaseModel, Field
 
-from memoryhub.api.http.calls import build_path
+from memoryhub.api.http.calls import HubRefusedError, build_path
 from memoryhub.mcp.sessions import (
     explain_refusals,
     get_session,
@@ -36,6 +37,10 @@ Query = Annotated[
     ),
 ]
 Limit = Annotated[int, Field(ge=1, le=50, description="Most memories to return.")]
+
+#: Most characters of an unknown id that an error tells again.
+MOST_SHOWN = 100
+_IDS = "`recall` and `search` tell the ids of memories that exist, as thread/page."
 
 READS = ToolAnnotations(read_only_hint=True, open_world_hint=False)
 ADDS = ToolAnnotations(destructive_hint=False, open_world_hint=False)
@@ -136,7 +141,7 @@ async def update_memory(
 ) -> WrittenMemory:
     """Replace the text of a memory; the earlier text stays in its history."""
     change = {"content": {"text": text}, "by": "model"}
-    await call_api(ctx, "PATCH", build_memory_path(id), change)
+    await call_memory(ctx, "PATCH", id, change)
     return WrittenMemory(id=id)
 
 
@@ -145,7 +150,7 @@ async def forget_memory(id: MemoryId, ctx: Ctx) -> ActDone:  # noqa: A002  # as 
 
     The log of events keeps it until an operator erases the person or the record.
     """
-    await call_api(ctx, "DELETE", build_memory_path(id))
+    await call_memory(ctx, "DELETE", id)
     return ActDone()
 
 
@@ -154,7 +159,7 @@ async def forget_memory(id: MemoryId, ctx: Ctx) -> ActDone:  # noqa: A002  # as 
 
 async def read_memory(id: MemoryId, ctx: Ctx) -> ReadMemory:  # noqa: A002  # as above
     """Read a memory whole, where recall showed only a part."""
-    found = await call_api(ctx, "GET", build_memory_path(id))
+    found = await call_memory(ctx, "GET", id)
     page = found["page"]
     return ReadMemory(id=id, text=get_text(page), version_seq=page.get("seq"))
 
@@ -268,12 +273,28 @@ async def find_memories(
     return MemoryHits(items=items, total=found["total"], reason=found["reason"])
 
 
-def build_memory_path(memory: str) -> str:
-    """Return the API path of a memory. Raises ToolError for what is no id of one."""
-    thread, slash, page = memory.partition("/")
-    if not (slash and thread and page):
-        raise ToolError("id: as `remember`, `recall` and `search` tell it: thread/page")
-    return build_path("threads", thread, "pages", page)
+async def call_memory(ctx: Ctx, method: str, memory: str, body: Any = None) -> Any:
+    """Call the API about one memory.
+
+    Raises ToolError that tells the model which tools know ids.
+    """
+    thread, _, page = memory.partition("/")
+    shown = repr(memory[:MOST_SHOWN])
+    if not (thread and page):
+        raise ToolError(f"id: {shown} is no id of a memory. {_IDS}")
+    with explain_refusals():
+        try:
+            path = build_path("threads", thread, "pages", page)
+            return await get_session(ctx).call(method, path, body)
+        except HubRefusedError as refused:
+            match refused.status:
+                case HTTPStatus.NOT_FOUND:
+                    words = f"no memory has the id {shown}"
+                case HTTPStatus.GONE:
+                    words = f"the memory {shown} was forgotten or erased"
+                case _:
+                    raise
+            raise ToolError(f"{refused.code}: {words}. {_IDS}") from None
 
 
 def get_text(page: dict[str, Any]) -> str:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import sys
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
@@ -112,6 +113,28 @@ async def test_memory_lives_until_it_is_forgotten(
         assert "page_erased" in await read_error(client, "forget", id=memory)
         assert "page_unknown" in await read_error(client, "forget", id=f"{memory}x")
         assert "thread/page" in await read_error(client, "forget", id="x")
+
+
+async def test_errors_tell_a_model_what_to_do(served: Server, key: str) -> None:
+    told = []
+    async with connect(served, key, "/mcp/all") as client:
+        await call(client, "remember", text="Bo plays the oboe")
+        for tool, sent, says in (
+            ("read", {"id": "mcp/x"}, "no memory has the id 'mcp/x'. `recall` and"),
+            ("forget", {"id": "x/y"}, "no memory has the id 'x/y'. `recall` and"),
+            ("read", {"id": "x"}, "'x' is no id of a memory. `recall` and"),
+            ("update", {"id": "x/y"}, "`text` is missing: it takes string"),
+            ("recall", {"query": "x", "limit": 99}, "takes integer from 1 to 50."),
+            ("remember", {"text": ""}, "takes string of at least 1 character."),
+            ("guess", {}, "The tools are remember, recall, search"),
+        ):
+            told.append(await read_error(client, tool, **sent))
+            assert says in told[-1]
+        for path in ("none", "mcp/pages/x"):
+            with pytest.raises(MCPError, match="memory://threads lists") as refused:
+                await client.read_resource(f"memory://threads/{path}")
+            told.append(refused.value.error.message)
+    assert not re.search("manifest|pydantic|https?:|input_value", " ".join(told))
 
 
 async def test_person_header_keeps_people_apart(served: Server, key: str) -> None:

@@ -22,6 +22,8 @@ class HubRefusedError(Exception):
     ) -> None:
         super().__init__(words)
         self.status = status
+        #: Stable word of the refusal, with which its words begin.
+        self.code = words.partition(":")[0]
         self.retry_after = retry_after
 
 
