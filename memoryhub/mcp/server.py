@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import hashlib
 from collections.abc import AsyncIterator, Mapping
 from contextlib import AsyncExitStack, asynccontextmanager
 from typing import Any
@@ -22,7 +21,7 @@ from memoryhub import __version__
 from memoryhub.api.http.calls import build_http
 from memoryhub.api.http.gate import Application, Receive, Scope
 from memoryhub.mcp.resources import add_resources
-from memoryhub.mcp.sessions import SCOPE_KEY, THREAD_PREFIX, McpSession
+from memoryhub.mcp.sessions import SCOPE_KEY, McpSession
 from memoryhub.mcp.tools import add_tools
 from memoryhub.services.access.api_keys import Agent
 
@@ -147,12 +146,10 @@ class McpServers:
         person: str | None,
     ) -> dict[str, Any]:
         """Build what a request's scope tells of its key, for the SDK and for us."""
-        own_thread = f"{THREAD_PREFIX}.{agent.bound}" if agent.bound else THREAD_PREFIX
         session = McpSession(
             http=self._http,
             authorization=authorization,
             bound=agent.bound,
-            own_thread=own_thread,
             thread=thread,
             person=person,
         )
@@ -172,11 +169,9 @@ def run_stdio(
 
     async def serve() -> None:
         async with AsyncClient(base_url=url, timeout=STDIO_SECONDS) as http:
-            digest = hashlib.sha256(key.encode()).hexdigest()[:12]
             session = McpSession(
                 http=http,
                 authorization=f"Bearer {key}",
-                own_thread=f"{THREAD_PREFIX}.{digest}",
                 thread=thread,
                 person=person,
             )

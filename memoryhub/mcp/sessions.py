@@ -20,8 +20,9 @@ from memoryhub.api.http.calls import ApiCaller, HubRefusedError, build_path
 
 #: Key of the session in the scope of a request.
 SCOPE_KEY = "memoryhub.session"
-#: Beginning of the names of threads that clients write to unless they name one.
-THREAD_PREFIX = "mcp"
+#: Thread to read and write for clients that name neither a thread nor a person, and
+#: the beginning of the names of persons' threads. A bound key has names of its own.
+OWN_THREAD = "mcp"
 #: Label by which the thread of a person is found again.
 AGENT_TYPE = "mcp"
 
@@ -32,8 +33,6 @@ class McpSession(ApiCaller):
 
     #: Subject that the key is bound to, if that is known here.
     bound: UUID | None = None
-    #: Thread to write to if neither a thread nor a person is named.
-    own_thread: str = THREAD_PREFIX
     #: Thread and person that the client's headers name.
     thread: str | None = None
     person: str | None = None
@@ -56,7 +55,7 @@ class McpSession(ApiCaller):
             await self._require_own_thread(self.thread)
             return self.thread
         if self.person is None:
-            return self.own_thread
+            return OWN_THREAD
         wanted = {"user_id": self.person, "agent_type": AGENT_TYPE, "limit": 1}
         body = {**wanted, "sort": "created", "order": "asc"}
         found = await self.call("POST", "/threads:search", body)
@@ -69,7 +68,7 @@ class McpSession(ApiCaller):
             return [build_path("subjects", subject)] if subject else []
         if self.bound is not None:
             return [build_path("subjects", str(self.bound))]
-        names = (self.thread, self.own_thread)
+        names = (self.thread, OWN_THREAD)
         return [build_path("threads", name) for name in names if name]
 
     async def _find_subject(self, person: str) -> str | None:
@@ -97,7 +96,7 @@ class McpSession(ApiCaller):
 
     async def ensure_thread(self) -> str:
         """Return the thread, made if need be for the person that the headers name."""
-        name = await self.find_thread() or f"{THREAD_PREFIX}.{uuid4()}"
+        name = await self.find_thread() or f"{OWN_THREAD}.{uuid4()}"
         person = {"user_id": self.person} if self.person else {}
         # A thread that the client named may exist, and keeps its scope.
         found_by = {} if self.thread else {"scope": {"agent_type": AGENT_TYPE}}

@@ -43,12 +43,14 @@ async def connect(
 
 
 @asynccontextmanager
-async def run_command(server: Server, key: str, mode: str) -> AsyncIterator[Client]:
+async def run_command(
+    server: Server, key: str, mode: str = "auto", **env: str
+) -> AsyncIterator[Client]:
     """Run the command that serves a client over stdio."""
     command = StdioServerParameters(
         command=sys.executable,
         args=[MANAGE, "mcp", "--all", "--url", server.url],
-        env={"MEMORYHUB_KEY": key, "MEMORYHUB_PERSON": "ann"},
+        env={"MEMORYHUB_KEY": key, **env},
     )
     async with Client(stdio_client(command), mode=mode) as client:
         yield client
@@ -93,9 +95,22 @@ async def test_stdio_command_reads_the_memory_that_http_wrote(
 ) -> None:
     async with connect(served, key, **ANN) as client:
         await call(client, "remember", text="Ann plays the oboe")
-    async with run_command(served, key, mode) as client:
+    async with run_command(served, key, mode, MEMORYHUB_PERSON="ann") as client:
         assert await list_texts(client, "oboe") == ["Ann plays the oboe"]
         assert len((await client.list_tools()).tools) == 10
+
+
+async def test_search_without_a_person_has_one_thread_over_both_transports(
+    served: Server, key: str, make_key: MakeKey
+) -> None:
+    """A key bound to a person has a thread `mcp` of its own."""
+    for used, text in ((key, "An oboe for all"), (make_key(person="ann"), "My oboe")):
+        async with run_command(served, used) as client:
+            memory = (await call(client, "remember", text=text))["id"]
+            assert memory.startswith("mcp/")
+        async with connect(served, used) as client:
+            found = await call(client, "search", query="oboe")
+            assert [each["id"] for each in found["items"]] == [memory]
 
 
 @pytest.mark.parametrize("mode", ["auto", "legacy"])

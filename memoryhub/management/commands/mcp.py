@@ -26,7 +26,7 @@ names whom. A client that speaks HTTP needs no command, only the address /mcp.""
         url = os.environ.get("MEMORYHUB_URL", "http://127.0.0.1:8000")
         add = parser.add_argument
         add("--url", default=url, help="address of the hub (default: %(default)s)")
-        add("--thread", help="thread to write to (default: one of the key's own)")
+        add("--thread", help="thread to write to (default: the person's, else mcp)")
         add("--all", action="store_true", help="offer all tools, not only five")
 
     def handle(self, *args: Any, **options: Any) -> None:
