@@ -149,7 +149,8 @@ class MemoryHubSaver(BaseCheckpointSaver[int]):
     the graph goes on from there. The hub takes 1,000 in a thread, and no more.
 
     `person_field` names the field of `configurable` that holds the user id of the
-    person whom a new thread belongs to; erasing the person erases the thread.
+    person whom a new thread belongs to; erasing the person erases the thread. A new
+    thread without that field is a ValueError.
     """
 
     def __init__(
@@ -254,8 +255,28 @@ class MemoryHubSaver(BaseCheckpointSaver[int]):
             ]
             return [*sets, set_key(key, record)], len(sets) < len(encoder.texts)
 
-        person = config["configurable"].get(self.person_field or "")
-        return (yield from self._change(_parse_config(config)[0], plan, person))
+        thread_id = _parse_config(config)[0]
+        person = yield from self._find_person(config, thread_id)
+        return (yield from self._change(thread_id, plan, person))
+
+    def _find_person(self, config: RunnableConfig, thread_id: str) -> Steps[str | None]:
+        """Return whom a new thread belongs to. Raises ValueError if nobody is named.
+
+        A thread that exists keeps its person: the config of a stored state names none.
+        """
+        field = self.person_field
+        person = config["configurable"].get(field) if field else None
+        name = build_thread_name(thread_id)
+        if field and not person and name not in self._threads:
+            try:
+                yield threads.get(name)
+            except NotFound as unknown:
+                raise ValueError(
+                    f"person_field: `configurable` has no {field!r}. Give the user id "
+                    f"of the thread's person beside `thread_id`: "
+                    f'config={{"configurable": {{"thread_id": …, "{field}": …}}}}'
+                ) from unknown
+        return person
 
     def _change(
         self,

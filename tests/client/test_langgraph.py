@@ -25,7 +25,15 @@ from langgraph.graph import START, StateGraph
 from langgraph.graph.message import add_messages
 from langgraph.types import Command, interrupt
 
-from memoryhub_client import AsyncClient, Client, Forbidden, checkpoints, keys
+from memoryhub_client import (
+    AsyncClient,
+    Client,
+    Forbidden,
+    NotFound,
+    checkpoints,
+    keys,
+    threads,
+)
 from memoryhub_client.langgraph import MemoryHubSaver
 from memoryhub_client.langgraph_keys import (
     build_key,
@@ -122,6 +130,19 @@ def test_graph_is_interrupted_resumed_and_rewound(client: Client) -> None:
     graph.invoke(None, past.config)
     again = graph.invoke(Command(resume="no"), TALK)
     assert again["said"] == ["draft", "no", "sent: no"]
+
+
+def test_new_thread_without_its_person_is_refused(client: Client) -> None:
+    graph = build_graph(MemoryHubSaver(client, person_field="user_id"))
+    with pytest.raises(ValueError, match=r"'user_id'. .* beside `thread_id`"):
+        graph.invoke({"said": []}, TALK)
+    with pytest.raises(NotFound):
+        client.send(threads.get(NAME))
+    graph.invoke({"said": []}, {"configurable": {"thread_id": "talk", "user_id": "a"}})
+    # The configuration of a stored state has no field of the caller's.
+    graph = build_graph(MemoryHubSaver(client, person_field="user_id"))
+    stored = graph.get_state(TALK).config
+    assert graph.invoke(Command(resume="yes"), stored)["said"][-1] == "sent: yes"
 
 
 def test_graph_goes_on_from_a_restored_hub_checkpoint(client: Client) -> None:
