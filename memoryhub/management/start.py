@@ -17,6 +17,7 @@ from django.db import connections
 from django.db.migrations.executor import MigrationExecutor
 from django.db.migrations.recorder import MigrationRecorder
 
+from memoryhub.distribution import PROGRAM
 from memoryhub.errors import (
     LedgerBrokenError,
     LedgerUnwritableError,
@@ -73,6 +74,32 @@ def prepare(*, held_back: bool = False) -> None:
     replays.fence_and_count()
     if not held_back:
         maintenance.require_none()
+
+
+def prepare_existing(*, held_back: bool = False) -> None:
+    """Make an instance ready that has begun before; otherwise as `prepare`.
+
+    Raises StartRefusedError with the folder's name instead of beginning another hub.
+    """
+    if is_new():
+        where = f"in {settings.DATA_DIR}"
+        if connections["default"].vendor != "sqlite":
+            where = "in the database of DATABASE_URL"
+        raise StartRefusedError(
+            f"hub_missing: there is no hub {where} yet. Another folder is named in "
+            f"MEMORYHUB_DATA; `{PROGRAM} create_project NAME` begins a hub here"
+        )
+    prepare(held_back=held_back)
+
+
+def is_new() -> bool:
+    """Return whether nothing of an instance is in its database yet; makes no file."""
+    connection = connections["default"]
+    # To connect would make the file.
+    file = Path(str(connection.settings_dict["NAME"]))
+    if connection.vendor == "sqlite" and not file.exists():
+        return True
+    return not MigrationRecorder(connection).applied_migrations()
 
 
 def harden() -> None:

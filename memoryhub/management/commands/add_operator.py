@@ -64,7 +64,7 @@ class Command(Base):
     def handle(
         self, *args: Any, name: str, project: list[str], role: str, **options: Any
     ) -> None:
-        start.prepare()
+        start.prepare_existing()
         rows = {row.slug: row for row in Project.objects.filter(slug__in=project)}
         if missing := [slug for slug in project if slug not in rows]:
             self.end(

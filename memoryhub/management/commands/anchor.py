@@ -26,7 +26,7 @@ class Command(Base):
         )
 
     def handle(self, *args: Any, anew: bool, **options: Any) -> None:
-        start.prepare()
+        start.prepare_existing()
         try:
             moved = anchors.move(at=clock.now(), anew=anew)
         except anchors.AnchorsDifferError as differing:

@@ -62,7 +62,7 @@ class Command(Base):
         days = options["expires_days"]
         if days is not None and not 1 <= days <= MOST_DAYS:
             self.end(f"--expires-days goes from 1 to {MOST_DAYS}.", code=WRONG_USAGE)
-        start.prepare()
+        start.prepare_existing()
         row = Project.objects.filter(slug=project).first()
         if row is None:
             self.end(

@@ -2,6 +2,7 @@ from __future__ import annotations
 
 from typing import Any
 
+from django.conf import settings
 from django.core.management.base import CommandParser
 
 from memoryhub.distribution import PROGRAM
@@ -35,7 +36,10 @@ class Command(Base):
             self.end("A project's name has 1 to 40 characters of a-z, 0-9 and -.")
         if not 1 <= max_threads <= MOST_THREADS:
             self.end(f"--max-threads goes from 1 to {MOST_THREADS}.")
+        is_new = start.is_new()
         start.prepare()
+        if is_new:
+            self.say(f"Began a new hub, with its files in {settings.DATA_DIR}.")
         try:
             projects.create(slug, max_threads=max_threads)
         except NameTakenError:

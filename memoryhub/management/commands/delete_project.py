@@ -53,7 +53,7 @@ class Command(Base):
         )
 
     def handle(self, *args: Any, slug: str, **options: Any) -> None:
-        start.prepare()
+        start.prepare_existing()
         project = Project.objects.filter(slug=slug).first()
         if project is None:
             self.end(f"There is no project {slug!r}.", code=WRONG_USAGE)

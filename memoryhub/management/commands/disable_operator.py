@@ -27,7 +27,7 @@ class Command(Base):
         )
 
     def handle(self, *args: Any, name: str, enable: bool, **options: Any) -> None:
-        start.prepare()
+        start.prepare_existing()
         operator = Operator.objects.filter(username=name).first()
         if operator is None:
             self.end("There is no operator of this name.")

@@ -57,7 +57,7 @@ class Command(Base):
         add("--quiet", action="store_true", help="no progress")
 
     def handle(self, *_: Any, project: str, **options: Any) -> None:
-        start.prepare()
+        start.prepare_existing()
         clock.require_true()
         kind, output = options["format"], options["output"] or ""
         folder = output.endswith("/")

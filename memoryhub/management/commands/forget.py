@@ -132,7 +132,7 @@ class Command(Base):
                 "--resume, --replay and --rewrite; `forget --help` explains them.",
                 code=WRONG_USAGE,
             )
-        start.prepare(held_back=options["replay"])
+        start.prepare_existing(held_back=options["replay"])
         getattr(self, f"do_{action or chosen[0]}")(**options)
 
     def do_plan(self, **options: Any) -> None:

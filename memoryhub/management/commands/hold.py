@@ -83,7 +83,7 @@ class Command(people.Command):
         days = options.get("days")
         if days is not None and not 1 <= days <= LONGEST_DAYS:
             self.end(f"--days goes from 1 to {LONGEST_DAYS}.", code=WRONG_USAGE)
-        start.prepare()
+        start.prepare_existing()
         getattr(self, f"do_{action}")(options)
 
     def do_open(self, options: dict[str, Any]) -> None:

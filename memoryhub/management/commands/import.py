@@ -212,7 +212,7 @@ class Command(Base):
         return tokens
 
     def _require_project(self, slug: str) -> Project:
-        start.prepare()
+        start.prepare_existing()
         # Checked once here, not as an error of every message.
         clock.require_true()
         project = Project.objects.filter(slug=slug).first()

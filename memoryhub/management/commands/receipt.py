@@ -42,7 +42,7 @@ class Command(Base):
     def handle(self, *args: Any, action: str, **options: Any) -> None:
         if action == "keys":
             if options["rotate"]:
-                start.prepare()
+                start.prepare_existing()
                 issued.rotate_key(actor="command")
             self.stdout.write(
                 signing.encode_keys(signing.list_endorsed_keys()).decode(), ending=""

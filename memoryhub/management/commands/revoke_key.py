@@ -21,7 +21,7 @@ class Command(Base):
         )
 
     def handle(self, *args: Any, prefix: str, **options: Any) -> None:
-        start.prepare()
+        start.prepare_existing()
         row = ApiKey.objects.filter(prefix=prefix).first()
         if row is None:
             self.end("No key has this prefix. The inspector's API keys page lists all.")

@@ -35,7 +35,7 @@ class Command(Base):
         )
 
     def handle(self, *args: Any, self_test: bool, **options: Any) -> None:
-        start.prepare()
+        start.prepare_existing()
         targets = (
             scan_targets.ScanTargets()
             if self_test

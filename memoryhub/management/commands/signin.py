@@ -51,7 +51,7 @@ class Command(Base):
     ) -> None:
         if not 1 <= minutes <= operators.MAX_LINK_MINUTES:
             self.end(f"--minutes goes from 1 to {operators.MAX_LINK_MINUTES}.")
-        start.prepare()
+        start.prepare_existing()
         row = operators.find(operator)
         if row is None:
             self.end(

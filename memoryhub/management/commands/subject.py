@@ -77,7 +77,7 @@ class Command(people.Command):
         people.add_project(readmitting)
 
     def handle(self, *args: Any, action: str, **options: Any) -> None:
-        start.prepare()
+        start.prepare_existing()
         getattr(self, f"do_{action}")(options)
 
     def do_show(self, options: dict[str, Any]) -> None:

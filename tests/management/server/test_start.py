@@ -111,6 +111,20 @@ EXPOSED = [
 ]
 
 
+def test_create_key_begins_no_hub_in_an_empty_folder(empty: Instance) -> None:
+    done = empty.manage("create_key", "acme")
+    told = one_line(done.returncode, done.stdout, done.stderr)
+    assert "hub_missing" in told
+    assert "create_project" in told
+    if connections["default"].vendor == "sqlite":
+        assert str(empty.data) in told
+    assert not list(empty.data.iterdir())
+    begun = empty.manage("create_project", "acme")
+    assert f"Began a new hub, with its files in {empty.data}." in begun.stderr
+    assert empty.managed("create_key", "acme").startswith("mh_")
+    assert "Began" not in empty.manage("create_project", "beta").stderr
+
+
 @pytest.mark.parametrize(("code", "spoil"), SPOILED)
 def test_each_damaged_instance_is_refused_at_start(
     instance: Instance, code: str, spoil: Callable[[Instance], None]
