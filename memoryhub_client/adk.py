@@ -15,8 +15,8 @@ The service answers as `InMemorySessionService` of google-adk 2.13, but:
 - An event is refused with `StaleSessionError` if its session has newer events.
 - State is JSON without U+0000, at most 198 names at once; others raise errors.
 - An event and its state are several writes. Append an event again if that failed.
-- A deleted session's thread keeps its messages, which the hub's search finds, until the
-  thread or its person is erased.
+- A deleted session's messages are struck: lists, requests and searches leave them out,
+  and only an erasure of the thread or its person takes their texts.
 
 Events have the order of arrival. The key needs access to the whole project.
 """
@@ -45,7 +45,13 @@ from google.adk.sessions.base_session_service import (
 from memoryhub_client import keys, slots, threads
 from memoryhub_client.async_client import AsyncClient
 from memoryhub_client.escapes import build_name
-from memoryhub_client.kept_items import build_slots, find_item, iter_batches
+from memoryhub_client.kept_items import (
+    build_slots,
+    find_item,
+    iter_batches,
+    list_indexes,
+    strike_slots,
+)
 from memoryhub_client.keys import KeyChange
 from memoryhub_client.problems import Conflict, NotFound
 from memoryhub_client.slots import Slot
@@ -155,6 +161,8 @@ class MemoryHubSessionService(BaseSessionService):
     ) -> None:
         name = await self._build_thread(app_name, user_id, session_id.strip())
         if await self._find_stored(name):
+            # Before the keys go: a deletion that breaks off can be asked for again.
+            await strike_slots(self.hub, name, await list_indexes(self.hub, name))
             await self.hub.send(keys.clear(name))
 
     async def get_user_state(self, *, app_name: str, user_id: str) -> dict[str, Any]:

@@ -7,6 +7,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 from memoryhub_client import slots
+from memoryhub_client.async_client import AsyncClient
 from memoryhub_client.slots import Slot
 
 #: Member of a message that the hub stores, but neither shows, searches nor counts.
@@ -48,6 +49,19 @@ def find_item(slot: Mapping[str, Any], kind: str) -> Any:
     content = slot["content"]
     beside = content.get(BESIDE) if isinstance(content, dict) else None
     return beside.get(kind) if isinstance(beside, dict) else None
+
+
+async def list_indexes(hub: AsyncClient, thread: str) -> list[int]:
+    """List the indexes of the messages that are not struck."""
+    listing = slots.list_all(thread, content="none", limit=MAX_ITEMS)
+    return [each["index"] async for each in hub.each(listing)]
+
+
+async def strike_slots(hub: AsyncClient, thread: str, indexes: Sequence[int]) -> None:
+    """Take messages out of requests, lists and searches, 200 in one request."""
+    for start in range(0, len(indexes), MAX_ITEMS):
+        batch = indexes[start : start + MAX_ITEMS]
+        await hub.send(slots.strike(thread, batch))
 
 
 def iter_batches(items: Sequence[Slot]) -> Iterator[list[Slot]]:

@@ -14,12 +14,14 @@ erased is left out, and U+0000 is refused. A fork can't pop what it inherited.
 from __future__ import annotations
 
 from collections.abc import AsyncIterator
+from contextlib import suppress
 from typing import Any
 
 from memoryhub_client import slots, threads
 from memoryhub_client.async_client import AsyncClient
 from memoryhub_client.batches import MAX_BATCH, cut_batches
 from memoryhub_client.escapes import escape_name
+from memoryhub_client.kept_items import list_indexes, strike_slots
 from memoryhub_client.problems import NotFound
 
 #: An item as the Responses API takes it. The SDK is not imported.
@@ -87,14 +89,9 @@ class MemoryHubSession:
 
     async def clear_session(self) -> None:
         """Strike all items out that are in the session now."""
-        listing = slots.list_all(self.thread, content="none", limit=MAX_BATCH)
-        try:
-            indexes = [each["index"] async for each in self._hub.each(listing)]
-        except NotFound:
-            return
-        for start in range(0, len(indexes), MAX_BATCH):
-            batch = indexes[start : start + MAX_BATCH]
-            await self._hub.send(slots.strike(self.thread, batch))
+        with suppress(NotFound):
+            indexes = await list_indexes(self._hub, self.thread)
+            await strike_slots(self._hub, self.thread, indexes)
 
     async def _iter_newest(self, wanted: int | None) -> AsyncIterator[tuple[int, Item]]:
         """Yield (index, item), newest first. Erased items are left out."""

@@ -13,10 +13,10 @@ record of the conversation is the key `conversation`.
 The store answers as `InMemoryConversationStore` of pydantic-ai 2.68, but:
 
 - Values without a JSON type, such as a tool's date, are loaded as their JSON.
-- A deleted conversation neither loads nor lists. Its thread keeps the messages, which
-  the hub's search finds, until the thread or its person is erased.
+- A deleted conversation neither loads nor lists, and its messages are struck: lists,
+  requests and searches leave them out, and only an erasure takes their texts.
 - A fork has copies of the messages that it shares, so it outlives an erased thread.
-- A save that loses a race leaves its messages in the thread, where nothing loads them.
+- A save that loses a race strikes the messages that it had written.
 """
 
 from __future__ import annotations
@@ -50,7 +50,13 @@ from pydantic_ai.messages import (
 from memoryhub_client import keys, slots, threads
 from memoryhub_client.async_client import AsyncClient
 from memoryhub_client.escapes import build_name
-from memoryhub_client.kept_items import build_slots, find_item, iter_batches
+from memoryhub_client.kept_items import (
+    build_slots,
+    find_item,
+    iter_batches,
+    list_indexes,
+    strike_slots,
+)
 from memoryhub_client.problems import Conflict, NotFound
 from memoryhub_client.slots import Slot
 from memoryhub_client.threads import Making
@@ -112,7 +118,8 @@ class MemoryHubConversationStore(ConversationStore):
             raise ConversationConflict(record.conversation_id)
         entries = [*new_entries]
         first = head if not entries else entries[0].parent_id
-        if first and name not in self._threads[first]:
+        # A new record's thread may have held the entry in a conversation deleted since.
+        if first and (stored is None or name not in self._threads[first]):
             try:
                 entries = [*await self.read_history(first), *entries]
             except LookupError as gone:
@@ -123,8 +130,10 @@ class MemoryHubConversationStore(ConversationStore):
                 making["user_id"] = record.scope
             await self.hub.send(threads.put(name, **making))
         built = [slot for entry in entries for slot in build_entry_slots(entry)]
+        indexes: list[int] = []
         for batch in iter_batches(built):
-            await self.hub.send(slots.append_batch(name, batch))
+            appended = await self.hub.send(slots.append_batch(name, batch))
+            indexes += [each["index"] for each in appended["items"]]
         text = _RECORD.dump_json(record).decode()
         try:
             if stored:
@@ -132,6 +141,7 @@ class MemoryHubConversationStore(ConversationStore):
             else:
                 await self.hub.send(keys.put(name, KEY, text, if_none_match="*"))
         except Conflict as refusal:
+            await strike_slots(self.hub, name, indexes)
             raise ConversationConflict(record.conversation_id) from refusal
         self._remember(name, [entry.id for entry in entries])
 
@@ -142,10 +152,13 @@ class MemoryHubConversationStore(ConversationStore):
         stored = await self._find_record(name)
         if stored is None or stored.record.revision != expected_revision:
             raise ConversationConflict(conversation_id)
+        # Before the record goes: a conversation that begins anew has later messages.
+        indexes = await list_indexes(self.hub, name)
         try:
             await self.hub.send(keys.delete(name, KEY, if_match=stored.seq))
         except (Conflict, NotFound) as refusal:
             raise ConversationConflict(conversation_id) from refusal
+        await strike_slots(self.hub, name, indexes)
 
     async def read_entry(self, entry_id: str) -> ConversationEntry:
         return (await self.read_history(entry_id, limit=1))[0]

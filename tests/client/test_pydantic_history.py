@@ -248,3 +248,25 @@ async def test_save_at_once_with_another_is_a_conflict(
     entries = await store.load_entries("talk") or []
     stored = ",".join(texts[entry.id] for entry in entries)
     assert f"[{stored}]".encode() == dump(RAW)
+    # The saves that lost have struck theirs.
+    assert [*texts] == [entry.id for entry in entries]
+
+
+async def test_deleted_conversation_leaves_lists_and_searches(
+    client: AsyncClient, store: MemoryHubConversationStore
+) -> None:
+    texts = [f"parcel {number}" for number in range(250)]
+    messages: list[ModelMessage] = [
+        ModelRequest([UserPromptPart(each)]) for each in texts
+    ]
+    await store.save(Conversation(conversation_id="talk", messages=messages))
+    await store.fork("talk", new_conversation_id="copy")
+    await store.delete("talk")
+    assert not [each async for each in client.each(slots.list_all("pydantic-ai:talk"))]
+    searching = searches.search("pydantic-ai:talk", query="parcel")
+    assert not (await client.send(searching))["items"]
+    # The store remembers entries of the conversation that was deleted.
+    await store.fork("copy", new_conversation_id="talk")
+    found = await store.load("talk")
+    assert found
+    assert dump(found.messages) == dump(messages)

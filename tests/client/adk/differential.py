@@ -187,6 +187,8 @@ async def try_stale_sessions() -> None:
         session = await service.get_session(**where)
         assert session
         assert [each.id for each in session.events][1:] == [late.id]
+        await service.delete_session(**where)
+        assert not [each async for each in hub.each(slots.list_all(thread))]
 
 
 if __name__ == "__main__":
