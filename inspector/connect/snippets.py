@@ -122,7 +122,9 @@ _MCP = """\
     "memoryhub": {
       "type": "http",
       "url": "HOST/mcp",
-      "headers": { "Authorization": "Bearer ${MEMORYHUB_KEY}" }
+      "headers": {
+        "Authorization": "Bearer ${MEMORYHUB_KEY}"
+      }
     }
   }
 }

@@ -26,6 +26,8 @@ from tests.e2e.conftest import Watched
 
 HERE = "/p/acme/connect"
 SECONDS = 60
+#: Script that returns how far an element scrolls sideways, in pixels.
+HIDDEN_WIDTH = "node => node.scrollWidth - node.clientWidth"
 TYPES = re.compile(r"(?<=\w): (?:string|object)\b")
 
 
@@ -137,6 +139,16 @@ def test_snippet_language_is_chosen_by_keyboard_alone(page: Page) -> None:
         page.keyboard.press("ArrowRight")
         expect(page.locator(f"#code-{name}")).to_be_visible()
     expect(page.locator("#code-py")).to_be_hidden()
+
+
+@pytest.mark.parametrize("width", [390, 1150, 1400])
+def test_no_snippet_is_wider_than_the_page_shows(page: Page, width: int) -> None:
+    page.set_viewport_size({"width": width, "height": 900})
+    page.goto(HERE)
+    assert page.locator(".snippets .seg").evaluate(HIDDEN_WIDTH) == 0
+    for name in ("py", "ts", "curl", "lg", "mcp"):
+        page.locator(f"#lang-{name}").check(force=True)
+        assert page.locator(f".code.{name}").evaluate(HIDDEN_WIDTH) == 0
 
 
 def test_key_is_made_and_thread_shown_on_reload_without_scripts(
