@@ -5,9 +5,12 @@ No label names a project, a thread, a key or a person.
 
 from __future__ import annotations
 
+import shutil
 import time
 from collections.abc import Iterable, Iterator, Mapping, Sequence
+from contextlib import suppress
 from itertools import accumulate
+from pathlib import Path
 from typing import Final, Literal, NamedTuple
 
 import orjson
@@ -45,6 +48,7 @@ def render_metrics(*, page_sockets: int) -> str:
     metrics = (
         *_iter_process_metrics(),
         *_iter_health_metrics(),
+        *_iter_disk_metrics(),
         *_iter_request_metrics(page_sockets),
         *_iter_journal_metrics(),
         *_iter_cache_metrics(),
@@ -74,12 +78,36 @@ def _iter_health_metrics() -> Iterator[Metric]:
         ("clock_behind", "What the clock is off.", "clock", "behind_seconds"),
         ("worker_age", "Since the last heartbeat.", "worker", "age_seconds"),
         ("expiry_lag", "Wait of the oldest expired.", "expiry", "lag_seconds"),
+        ("keyring_backup_age", "Since its backup.", "keys", "backup_age_seconds"),
     ):
         seconds = parts[part].figures.get(figure)
         yield _build_gauge(f"memoryhub_{name}_seconds", text, seconds)
     waiting = {kind: parts["erasures"].figures.get(kind) for kind in ("late", "broken")}
     text = "Erasures that wait for something, or failed by a defect."
     yield _build_gauge("memoryhub_erasures_waiting", text, waiting)
+
+
+def _iter_disk_metrics() -> Iterator[Metric]:
+    """Yield sizes of files, by one look at each. PostgreSQL has figures of its own."""
+    free = float(shutil.disk_usage(settings.DATA_DIR).free)
+    text = "Free bytes of the data folder's disk."
+    yield _build_gauge("memoryhub_disk_free_bytes", text, free)
+    sizes = {
+        alias: _measure_database(str(database["NAME"]))
+        for alias, database in settings.DATABASES.items()
+        if database["ENGINE"].endswith("sqlite3")
+    }
+    text = "Bytes of SQLite's files, with what is not yet in the main file."
+    yield _build_gauge("memoryhub_database_bytes", text, sizes)
+
+
+def _measure_database(file: str) -> Value:
+    with suppress(OSError):
+        size = Path(file).stat().st_size
+        with suppress(OSError):
+            size += Path(f"{file}-wal").stat().st_size
+        return size
+    return None
 
 
 def _iter_request_metrics(page_sockets: int) -> Iterator[Metric]:

@@ -122,6 +122,8 @@ _PARTS: Final[Mapping[str, _PartTexts]] = MappingProxyType(
     }
 )
 _COMMANDS: Final = MappingProxyType({"worker": "worker"})
+#: Figures of the key ring's backup.
+_BACKUP: Final = frozenset({"backed_up", "backup_age_seconds"})
 #: Title of each check of privacy, and its threshold, which is fixed.
 _PRIVACY: Final[Mapping[str, tuple[str, str]]] = MappingProxyType(
     {
@@ -170,7 +172,7 @@ def _build_part_check(name: str, part: HealthCheck, now: datetime) -> ServerChec
         set_in=about.set_in,
         since=_compute_since(part, now) if tone else None,
         # Whether the key file has a backup is a check of its own.
-        figures={n: v for n, v in part.figures.items() if n != "backed_up"},
+        figures={n: v for n, v in part.figures.items() if n not in _BACKUP},
     )
 
 

@@ -99,8 +99,11 @@ def _check_journal() -> HealthCheck:
 
 def _check_keys() -> HealthCheck:
     ring = keyring.get_ring()
-    found = KekCheck.objects.using("keys").filter(kek_id=ring.current_id).exists()
-    figures = {"backed_up": keyring.is_kek_backed_up()}
+    rows = KekCheck.objects.using("keys").filter(kek_id=ring.current_id)
+    found = rows.values_list("backed_up_at").first()
+    at = found[0] if found else None
+    age = int((clock.now() - at).total_seconds()) if at else None
+    figures = {"backed_up": at is not None, "backup_age_seconds": age}
     return HealthCheck(state="ok" if found else "away", figures=figures)
 
 

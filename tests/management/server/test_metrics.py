@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import re
 from collections import defaultdict
+from datetime import timedelta
 from pathlib import Path
 
 import pytest
@@ -12,6 +13,8 @@ from django.db import connection
 from django.test.utils import CaptureQueriesContext
 
 from memoryhub.api import metrics
+from memoryhub.models.keys import KekCheck
+from memoryhub.models.server.clock import clock
 from memoryhub.queries.verify import health
 from tests.harness.instances import Instance, Server
 from tests.management.server.test_serve import append, ask, make_key
@@ -74,6 +77,10 @@ def test_metrics_count_what_a_server_did(empty: Instance) -> None:
     }
     assert found["memoryhub_events_total"]["memoryhub_events_total{}"] >= 3
     assert set(found["memoryhub_part_ok"].values()) == {1}
+    assert found["memoryhub_disk_free_bytes"]["memoryhub_disk_free_bytes{}"] > 0
+    is_sqlite = connection.vendor == "sqlite"
+    assert len(found["memoryhub_database_bytes"]) == (2 if is_sqlite else 0)
+    assert all(size > 4_096 for size in found["memoryhub_database_bytes"].values())
     for name in (
         "memoryhub_request_duration_seconds",
         "memoryhub_commit_duration_seconds",
@@ -105,6 +112,16 @@ def test_scrape_queries_what_readiness_queries() -> None:
     with CaptureQueriesContext(connection) as scrape:
         metrics.render_metrics(page_sockets=0)
     assert len(scrape) == len(ready) > 0
+
+
+@pytest.mark.django_db(databases=["default", "keys"])
+def test_age_of_a_key_ring_without_a_backup_is_no_sample() -> None:
+    name = "memoryhub_keyring_backup_age_seconds"
+    assert not parse(metrics.render_metrics(page_sockets=0))[name]
+    backed_up_at = clock.now() - timedelta(days=2)
+    KekCheck.objects.using("keys").update(backed_up_at=backed_up_at)
+    (age,) = parse(metrics.render_metrics(page_sockets=0))[name].values()
+    assert 172_800 <= age < 172_900
 
 
 @pytest.mark.parametrize(
