@@ -21,8 +21,7 @@ import structlog
 from channels.auth import AuthMiddlewareStack
 from channels.routing import ProtocolTypeRouter
 
-from inspector.live.hub import hub
-from inspector.live.routing import websocket_application
+from inspector.loader import loader
 from inspector.web.cookies import CookiesByPort
 from memoryhub.api.errors import IncompleteBodyError, get_status
 from memoryhub.api.handler import build_application as api_application
@@ -50,6 +49,8 @@ log = structlog.get_logger()
 
 #: The only path that answers while everything else is held back.
 LIVE = "/health/live"
+#: Paths that Django serves without the inspector.
+PROBES = (LIVE, "/health/ready", "/metrics")
 _PORTS = {"http": 80, "https": 443}
 
 
@@ -134,7 +135,7 @@ class Lifespan:
         readers.start()
         writer.start()
         doorbell.attach(asyncio.get_running_loop())
-        await hub.start()
+        loader.start()
         self.reconciler.start()
         self.flushing = asyncio.create_task(uses.keep_flushing())
         if settings.TRACES:
@@ -145,7 +146,7 @@ class Lifespan:
         socket.sockets.stop()
         if self.mcp is not None:
             await self.mcp.stop()
-        await hub.stop()
+        await loader.stop()
         await asyncio.to_thread(self.reconciler.stop)
         if self.flushing is not None:
             self.flushing.cancel()
@@ -161,6 +162,13 @@ class Lifespan:
             tracing = import_module("memoryhub.services.tracing")
             await asyncio.to_thread(tracing.stop_export)
         log.info("server.stopped")
+
+
+async def serve_browser_socket(scope: Scope, receive: Receive, send: Send) -> None:
+    """Serve a socket of a page. Expects `session` and `user` in the scope."""
+    await loader.load()
+    routing = import_module("inspector.live.routing")
+    await routing.websocket_application(scope, receive, send)
 
 
 class PageRequest(ASGIRequest):
@@ -210,6 +218,8 @@ class Http:
         try:
             gate.check_size(scope)
             body = await gate.read_body(scope, receive)
+            if scope["path"] not in PROBES:
+                await loader.load()
         except IncompleteBodyError:
             await _send_refusal(send, 408)
         except Refusal as refusal:
@@ -233,7 +243,7 @@ application = ProtocolTypeRouter(
     {
         "http": _http,
         "websocket": SocketRouter(
-            browsers=CookiesByPort(AuthMiddlewareStack(websocket_application))
+            browsers=CookiesByPort(AuthMiddlewareStack(serve_browser_socket))
         ),
         "lifespan": Lifespan(mcp=_http.mcp),
     }

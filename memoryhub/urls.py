@@ -1,11 +1,12 @@
 from __future__ import annotations
 
 from django.http import HttpRequest, HttpResponse, JsonResponse
-from django.urls import URLPattern, URLResolver, include, path
+from django.urls import URLPattern, URLResolver, path
+from django.urls.resolvers import RoutePattern
 from django.views.decorators.http import require_safe
 
 from inspector.access import access
-from inspector.live.hub import hub
+from inspector.loader import loader
 from memoryhub.api import api, metrics
 from memoryhub.api.errors import ProblemDocument
 from memoryhub.api.http import auth
@@ -42,8 +43,7 @@ async def report_metrics(request: HttpRequest) -> HttpResponse:
             for name, value in problem.headers.items():
                 answer[name] = value
             return answer
-    page_sockets = hub.count_activity()["sockets"]
-    text = await read(metrics.render_metrics, page_sockets=page_sockets)
+    text = await read(metrics.render_metrics, page_sockets=loader.count_sockets())
     return HttpResponse(text, content_type=metrics.MEDIA_TYPE)
 
 
@@ -70,5 +70,6 @@ urlpatterns: list[URLPattern | URLResolver] = [
     path("health/ready", report_ready),
     path("metrics", report_metrics),
     path("api/v1/", api.urls),
-    path("", include("inspector.urls")),
+    # `include` would import the inspector at once; a resolver imports it for a page.
+    URLResolver(RoutePattern(""), "inspector.urls"),
 ]

@@ -271,7 +271,9 @@ def preload() -> None:
 
     os.environ.setdefault("DJANGO_SETTINGS_MODULE", "memoryhub.settings")
     django.setup()
-    for module in ("memoryhub.asgi", "memoryhub.urls", "tests.cast.factories"):
+    pages = importlib.import_module("inspector.loader").MODULES
+    ours = ("memoryhub.asgi", "memoryhub.urls", "tests.cast.factories")
+    for module in (*ours, *pages):
         importlib.import_module(module)
     commands = importlib.import_module("memoryhub.management.commands")
     for found in pkgutil.iter_modules(commands.__path__):

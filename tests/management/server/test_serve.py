@@ -22,6 +22,9 @@ from tests.harness.forks import MANAGE, ROOT
 from tests.harness.instances import Instance, Server, free_port
 
 SECRET = "p4ssword-" * 12
+#: Packages that an append does not need, and the inspector's pages and live panels.
+LATE = {"allauth", "fido2", "httpx2", "mcp", "numpy", "tiktoken"}
+LATE |= {"inspector.access.sign_in", "inspector.live.hub"}
 LINK = re.compile(r"http://127\.0\.0\.1:\d+/sign-in/([A-Za-z0-9_-]{43})\b")
 
 
@@ -95,6 +98,22 @@ def test_graceful_stop_leaves_no_log_beside_the_database(empty: Instance) -> Non
         assert ask(server, "GET", "/health/ready")[0] == 200
         assert server.stop() in (0, -15)
     assert not [path for path in empty.data.iterdir() if "sqlite3-" in path.name]
+
+
+def test_server_imports_what_pages_and_sdks_need_when_they_are_asked_for(
+    empty: Instance,
+) -> None:
+    def list_late_imports() -> set[str]:
+        return LATE & {line.split()[-1] for line in empty.log.read_text().splitlines()}
+
+    key = make_key(empty)
+    with empty.serve(PYTHONPROFILEIMPORTTIME="1") as server:
+        assert append(server, key, "t-1", "hello") == 201
+        assert ask(server, "GET", "/metrics")[0] == 200
+        assert not list_late_imports()
+        assert ask(server, "GET", "/sign-in")[0] == 200
+        pages = {"inspector.access.sign_in", "inspector.live.hub"}
+        assert list_late_imports() == {"fido2", *pages}
 
 
 def test_no_sign_in_link_is_printed_off_loopback(instance: Instance) -> None:
