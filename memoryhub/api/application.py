@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from threading import Lock
 from typing import Any
 
 from django.http import HttpRequest
@@ -14,6 +15,7 @@ from memoryhub import __version__
 from memoryhub.api.document import openapi
 from memoryhub.api.episodes import episodes, learning
 from memoryhub.api.forget import erasures, receipts
+from memoryhub.api.http.operations import StrictOperation
 from memoryhub.api.knowledge import blocks, facts
 from memoryhub.api.memory import (
     checkpoints,
@@ -46,6 +48,8 @@ class Bearer(HttpBearer):
 class AgentAPI(NinjaAPI):
     """Ninja's API with a completed OpenAPI document."""
 
+    #: Several readers may ask for the document at once.
+    _building = Lock()
     _document: OpenAPISchema | None = None
 
     def get_openapi_schema(
@@ -54,11 +58,20 @@ class AgentAPI(NinjaAPI):
         path_prefix: str | None = None,
         path_params: dict[str, Any] | None = None,
     ) -> OpenAPISchema:
-        if self._document is None:
-            document = super().get_openapi_schema(path_prefix=PREFIX)
-            openapi.complete(document)
-            self._document = document
+        with self._building:
+            if self._document is None:
+                self._build_models()
+                document = super().get_openapi_schema(path_prefix=PREFIX)
+                openapi.complete(document)
+                self._document = document
         return self._document
+
+    def _build_models(self) -> None:
+        for router in self._get_bound_routers():
+            for view in router.path_operations.values():
+                for operation in view.operations:
+                    assert isinstance(operation, StrictOperation)
+                    operation.build_models()
 
     def get_openapi_operation_id(self, operation: Operation) -> str:
         """Return `<module>_<function>`, so that moving the module keeps the operation

@@ -11,6 +11,7 @@ from __future__ import annotations
 import asyncio
 from contextlib import suppress
 from importlib import import_module
+from functools import partial
 from inspect import iscoroutinefunction
 from io import BytesIO
 from typing import Any
@@ -23,6 +24,7 @@ from django.urls import ResolverMatch, URLPattern
 
 from memoryhub.api.application import PREFIX, api
 from memoryhub.api.http.gate import BODY, Application, Gate, Receive, Scope, Send
+from memoryhub.queries.threads.readers import read
 
 #: HTML pages: Django's middleware gives them static files and the browser policy.
 _PAGES = (f"{PREFIX}docs",)
@@ -100,7 +102,10 @@ class LeanHandler(ASGIHandler):
             answer: Answered = await match.func(request, **match.kwargs)
             return answer
         try:
-            document: Answered = match.func(request, **match.kwargs)
+            # On a reader thread: the first document takes a second to build.
+            document: Answered = await read(
+                partial(match.func, request, **match.kwargs)
+            )
         except Http404:
             return HttpResponseNotFound()
         return document
