@@ -59,8 +59,14 @@ Until = Annotated[datetime, ClientChosen()]
 
 
 class Body(BaseModel):
+    # Each of 90 validators is built when its event is first read or written: few of
+    # the types are in a log, and none before the first request.
     model_config = ConfigDict(
-        extra="forbid", frozen=True, strict=True, validate_by_name=True
+        extra="forbid",
+        frozen=True,
+        strict=True,
+        validate_by_name=True,
+        defer_build=True,
     )
 
 
