@@ -8,6 +8,8 @@ cd "$(dirname "$0")/.."
 uv=${UV:-$(command -v uv || echo .tools/bin/uv)}
 # An interpreter that uv fetches lies in the folder, so that any user may run it.
 export UV_PYTHON_INSTALL_DIR="$folder/python"
+# A service's user can't write bytecode here: without it each start would compile all sources.
+export UV_COMPILE_BYTECODE=1
 
 built=$(mktemp -d)
 trap 'rm -rf "$built"' EXIT

@@ -54,6 +54,10 @@ def program(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return folder / "bin" / "memoryhub"
 
 
+def test_install_compiles_modules_that_no_command_has_imported(program: Path) -> None:
+    assert [*program.parents[1].rglob("commands/__pycache__/revoke_key.*.pyc")]
+
+
 @pytest.mark.engines
 def test_installed_command_serves_pages_files_and_api(
     program: Path, tmp_path: Path
