@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import sys
 from importlib.util import find_spec
 from pathlib import Path
@@ -9,8 +10,7 @@ from typing import Any
 
 import dj_database_url
 import structlog
-from pydantic import Field, Json, ValidationError
-from pydantic_settings import BaseSettings, SettingsConfigDict
+from pydantic import BaseModel, ConfigDict, Field, Json, ValidationError
 
 from memoryhub import distribution, model_settings
 from memoryhub.model_settings import ModelSettings, Price
@@ -20,10 +20,10 @@ BASE_DIR = distribution.FILES_DIR
 DEFAULT_SECRET_KEY = "memoryhub-default-secret-for-loopback-only-" + "0" * 32
 
 
-class Environment(BaseSettings):
+class Environment(BaseModel):
     """Every variable the server reads; docs/configuration.md lists them."""
 
-    model_config = SettingsConfigDict(extra="ignore", case_sensitive=True)
+    model_config = ConfigDict(extra="ignore")
 
     DATABASE_URL: str = ""
     KEYS_DATABASE_URL: str = ""
@@ -98,7 +98,7 @@ class Environment(BaseSettings):
 
 def _read_environment() -> Environment:
     try:
-        return Environment()
+        return Environment.model_validate(dict(os.environ))
     except ValidationError as failure:
         wrong = sorted({str(error["loc"][0]) for error in failure.errors()})
     # Omit the value, which may be a secret in the wrong place.

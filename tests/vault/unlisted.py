@@ -49,7 +49,7 @@ _COLLECTIONS = {
     *("WeakKeyDictionary", "WeakValueDictionary", "SimpleQueue", "Queue", "local"),
 }
 #: Instances of their subclasses are made once and stay as they are.
-_FIXED = {"BaseSettings", "NamedTuple", "NinjaAPI", "Router", "StrictRouter"}
+_FIXED = {"NamedTuple", "NinjaAPI", "Router", "StrictRouter"}
 _CHANGERS = {
     *("add", "append", "appendleft", "clear", "extend", "insert", "pop", "popitem"),
     *("remove", "setdefault", "update"),
