@@ -10,8 +10,8 @@ from __future__ import annotations
 
 import asyncio
 from contextlib import suppress
-from importlib import import_module
 from functools import partial
+from importlib import import_module
 from inspect import iscoroutinefunction
 from io import BytesIO
 from typing import Any

@@ -69,7 +69,7 @@ def environments(
         made: Path = folder / "venv" / "bin" / "python"
         install = [uv, "pip", "install", "-q", "--python", made]
         wanted = [f"{ROOT}/{needs}", "hypothesis>=6.170,<7"]
-        subprocess.run([*install, *wanted], check=True)
+        subprocess.run([*map(str, install), *wanted], check=True)
         return made
 
     return build

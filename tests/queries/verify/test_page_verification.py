@@ -47,6 +47,7 @@ OTHER: dict[str, Any] = {
     "cost": 77,
     "hint_seq": 77,
     "page_id": "other",
+    "name": "another",
     "level": 1,
     "producer": "another/1",
     "packed_seq": 77,
