@@ -20,7 +20,7 @@ from memoryhub_client.requests import (
 from memoryhub_client.slots import Slot
 
 Mode = Literal["strict", "relaxed", "passive"]
-Format = Literal["chat", "responses", "anthropic"]
+Format = Literal["chat", "responses", "anthropic", "gemini"]
 
 
 class _RequiredTool(TypedDict):

@@ -23,8 +23,10 @@ def require_request(shape: str, request: Json) -> None:
         _require_names([tool["function"]["name"] for tool in request.get("tools", ())])
     elif shape == "responses":
         require_responses(request)
-    else:
+    elif shape == "anthropic":
         require_anthropic(request)
+    else:
+        require_gemini(request)
 
 
 def require_chat(messages: list[Json]) -> None:
@@ -240,6 +242,69 @@ def _require_source(source: Json, kind: str) -> None:
         assert how == "file" or (how, kind) == ("text", "document"), how
 
 
+def require_gemini(request: Json) -> None:
+    """Require contents: a call comes right after the user, and is answered at once."""
+    assert {*request} <= {"systemInstruction", "contents", "tools"}
+    for part in request.get("systemInstruction", {"parts": []})["parts"]:
+        assert {*part} == {"text"}
+    tools = request.get("tools", [{"functionDeclarations": [None]}])
+    assert [[*each] for each in tools] == [["functionDeclarations"]]
+    defined = [each for each in tools[0]["functionDeclarations"] if each]
+    assert tools[0]["functionDeclarations"], "no tools"
+    _require_names([tool["name"] for tool in defined])
+    for tool in defined:
+        assert {*tool} == {"name", "description", "parametersJsonSchema"}
+        assert _LETTERED.match(tool["name"])
+        assert tool["parametersJsonSchema"]["type"] == "object"
+    seen, waiting, before = set[str](), list[tuple[str, str]](), "model"
+    for content in request["contents"]:
+        assert {*content} == {"role", "parts"}
+        role, parts = content["role"], content["parts"]
+        assert role == "user" or (role, before) == ("model", "user")
+        assert parts, "nothing said"
+        for part in parts:
+            _require_part(part, role)
+        answered = [each for part in parts if (each := part.get("functionResponse"))]
+        assert [(each["id"], each["name"]) for each in answered] == waiting or (
+            sorted((each["id"], each["name"]) for each in answered) == sorted(waiting)
+        ), "calls that are not answered"
+        assert len(answered) in (0, len(parts)), "an answer beside something else"
+        called = [part for part in parts if "functionCall" in part]
+        assert not called or "thoughtSignature" in called[0], "a step is not signed"
+        waiting = [(p["functionCall"]["id"], p["functionCall"]["name"]) for p in called]
+        ids = {call_id for call_id, _ in waiting}
+        assert len(ids) == len(waiting), "an id twice"
+        assert not seen & ids, "an id twice"
+        seen, before = seen | ids, role
+    assert not waiting, "calls that are not answered"
+
+
+_LETTERED = re.compile("[A-Za-z_]")
+_GEMINI_PARTS = {
+    "user": {"text", "inlineData", "fileData", "functionResponse"},
+    "model": {"text", "functionCall"},
+}
+
+
+def _require_part(part: Json, role: str) -> None:
+    (kind,) = {*part} - {"thoughtSignature"}
+    assert kind in _GEMINI_PARTS[role], f"{kind} of {role}"
+    assert "thoughtSignature" not in part or role == "model"
+    value = part[kind]
+    if kind == "text":
+        assert value.strip(), "nothing said"
+    elif kind == "inlineData":
+        assert {*value} == {"mimeType", "data"}
+        assert _BASE64.fullmatch(value["data"])
+    elif kind == "fileData":
+        assert _WEB.fullmatch(value["fileUri"])
+    else:
+        told = {"functionCall": "args", "functionResponse": "response"}[kind]
+        assert {*value} == {"id", "name", told}
+        assert isinstance(value[told], dict)
+        assert NAME.fullmatch(value["name"])
+
+
 def _require_names(names: list[str]) -> None:
     assert len({*names}) == len(names), "a tool twice"
     assert all(map(NAME.fullmatch, names)), names
@@ -259,11 +324,13 @@ def texts(value: Any, *, media: bool = False) -> Iterator[str]:
         for each in value:
             yield from texts(each, media=media)
     elif isinstance(value, dict) and (media or value.get("type") not in _UNREAD):
-        for each in value.values():
-            yield from texts(each, media=media)
+        for name, each in value.items():
+            if media or name not in _UNREAD_MEMBERS:
+                yield from texts(each, media=media)
 
 
 _UNREAD = {
     *("image_url", "input_image", "image", "file", "input_file", "document"),
     *("input_audio", "thinking", "redacted_thinking", "reasoning"),
 }
+_UNREAD_MEMBERS = {"inlineData", "fileData", "thoughtSignature"}

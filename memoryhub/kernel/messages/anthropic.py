@@ -273,4 +273,5 @@ ANTHROPIC = MessageFormat(
     tool=_build_tool,
     call_id=re.compile("[A-Za-z0-9_-]{1,64}"),
     apart=True,
+    stubs=True,
 )

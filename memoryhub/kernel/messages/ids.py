@@ -12,7 +12,9 @@ from string import ascii_lowercase, digits
 from memoryhub.kernel.messages.pieces import MessageFormat
 
 _NAME = re.compile("[A-Za-z0-9_-]{1,64}")
+_LETTERED = re.compile("[A-Za-z_][A-Za-z0-9_-]{0,63}")
 _OTHER = re.compile("[^A-Za-z0-9_-]")
+_UNLETTERED = frozenset("-" + digits)
 _ALPHABET = digits + ascii_lowercase
 #: Length of call ids; some servers take no other.
 _ID_LENGTH = 9
@@ -21,13 +23,17 @@ _ID_LENGTH = 9
 class Names:
     """Names as a request may have them, with their originals.
 
-    The names given to the constructor are written before all others.
+    The names given to the constructor are written before all others. `lettered` names
+    begin with a letter or an underscore.
     """
 
-    def __init__(self, names: Iterable[str] = ()) -> None:
+    def __init__(self, names: Iterable[str] = (), *, lettered: bool = False) -> None:
+        self._allowed = _LETTERED if lettered else _NAME
         self._written = dict[str, str]()
         self._meant = dict[str, str]()
-        listed = sorted({*names}, key=lambda name: (not _NAME.fullmatch(name), name))
+        listed = sorted(
+            {*names}, key=lambda name: (not self._allowed.fullmatch(name), name)
+        )
         alike = Counter(_OTHER.sub("_", name) for name in listed)
         for name in listed:
             self._add_name(name, ambiguous=alike[_OTHER.sub("_", name)] > 1)
@@ -42,8 +48,10 @@ class Names:
 
     def _add_name(self, name: str, *, ambiguous: bool) -> str:
         found = name
-        if not _NAME.fullmatch(name):
+        if not self._allowed.fullmatch(name):
             found = _OTHER.sub("_", name)
+            if self._allowed is _LETTERED and found[:1] in _UNLETTERED:
+                found = f"_{found}"
             cut = len(found) > 64 or not found.strip("_-")
             if cut or ambiguous or found in self._meant:
                 found = f"{found[:57]}_{_build_call_id(name)[:6]}"

@@ -1,7 +1,7 @@
 """Message: the contents of a slot, in one form for every shape.
 
 Pure. `reading` makes a message from any JSON. Text, weights, search, pages for people
-and the three writers use the message. The content itself stays as it was sent.
+and the four writers use the message. The content itself stays as it was sent.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ from memoryhub.kernel.state.events import Role
 
 #: API whose shape a part, call or thought came in; None for our own or an unknown
 #: shape.
-Vendor = Literal["chat", "responses", "anthropic"]
+Vendor = Literal["chat", "responses", "anthropic", "gemini"]
 PartKind = Literal["text", "image", "audio", "video", "file", "data"]
 CallKind = Literal["function", "custom", "server"]
 

@@ -1,4 +1,4 @@
-"""Pieces shared by the three writers: speech, calls and answers, as text.
+"""Pieces shared by the four writers: speech, calls and answers, as text.
 
 Pure. A format gets pieces that are already paired and named, and writes each in its own
 shape.
@@ -12,7 +12,8 @@ from collections.abc import Callable, Iterable, Sequence
 from typing import Any, NamedTuple
 
 from memoryhub.kernel.messages.message import Call, Medium, MessagePart, Result
-from memoryhub.kernel.text import numbers
+from memoryhub.kernel.text import numbers, strict_json
+from memoryhub.kernel.text.strict_json import JsonLimits, JsonRefusedError
 
 Json = dict[str, Any]
 
@@ -22,6 +23,14 @@ PDF = "application/pdf"
 OPENAI = frozenset({"chat", "responses"})
 DETAILS = frozenset({"low", "high", "auto"})
 
+#: Limits of arguments: a text, which may be longer than JSON that comes in as content.
+_ARGUMENTS = JsonLimits(
+    max_bytes=64 << 20,
+    max_depth=64,
+    max_nodes=1_000_000,
+    max_key_bytes=1 << 16,
+    content=True,
+)
 _UNDEFINED = "It was called before, and is not at hand now."
 #: Beginnings of base64, for media without a type.
 _BEGINNINGS = {
@@ -105,6 +114,18 @@ class MessageFormat(NamedTuple):
     call_id: re.Pattern[str]
     #: The head stands beside the messages, and the first message is the user's.
     apart: bool = False
+    #: Text before and after a head that stands beside the messages.
+    head: tuple[str, str] = ('"system":', "")
+    #: Writes a text of a role, given as JSON; None: as `{"role":…,"content":…}`.
+    plain: Callable[[str, str], str] | None = None
+    #: Joins texts of a request that may not follow one another; their number stays.
+    join: Callable[[Sequence[str]], list[str]] | None = None
+    #: Member that groups the definitions of tools; "" for none.
+    tools: str = ""
+    #: Whether a tool that is called must be defined.
+    stubs: bool = False
+    #: Whether the name of a tool must begin with a letter or an underscore.
+    lettered: bool = False
 
 
 def dump_strict(value: Any) -> str:
@@ -117,6 +138,14 @@ def dump_strict(value: Any) -> str:
         text = _ENCODER.encode(json.loads(plain, parse_constant=str))
     text = numbers.restore_numbers(text)
     return text if text.isascii() else _SURROGATE.sub("\ufffd", text)
+
+
+def is_object(text: str) -> bool:
+    """Return whether a text is strict JSON of an object, within the limits."""
+    try:
+        return isinstance(strict_json.parse(text.encode(), _ARGUMENTS), dict)
+    except (JsonRefusedError, UnicodeEncodeError, RecursionError):
+        return False
 
 
 def render_part(part: MessagePart) -> str:

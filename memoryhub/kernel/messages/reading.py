@@ -30,6 +30,14 @@ from memoryhub.kernel.messages.values import (
     to_id_text,
     to_list,
 )
+from memoryhub.kernel.messages.vendors import (
+    ANSWERED,
+    SIGNATURES,
+    VENDORS,
+    find_call_vendor,
+    find_gemini,
+    find_medium_vendor,
+)
 from memoryhub.kernel.state.events import Role
 from memoryhub.kernel.text import json_text
 from memoryhub.kernel.text.json_text import dump_json
@@ -370,9 +378,11 @@ def _read_text(reading: _MessageReading, block: Block) -> None:
     if block.get("thought") is True and not reading.inside:
         _read_thought(reading, block)
     elif isinstance(text, str):
-        cited, vendor = _render_citations(block), _VENDORS.get(str(block.get("type")))
+        cited, vendor = _render_citations(block), VENDORS.get(str(block.get("type")))
         if "type" in block and ("cache_control" in block or "citations" in block):
             vendor = vendor or "anthropic"
+        if vendor is None and not SIGNATURES.isdisjoint(block):
+            vendor = "gemini"
         reading.add_text(f"{text}\n{cited}" if cited else text, block, vendor)
         reading.add_rest(block, {"text", "thought", *_CITED})
     elif text is None:
@@ -400,7 +410,7 @@ def _build_reader(kind: PartKind) -> Reader:
                 inner.add_data(each)
         inside = (each.words or media.render_line(each) for each in inner.parts)
         words = "\n".join(filter(None, [found.words, *inside]))
-        vendor = _find_medium_vendor(block)
+        vendor = find_medium_vendor(block)
         reading.parts.append(_build_part(found._replace(words=words), block, vendor))
         reading.add_rest(found.rest, {"citations", "source_type"})
 
@@ -417,15 +427,6 @@ def _build_part(
         sent=sent if vendor else None,
         vendor=vendor,
     )
-
-
-def _find_medium_vendor(block: Block) -> Vendor | None:
-    kind = str(block.get("type"))
-    if kind in {"image", "document"}:
-        return "anthropic" if isinstance(block.get("source"), dict) else None
-    if kind in {"image_url", "input_audio", "file"}:
-        return "chat" if isinstance(block.get(kind), dict) else None
-    return _VENDORS.get(kind)
 
 
 def _read_audio(reading: _MessageReading, value: Any) -> None:
@@ -452,7 +453,7 @@ def _read_call(reading: _MessageReading, block: Block) -> None:
         sent if isinstance(sent, str) else "" if sent is None else dump_json(sent)
     )
     values = sent if isinstance(sent, dict) else json_text.read(arguments)
-    vendor = _find_call_vendor(block, kind, sent)
+    vendor = find_call_vendor(block, kind, sent)
     call = Call(
         id=find_first_id(whole, (*_CALL_ID, "id")),
         name=find_first_id(whole, _NAME),
@@ -477,14 +478,6 @@ def _merge_wrapper(reading: _MessageReading, block: Block) -> tuple[Block, str]:
     return {**block, **inner}, wrapper
 
 
-def _find_call_vendor(block: Block, kind: str, sent: Any) -> Vendor | None:
-    if kind in {"function", "custom"}:
-        sound = isinstance(block.get(kind), dict) and isinstance(sent, str)
-    else:
-        sound = isinstance(sent, dict if kind.endswith("tool_use") else str)
-    return _VENDORS.get(kind) if sound else None
-
-
 def _read_result(reading: _MessageReading, block: Block) -> None:
     whole, wrapper = _merge_wrapper(reading, block)
     kind = str(block.get("type"))
@@ -502,9 +495,10 @@ def _read_result(reading: _MessageReading, block: Block) -> None:
             body = body["value"]
     _read_content(inner, body)
     inner.add_rest(whole, {wrapper, given, *_RESULT_ID, *_NAME, "is_error", "isError"})
-    vendor = _VENDORS.get(kind)
+    vendor = VENDORS.get(kind)
     if kind.endswith("_tool_result"):
         vendor = "anthropic"
+    vendor = vendor or find_gemini(block)
     result = Result(
         id=find_first_id(whole, (*_RESULT_ID, *(("id",) if wrapper else ()))),
         name=find_first_id(whole, _NAME) or _find_server_tool(kind),
@@ -552,7 +546,7 @@ def _read_thought(reading: _MessageReading, block: Block) -> None:
     kind = str(block.get("type"))
     if kind in {"thinking", "redacted_thinking"}:
         signed = block.get("signature" if kind == "thinking" else "data")
-        vendor = _VENDORS[kind] if isinstance(signed, str) and signed else None
+        vendor = VENDORS[kind] if isinstance(signed, str) and signed else None
     elif kind == "reasoning" and isinstance(block.get("summary"), list):
         vendor = "responses"
     sealed = kind in _SEALED or vendor == "anthropic"
@@ -622,13 +616,8 @@ _CALL_TYPES = (
     "function_call", "custom_tool_call",
 )
 _RESULT_TYPES = ("tool_result", "tool-result", "mcp_tool_result")
-#: Calls of Responses whose outputs are separate items; the first two are not hosted.
-_ANSWERED = (
-    "function_call", "custom_tool_call", "computer_call", "local_shell_call",
-    "shell_call", "apply_patch_call",
-)
 _HOSTED = (
-    *_ANSWERED[2:], "web_search_call", "file_search_call", "code_interpreter_call",
+    *ANSWERED[2:], "web_search_call", "file_search_call", "code_interpreter_call",
     "image_generation_call", "mcp_call", "mcp_list_tools", "mcp_approval_request",
     "tool_search_call",
 )
@@ -640,7 +629,7 @@ _ITEMS: dict[str, Reader] = {
     **dict.fromkeys(_CALL_TYPES, _read_call),
     **dict.fromkeys(_HOSTED, _read_hosted_call),
     **dict.fromkeys((*_RESULT_TYPES, "mcp_approval_response"), _read_result),
-    **{f"{each}_output": _read_result for each in _ANSWERED},
+    **{f"{each}_output": _read_result for each in ANSWERED},
     **dict.fromkeys(("tool-invocation", "dynamic-tool"), _read_used_tool),
     **dict.fromkeys(_THINKING, _read_thought),
     **dict.fromkeys(("compaction", "item_reference"), _read_sealed),
@@ -682,16 +671,6 @@ _BY_MEMBER: dict[str, Reader] = {
 }
 #: Members of the two tables above that are texts; the others are objects.
 _TEXTS = frozenset({"text", "base64", "mime_type", "toolCallId"})
-_VENDORS: dict[str, Vendor] = {
-    **dict.fromkeys(("function", "custom"), "chat"),
-    **dict.fromkeys(("tool_use", "mcp_tool_use", "server_tool_use"), "anthropic"),
-    **dict.fromkeys(("tool_result", "mcp_tool_result"), "anthropic"),
-    **dict.fromkeys(("thinking", "redacted_thinking"), "anthropic"),
-    **dict.fromkeys(("input_text", "output_text", "input_image"), "responses"),
-    **dict.fromkeys(("input_file", "mcp_approval_response"), "responses"),
-    **dict.fromkeys(("function_call", "custom_tool_call"), "responses"),
-    **{f"{each}_output": "responses" for each in _ANSWERED},
-}
 _CALL_KINDS: dict[str, CallKind] = {
     **dict.fromkeys(("custom", "custom_tool_call"), "custom"),
     **dict.fromkeys(("server_tool_use", "mcp_tool_use"), "server"),

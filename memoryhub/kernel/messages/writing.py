@@ -15,6 +15,7 @@ from typing import Any, Literal, NamedTuple
 
 from memoryhub.kernel.messages.anthropic import ANTHROPIC
 from memoryhub.kernel.messages.chat import CHAT
+from memoryhub.kernel.messages.gemini import GEMINI
 from memoryhub.kernel.messages.ids import RequestIds
 from memoryhub.kernel.messages.message import Call, Message, MessagePart, Result, Vendor
 from memoryhub.kernel.messages.pieces import (
@@ -26,16 +27,16 @@ from memoryhub.kernel.messages.pieces import (
     build_stub,
     dump_strict,
     get_sent,
+    is_object,
     render_part,
 )
 from memoryhub.kernel.messages.responses import RESPONSES
-from memoryhub.kernel.text import strict_json
-from memoryhub.kernel.text.strict_json import JsonLimits, JsonRefusedError
 
 FORMATS: dict[Vendor, MessageFormat] = {
     "chat": CHAT,
     "responses": RESPONSES,
     "anthropic": ANTHROPIC,
+    "gemini": GEMINI,
 }
 
 #: First message of a request that must begin with its user.
@@ -44,14 +45,6 @@ _UNANSWERED = (MessagePart(kind="text", words="[no result was recorded]"),)
 _UNNAMED = "tool"
 #: Most cache points that Anthropic takes in a request.
 _MOST_POINTS = 4
-#: Limits of arguments: a text, which may be longer than JSON that comes in as content.
-_ARGUMENTS = JsonLimits(
-    max_bytes=64 << 20,
-    max_depth=64,
-    max_nodes=1_000_000,
-    max_key_bytes=1 << 16,
-    content=True,
-)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -77,11 +70,18 @@ class ShownMessage:
 
 
 class PlainMessage(NamedTuple):
-    """A message of one text, as it stands in a request of any API."""
+    """A message of one text, as it stands in a request of most APIs."""
 
     role: Literal["user", "assistant"]
     #: Empty for a message without text.
     text: str
+
+    def write(self, form: MessageFormat) -> list[str]:
+        """Return the message's text in a request; none for a message without text."""
+        if form.plain is None or not self.text:
+            return [self.text] if self.text else []
+        quoted = self.text[len(f'{{"role":"{self.role}","content":') : -1]
+        return [form.plain(self.role, quoted)]
 
 
 class _WrittenRun(NamedTuple):
@@ -149,9 +149,9 @@ def write(
         else write_plain(each.message, each.text) or each
         for each in shown
     ]
+    form = FORMATS[vendor]
     found = [
-        [each.text] if isinstance(each, PlainMessage) and each.text else []
-        for each in shown
+        each.write(form) if isinstance(each, PlainMessage) else [] for each in shown
     ]
     writer = _Writer(shown, vendor, ids, found)
     for group in _iter_step_groups(_drop_unfollowed(_list_steps(shown, vendor, ids))):
@@ -222,20 +222,22 @@ def build_leading(form: MessageFormat, texts: Iterable[str]) -> list[str]:
     """Return the messages that the format requires before these texts."""
     if not form.apart or next(iter(texts), "").startswith('{"role":"user"'):
         return []
-    return [dump_strict({"role": "user", "content": EARLIER})]
+    notice = MessagePart(kind="text", words=EARLIER)
+    return [form.message(MessageSpeech("user", [notice]))]
 
 
 def write_tools(form: MessageFormat, text: str, ids: RequestIds) -> str:
     """Write the definitions listed in a text, with stubs where the API needs them."""
-    listed = {each["function"]["name"]: each for each in json.loads(text or "[]")}
-    named = {ids.names.to_written(name): each for name, each in listed.items()}
-    called = sorted(ids.called - named.keys()) if form.apart else ()
+    given = {each["function"]["name"]: each for each in json.loads(text or "[]")}
+    named = {ids.names.to_written(name): each for name, each in given.items()}
+    called = sorted(ids.called - named.keys()) if form.stubs else ()
     named |= {name: build_stub(name) for name in called}
     defined = [
         form.tool({**each, "function": {**each["function"], "name": name}})
         for name, each in named.items()
     ]
-    return dump_strict(defined) if defined else ""
+    listed = [{form.tools: defined}] if form.tools else defined
+    return dump_strict(listed) if defined else ""
 
 
 _NOTHING = MessageSpeech("user")
@@ -660,11 +662,7 @@ def _render_object(arguments: str) -> str:
     """
     if arguments.strip() in ("", "null", "{}"):
         return "{}"
-    try:
-        found = strict_json.parse(arguments.encode(), _ARGUMENTS)
-    except (JsonRefusedError, UnicodeEncodeError, RecursionError):
-        found = None
-    return arguments if isinstance(found, dict) else dump_strict({"input": arguments})
+    return arguments if is_object(arguments) else dump_strict({"input": arguments})
 
 
 def _find_cached_from(shown: Sequence[ShownMessage | PlainMessage]) -> int:

@@ -220,7 +220,7 @@ class _Packer:
         self.packer = requests.choose_packer(wanted.format, wanted.instructions_role)
         self.vendor = wanted.format
         listed = tools.render_tools(wanted.tools, wanted.own_tools, texts)
-        self.names = requests.build_ids(listed).names
+        self.names = requests.build_ids(listed, self.vendor).names
         self.called = self._collect_tool_names()
         self.forms = [each for each in wanted.newest if not _is_instruction(each)]
         self.shortener = Shortener(
@@ -233,7 +233,7 @@ class _Packer:
 
     def _collect_tool_names(self) -> set[str]:
         """Return the names of all tools that the request may need a definition of."""
-        if not FORMATS[self.vendor].apart:
+        if not FORMATS[self.vendor].stubs:
             return set()
         pages = (Pick(each, "history") for each in self.wanted.candidates)
         own = {tools.PAGE_LIST, tools.PAGE_FAULT}

@@ -10,8 +10,9 @@ results of calls; the exchange.
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
+from itertools import islice
 from typing import Any, NamedTuple
 from uuid import UUID
 
@@ -49,6 +50,7 @@ PACKERS: dict[str, tuple[Vendor, str]] = {
     "pack/2-responses": ("responses", "system"),
     "pack/2-responses-developer": ("responses", "developer"),
     "pack/2-anthropic": ("anthropic", "system"),
+    "pack/2-gemini": ("gemini", "system"),
 }
 _PACKER_OF = {spoken: packer for packer, spoken in PACKERS.items()}
 SECTIONS = (
@@ -140,7 +142,7 @@ def render_fence(name: str, text: str) -> str:
 
 def render_framing(vendor: Vendor, listed: str, called: Iterable[str] = ()) -> str:
     """Render the request without the messages' text: a head, tools."""
-    form, ids = FORMATS[vendor], build_ids(listed)
+    form, ids = FORMATS[vendor], build_ids(listed, vendor)
     ids.called |= {ids.names.to_written(name) for name in called}
     head = (
         ",".join(
@@ -153,11 +155,10 @@ def render_framing(vendor: Vendor, listed: str, called: Iterable[str] = ()) -> s
     return f"{opening}{head}{_TOOLS}{defined}}}" if defined else f"{opening}{head}]}}"
 
 
-def build_ids(listed: str) -> RequestIds:
+def build_ids(listed: str, vendor: Vendor) -> RequestIds:
     """Build unused ids, with the names of the tools that a request defines."""
-    return RequestIds(
-        names=Names(each["function"]["name"] for each in _parse_tools(listed))
-    )
+    names = (each["function"]["name"] for each in _parse_tools(listed))
+    return RequestIds(names=Names(names, lettered=FORMATS[vendor].lettered))
 
 
 def _parse_tools(listed: str) -> Any:
@@ -166,7 +167,8 @@ def _parse_tools(listed: str) -> Any:
 
 def _render_opening(form: MessageFormat, head: str) -> str:
     """Render the request up to its first message."""
-    system = f'"system":{dump_json(head)},' if form.apart and head else ""
+    before, after = form.head
+    system = f"{before}{dump_json(head)}{after}," if form.apart and head else ""
     return f'{{{system}"{form.field}":['
 
 
@@ -178,7 +180,7 @@ def _render_head(form: MessageFormat, head: str, role: str) -> list[str]:
 def _render_before_head(form: MessageFormat, role: str) -> str:
     """Render the part of the request before the head's text."""
     if form.apart:
-        return '{"system":"'
+        return f'{{{form.head[0]}"'
     return f'{_render_opening(form, "")}{{"role":"{role}","content":"'
 
 
@@ -263,6 +265,14 @@ def show_page(ref: Ref, texts: Texts, *, thread: UUID) -> ShownPage | PlainMessa
     )
 
 
+def _join_parts(
+    parts: Sequence[tuple[str, list[str]]], join: Callable[[Sequence[str]], list[str]]
+) -> list[tuple[str, list[str]]]:
+    """Join the texts of all parts; each part keeps its own."""
+    texts = iter(join([text for _, part in parts for text in part]))
+    return [(name, [*islice(texts, len(part))]) for name, part in parts]
+
+
 class _RequestParts:
     """The messages of a request in their order, by section."""
 
@@ -282,7 +292,7 @@ class _RequestParts:
         self.lengths: dict[str, list[int]] = {}
         self.media: list[tuple[Medium, int]] = []
         defined = tools.render_tools(record.tools, record.own_tools, texts)
-        self._ids = build_ids(defined)
+        self._ids = build_ids(defined, self._vendor)
         head = "\n\n".join(self._iter_head())
         self.opening = _render_opening(self._form, head)
         history = self._render_talk("history")
@@ -299,6 +309,8 @@ class _RequestParts:
         ]
         spoken = (text for _, part in self.parts for text in part)
         self.parts.insert(0, ("", writing.build_leading(self._form, spoken)))
+        if self._form.join is not None:
+            self.parts = _join_parts(self.parts, self._form.join)
         self.tools = writing.write_tools(self._form, defined, self._ids)
 
     def render_sections(self) -> dict[str, str]:

@@ -19,7 +19,7 @@ RecallScope = Literal["thread", "subject", "off"]
 #: Role of a request's first message: model servers know one role or the other.
 InstructionsRole = Literal["system", "developer"]
 #: Format of requests: the model API that takes them.
-Format = Literal["chat", "responses", "anthropic"]
+Format = Literal["chat", "responses", "anthropic", "gemini"]
 FORMATS: tuple[str, ...] = get_args(Format)
 RECALL_SCOPES: tuple[str, ...] = get_args(RecallScope)
 INSTRUCTIONS_ROLES: tuple[str, ...] = get_args(InstructionsRole)

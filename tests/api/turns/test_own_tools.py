@@ -70,7 +70,7 @@ async def test_same_tools_are_set_once(api: Client) -> None:
     }
 
 
-@pytest.mark.parametrize("shape", ["chat", "responses", "anthropic"])
+@pytest.mark.parametrize("shape", ["chat", "responses", "anthropic", "gemini"])
 async def test_own_tools_are_sent_in_the_shape_of_each_api(
     api: Client, shape: str
 ) -> None:
@@ -86,6 +86,15 @@ async def test_own_tools_are_sent_in_the_shape_of_each_api(
                 "name": "look_up",
                 "description": LOOK_UP["description"],
                 "input_schema": LOOK_UP["parameters"],
+            },
+            "gemini": {
+                "functionDeclarations": [
+                    {
+                        "name": "look_up",
+                        "description": LOOK_UP["description"],
+                        "parametersJsonSchema": LOOK_UP["parameters"],
+                    }
+                ]
             },
         }[shape]
     )

@@ -371,7 +371,13 @@ SHAPES: list[Row] = [
         },
         "assistant",
         '•\n[image 400×100, png]\nfind({"q":"•"})<•>',
-        "",
+        "gemini",
+    ),
+    (
+        {"role": "model", "parts": [{"text": "•", "thoughtSignature": "CiQB"}]},
+        "assistant",
+        "•",
+        "gemini",
     ),
     (
         {
@@ -380,7 +386,7 @@ SHAPES: list[Row] = [
         },
         "tool",
         '{"at":"•"}',
-        "",
+        "gemini",
     ),
     (
         heard(

@@ -1,8 +1,9 @@
-"""Three writings: whatever messages stand in whatever order, the request is valid."""
+"""Four writings: whatever messages stand in whatever order, the request is valid."""
 
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from itertools import count
@@ -23,6 +24,7 @@ from memoryhub.kernel.messages.message import (
     Thought,
     Vendor,
 )
+from memoryhub.kernel.messages.pieces import MessageFormat
 from memoryhub.kernel.messages.writing import FORMATS, ShownMessage
 from tests.kernel.messages.shapes import heard
 from tests.kernel.messages.vendors import require_types
@@ -38,7 +40,7 @@ BYTES = [
     "PHN2Zz48L3N2Zz4=",
 ]
 VENDORS: st.SearchStrategy[Vendor | None] = st.sampled_from(
-    ["chat", "responses", "anthropic", None]
+    ["chat", "responses", "anthropic", "gemini", None]
 )
 IDS = st.sampled_from(
     [
@@ -87,6 +89,8 @@ SENT = st.sampled_from(
                 | {"start_char_index": 0, "end_char_index": 1},
             ],
         },
+        {"thoughtSignature": "CiQB"},
+        {"thoughtSignature": "né"},
         {"type": "document", "title": "Lease", "citations": {"enabled": True}},
         {"type": "search_result", "source": "a", "title": "b", "content": []},
     ]
@@ -125,6 +129,7 @@ MEDIA = st.builds(
     height=st.just(100),
     detail=st.sampled_from([None, "high", "full"]),
 )
+UNANSWERED = "[no result was recorded]"
 ENDS = st.sampled_from(["", " ", " \n", "\ud83d"])
 
 
@@ -206,13 +211,14 @@ def build_request(
     shown: Sequence[ShownMessage], vendor: Vendor, ids: RequestIds | None = None
 ) -> Json:
     """Return the request of these messages alone, with definitions of two tools."""
-    ids = ids or RequestIds(names=Names(["look_up", "look.up"]))
+    form = FORMATS[vendor]
+    names = Names(["look_up", "look.up"], lettered=form.lettered)
+    ids = ids or RequestIds(names=names)
     written = writing.write(shown, vendor, ids=ids)
     assert len(written) == len(shown)
     listed = [text for each in written for text in each]
-    form = FORMATS[vendor]
     defined = [{"type": "function", "function": {"name": n}} for n in NAMES[1:3]]
-    joined = ",".join([*writing.build_leading(form, listed), *listed])
+    joined = join_texts(form, listed)
     tools = writing.write_tools(form, json.dumps(defined), ids)
     raw = f'{{"{form.field}":[{joined}],"tools":{tools}}}'
     raw.encode()
@@ -220,9 +226,18 @@ def build_request(
     return found
 
 
+def join_texts(form: MessageFormat, listed: Sequence[str]) -> str:
+    texts = [*writing.build_leading(form, listed), *listed]
+    return ",".join(form.join(texts) if form.join else texts)
+
+
 def speakers(vendor: str, request: Json) -> Iterator[tuple[str, str]]:
     """Yield the speaker and the content of each block, tools included."""
-    for each in request[FORMATS[vendor].field]:  # type: ignore[index]  # one of them
+    for each in request.get("contents", ()):
+        role = {"model": "assistant"}.get(each["role"], each["role"])
+        for part in each["parts"]:
+            yield "tool" if "functionResponse" in part else role, json.dumps(part)
+    for each in request.get(FORMATS[vendor].field, ()):  # type: ignore[index]  # one of them
         content = each.get("content", "")
         for block in content if isinstance(content, list) else [content]:
             result = isinstance(block, dict) and block.get("type") == "tool_result"
@@ -241,8 +256,8 @@ def test_messages_in_any_order_are_valid(
         require_types(vendor, request)
         require_request(vendor, request)
         last = request[FORMATS[vendor].field][-1]
-        if last.get("role") == "assistant":
-            ends = [*texts(last.get("content"))][-1]
+        if last.get("role") in ("assistant", "model"):
+            ends = [*texts(last.get("content", last.get("parts")))][-1]
             assert ends == ends.rstrip()
 
 
@@ -386,19 +401,25 @@ def call_ids(value: Any) -> list[str]:
         return [value["call_id"]] if not value["type"].endswith("_output") else []
     if "id" in value and value.get("type") in ("tool_use", "function", "custom"):
         return [value["id"]]
+    if "functionCall" in value:
+        return [value["functionCall"]["id"]]
     return call_ids([each for key, each in value.items() if key != "tools"])
 
 
-@given(names=st.lists(st.sampled_from(NAMES) | st.text(min_size=1), unique=True))
-def test_mended_names_find_their_tool(names: list[str]) -> None:
-    mended = Names(names)
+@given(
+    names=st.lists(st.sampled_from(NAMES) | st.text(min_size=1), unique=True),
+    lettered=st.booleans(),
+)
+def test_mended_names_find_their_tool(names: list[str], lettered: bool) -> None:
+    mended = Names(names, lettered=lettered)
     written = [mended.to_written(name) for name in names]
-    assert all(map(NAME.fullmatch, written))
+    taken = re.compile("[A-Za-z_][A-Za-z0-9_-]{0,63}") if lettered else NAME
+    assert all(map(taken.fullmatch, written))
     assert [mended.to_original(each) for each in written] == names
-    assert all(n == w for n, w in zip(names, written, strict=True) if NAME.fullmatch(n))
-    assert {n: Names(names[::-1]).to_written(n) for n in names} == dict(
-        zip(names, written, strict=True)
-    )
+    pairs = [*zip(names, written, strict=True)]
+    assert all(n == w for n, w in pairs if taken.fullmatch(n))
+    again = Names(names[::-1], lettered=lettered)
+    assert {n: again.to_written(n) for n in names} == dict(pairs)
 
 
 def say_as(role: Any, words: str = "", **more: Any) -> ShownMessage:
@@ -467,10 +488,12 @@ def test_server_tool_call_is_written_as_assistant_text() -> None:
             [say_as("user", "Go."), say_as("assistant", calls=(search,))],
             vendor,
         )
-        assert request[FORMATS[vendor].field][1] == {
-            "role": "assistant",
-            "content": '[called web_search: "trams"]',
-        }
+        said = '[called web_search: "trams"]'
+        assert request[FORMATS[vendor].field][1] == (
+            {"role": "model", "parts": [{"text": said}]}
+            if vendor == "gemini"
+            else {"role": "assistant", "content": said}
+        )
 
 
 def test_shortened_result_keeps_its_call_and_the_words_beside_it() -> None:
@@ -523,6 +546,47 @@ def test_vendor_fields_are_kept_while_the_exchange_runs() -> None:
     )
 
 
+def test_signature_of_gemini_goes_back_with_its_part() -> None:
+    """A call that no Gemini model made has the signature which says so."""
+    call = {"id": "a", "name": "tide", "args": {"n": 1.1}}
+    parts = [
+        {"text": "I look. ", "thoughtSignature": "CiQB"},
+        {"functionCall": call, "thoughtSignature": "CiQC"},
+        {"functionCall": {**call, "id": "b"}},
+    ]
+    result = {"functionResponse": {"id": "a", "name": "tide", "response": {"m": 2}}}
+    failed = {"functionResponse": {"id": "b", "name": "tide", "response": {}}}
+    came = [{"role": "model", "parts": parts}, {"role": "user", "parts": [result]}]
+    talk = [
+        ShownMessage(message=reading.read(each, "chat.user"), seed=str(n))
+        for n, each in enumerate(came)
+    ]
+    _, *contents = build_request(talk, "gemini")["contents"]
+    told = {**failed["functionResponse"], "response": {"output": UNANSWERED}}
+    assert contents[0] == came[0]
+    assert contents[1]["parts"] == [{"functionResponse": told}, result]
+    other = [say_as("user", "Go."), say_as("assistant", calls=(TRAM, TIDE))]
+    said, called = build_request(other, "gemini")["contents"][:2]
+    assert said == {"role": "user", "parts": [{"text": "Go."}]}
+    signed = [part.get("thoughtSignature") for part in called["parts"]]
+    assert signed == ["skip_thought_signature_validator", None]
+
+
+def test_contents_of_gemini_models_in_a_row_are_one() -> None:
+    talk = [
+        *(
+            say_as("user", "Go."),
+            say_as("assistant", "First."),
+            say_as("assistant", "Ho."),
+        ),
+        *(say_as("assistant", calls=(TRAM,)), say_as("user", "And?")),
+    ]
+    contents = build_request(talk, "gemini")["contents"]
+    assert [each["role"] for each in contents] == ["user", "model", "user", "user"]
+    said = [next(iter(part)) for part in contents[1]["parts"]]
+    assert said == ["text", "text", "functionCall"]
+
+
 def test_call_of_ours_has_its_stub_where_definitions_are_needed() -> None:
     for vendor, form in FORMATS.items():
         ids = RequestIds()
@@ -530,7 +594,8 @@ def test_call_of_ours_has_its_stub_where_definitions_are_needed() -> None:
             "page_list", {}, "None.", seed="3", vendor=vendor, ids=ids
         )
         tools = writing.write_tools(form, "", ids)
-        joined = ",".join([*writing.build_leading(form, pair), *pair])
-        request = json.loads(f'{{"{form.field}":[{joined}],"tools":{tools or "[]"}}}')
+        joined = join_texts(form, pair)
+        defined = f',"tools":{tools}' if tools else ""
+        request = json.loads(f'{{"{form.field}":[{joined}]{defined}}}')
         require_request(vendor, request)
-        assert bool(tools) == form.apart
+        assert bool(tools) == (vendor == "anthropic")

@@ -1,4 +1,4 @@
-"""Requests in three formats from slots of three: each valid for its server."""
+"""Requests in four formats from slots of four: each valid for its server."""
 
 from __future__ import annotations
 
@@ -11,6 +11,7 @@ from hypothesis import strategies as st
 
 from memoryhub.kernel.context.tokens import estimate_tokens
 from memoryhub.kernel.messages import writing
+from memoryhub.kernel.messages.message import Vendor
 from memoryhub.kernel.packing import requests
 from memoryhub.kernel.paging.page_commands import BeginTurn
 from memoryhub.kernel.state.paging_config import FORMATS
@@ -91,6 +92,40 @@ ANTHROPIC: list[Any] = [
         ],
     },
     {"role": "assistant", "content": "It is on time."},
+]
+GEMINI: list[Any] = [
+    {"role": "user", "parts": [{"text": "Is it late?"}]},
+    {
+        "role": "model",
+        "parts": [
+            {"text": "Hm.", "thought": True},
+            {"text": "Looking."},
+            *(
+                {
+                    "functionCall": {
+                        "id": call_id,
+                        "name": "look_up",
+                        "args": json.loads(ARGUMENTS),
+                    }
+                }
+                for call_id in ("c-1", "c-2")
+            ),
+        ],
+    },
+    {
+        "role": "user",
+        "parts": [
+            {
+                "functionResponse": {
+                    "id": call_id,
+                    "name": "look_up",
+                    "response": {"output": told},
+                }
+            }
+            for call_id, told in (("c-1", "On time."), ("c-2", "Gate 4."))
+        ],
+    },
+    {"role": "model", "parts": [{"text": "It is on time."}]},
 ]
 CAME = {"chat": CHAT, "responses": RESPONSES, "anthropic": ANTHROPIC}
 
@@ -175,6 +210,20 @@ def test_conversation_as_anthropic_takes_it(came: str) -> None:
     assert stub["name"] == "look_up"
 
 
+@pytest.mark.parametrize("came", [*CAME, "gemini"])
+def test_conversation_as_gemini_takes_it(came: str) -> None:
+    """A result that came from Gemini stays an object; other formats show its JSON."""
+    _, request = build_request({**CAME, "gemini": GEMINI}[came], format="gemini")
+    _, text, first, second = GEMINI[1]["parts"]
+    signed = {**first, "thoughtSignature": "skip_thought_signature_validator"}
+    assert request["contents"] == [
+        GEMINI[0],
+        {"role": "model", "parts": [text, signed, second]},
+        *GEMINI[2:],
+        {"role": "user", "parts": [{"text": "Thanks."}]},
+    ]
+
+
 @pytest.mark.parametrize("came", CAME)
 def test_ids_that_a_server_refuses_are_others_on_both_sides(came: str) -> None:
     odd = json.loads(json.dumps(CAME[came]).replace("c-1", "call: ü/1"))
@@ -186,20 +235,21 @@ def test_ids_that_a_server_refuses_are_others_on_both_sides(came: str) -> None:
     ]
 
 
-@pytest.mark.parametrize("shape", FORMATS)
-def test_pictures_are_said_as_each_api_says_them(shape: str) -> None:
+@pytest.mark.parametrize("shape", writing.FORMATS)
+def test_pictures_are_said_as_each_api_says_them(shape: Vendor) -> None:
     data = {"type": "base64", "media_type": "image/png", "data": "aGk="}
     url = "data:image/png;base64,aGk="
     parts = {
         "chat": {"type": "image_url", "image_url": {"url": url}},
         "responses": {"type": "input_image", "image_url": url, "detail": "auto"},
         "anthropic": {"type": "image", "source": data},
+        "gemini": {"inlineData": {"mimeType": "image/png", "data": "aGk="}},
     }
     for part in parts.values():
         came = {"role": "user", "content": [part]}
         _, request = build_request([came], format=shape)
-        messages = request.get("input") or request["messages"]
-        assert messages[0]["content"] == [parts[shape]]
+        (message, *_) = request[writing.FORMATS[shape].field]
+        assert message.get("content", message.get("parts")) == [parts[shape]]
 
 
 def test_malformed_arguments_are_wrapped_in_an_object_for_anthropic() -> None:

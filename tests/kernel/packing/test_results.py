@@ -19,6 +19,7 @@ from tests.oracles.loops import Loop
 
 CODE = "Booking code QX7Z."
 FAILED = "No seat is left."
+RESPONSE = {"functionResponse"}
 
 
 def numbers(tokens: int, seed: int = 1) -> str:
@@ -89,6 +90,10 @@ def answers(shape: str, packed: Packed) -> dict[str, str]:
     if shape == "responses":
         found = [each for each in request["input"] if "output" in each]
         return {each["call_id"]: each["output"] for each in found}
+    if shape == "gemini":
+        parts = [part for each in request["contents"] for part in each["parts"]]
+        found = [each["functionResponse"] for each in parts if each.keys() == RESPONSE]
+        return {each["id"]: each["response"]["output"] for each in found}
     blocks = [
         block
         for each in request["messages"]

@@ -99,7 +99,7 @@ def test_blocks_are_named_in_the_recorded_context(agent: Agent, ann: Subject) ->
     assert not Derivation.objects.filter(thread=home, source_seq=2).exists()
 
 
-@pytest.mark.parametrize("format_", ["chat", "responses", "anthropic"])
+@pytest.mark.parametrize("format_", ["chat", "responses", "anthropic", "gemini"])
 def test_memory_in_the_head_never_gains_authority(
     agent: Agent, ann: Subject, format_: str
 ) -> None:
@@ -171,7 +171,7 @@ def test_anonymous_subject_carries_no_blocks(agent: Agent) -> None:
         factories.make_thread(agent, "t-8", blocks=True)
 
 
-@pytest.mark.parametrize("format_", ["chat", "responses", "anthropic"])
+@pytest.mark.parametrize("format_", ["chat", "responses", "anthropic", "gemini"])
 def test_block_append_leaves_the_request_prefix_unchanged(
     agent: Agent, ann: Subject, format_: str
 ) -> None:

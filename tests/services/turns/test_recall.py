@@ -72,7 +72,7 @@ def test_evicted_fact_is_recalled_when_asked_for(
     assert counts(agent) == {"recall.brought.search": 1}
 
 
-@pytest.mark.parametrize("form", ["chat", "responses", "anthropic"])
+@pytest.mark.parametrize("form", ["chat", "responses", "anthropic", "gemini"])
 def test_recall_section_is_reassembled(agent: Agent, form: str) -> None:
     talk(agent, format=form)
     begun = begin(agent, ASKED)
