@@ -1,8 +1,9 @@
-"""A scripted model behind three APIs, each as strict as the real one.
+"""A scripted model behind four APIs, each as strict as the real one.
 
 What the SDK's own type of a request does not allow is refused with a 400; so are calls
 without results, results without calls, and thoughts that are not those of the running
-exchange as they were signed. What each request shows is printed.
+exchange as they were signed. What each request shows is printed. Gemini signs parts,
+whose signatures may stand in later exchanges as well.
 """
 
 # ruff: noqa: T201
@@ -21,6 +22,8 @@ from pydantic import ConfigDict, TypeAdapter, ValidationError
 from pydantic_core import to_jsonable_python
 
 Json = dict[str, Any]
+#: For calls that Gemini has not made.
+UNSIGNED = "skip_thought_signature_validator"
 _PLATFORM = re.compile(r"platform (\d+)")
 
 
@@ -41,8 +44,11 @@ class Reply:
     calls: Sequence[tuple[str, Json]] = ()
 
 
-def serve(kind: Any, body: Callable[[int, Reply], Json]) -> str:
-    """Start a model whose requests are of that kind; `body` writes what it replies."""
+def serve(kind: Any, body: Callable[[int, Reply], Json], *, keeps: bool = False) -> str:
+    """Start a model whose requests are of that kind; `body` writes what it replies.
+
+    `keeps` says whether thoughts of earlier exchanges may stand in a request.
+    """
     adapter = TypeAdapter(list[kind], config=ConfigDict(extra="forbid"))
     #: By the question whose exchange they are of.
     thoughts = defaultdict[str, list[str]](list)
@@ -54,25 +60,36 @@ def serve(kind: Any, body: Callable[[int, Reply], Json]) -> str:
             to_jsonable_python(adapter.validate_python([request]))
         except ValidationError as invalid:
             raise scripted.RefusedError(str(invalid)) from None
-        messages = request.get("messages") or request["input"]
-        steps = [step for each in messages for step in read(each)]
+        fields = ("messages", "input", "contents")
+        messages = next(request[name] for name in fields if name in request)
+        steps = [step for each in messages for step in read_message(each)]
         require_pairs(steps)
         exchange = since_question(steps)
         signed = thoughts[exchange[0].text]
-        if signed != [step.text for step in steps if step.kind == "thought"]:
+        shown = exchange if keeps else steps
+        if signed != [step.text for step in shown if step.kind == "thought"]:
             raise scripted.RefusedError("Thoughts must be those of the exchange.")
         print(f"  ({counts(steps)})")
         reply = body(next(numbers), play(steps, exchange))
         parts = reply.get("output") or reply.get("content") or []
-        made = [step for part in parts for step in read(part)]
+        parts = [each["content"] for each in reply.get("candidates", ())] or parts
+        made = [step for part in parts for step in read_message(part)]
         signed.extend(step.text for step in made if step.kind == "thought")
         return reply
 
     return scripted.serve(answer)
 
 
+def read_message(item: Json) -> Iterator[Step]:
+    """Read a message or item of any of the four APIs."""
+    if "parts" not in item:
+        yield from read(item)
+    for part in item.get("parts", ()):
+        yield from read_part(part, "user" if item["role"] == "user" else "assistant")
+
+
 def read(item: Any, role: str = "") -> Iterator[Step]:
-    """Read a message, item, part or block of any of the three APIs."""
+    """Read a message, item, part or block of any API but Gemini's."""
     match item:
         case str(text):
             yield Step("text", role, text)
@@ -98,6 +115,22 @@ def read(item: Any, role: str = "") -> Iterator[Step]:
             parts = content if isinstance(content, list) else [content or []]
             for each in [*parts, *item.get("tool_calls", ())]:
                 yield from read(each, role)
+
+
+def read_part(part: Json, role: str) -> Iterator[Step]:
+    """Read a part of Gemini's."""
+    signed = part.get("thoughtSignature", UNSIGNED)
+    if signed != UNSIGNED:
+        yield Step("thought", role, signed)
+    match part:
+        case {"functionCall": {"name": name} as call}:
+            yield Step("call", "assistant", name, call.get("id", ""))
+        case {"functionResponse": {"id": id_, "response": response}}:
+            yield Step("result", "tool", "".join(response.values()), id_)
+        case {"inlineData": _}:
+            yield Step("picture", role)
+        case {"text": text}:
+            yield Step("text", role, text)
 
 
 def require_pairs(steps: list[Step]) -> None:
@@ -208,6 +241,16 @@ def anthropic(number: int, reply: Reply) -> Json:
     usage = {"input_tokens": 1, "output_tokens": 1}
     reason = "tool_use" if reply.calls else "end_turn"
     return {**named, **spoken, "stop_reason": reason, "usage": usage}
+
+
+def gemini(number: int, reply: Reply) -> Json:
+    """An answer whose last text or first call is signed; older models give no ids."""
+    parts: list[Json] = [{"text": reply.text}] if reply.text else []
+    called = [{"functionCall": {"name": n, "args": args}} for n, args in reply.calls]
+    signed = (called or parts[-1:])[0]
+    signed["thoughtSignature"] = f"CiQB{number:04}"
+    content = {"role": "model", "parts": [*parts, *called]}
+    return {"candidates": [{"content": content, "finishReason": "STOP"}]}
 
 
 def written(block: Json) -> str:

@@ -1,4 +1,4 @@
-"""Answers of the hub and of a model that a loop reads, in each of three formats."""
+"""Answers of the hub and of a model that a loop reads, in each of four formats."""
 
 from __future__ import annotations
 
@@ -37,15 +37,24 @@ class ToolUseBlock(TypedDict):
     input: dict[str, Any]
 
 
-Call = ChatToolCall | FunctionCall | ToolUseBlock
+class FunctionCallPart(TypedDict):
+    """A tool call of Gemini: a part of a content, `{"id", "name", "args"}` in it."""
+
+    functionCall: dict[str, Any]
+    thoughtSignature: NotRequired[str]
+
+
+Call = ChatToolCall | FunctionCall | ToolUseBlock | FunctionCallPart
 
 
 class ModelMessage(TypedDict):
-    """A message of chat completions or Anthropic; for Responses, `content` holds the
-    items."""
+    """A message of chat completions or Anthropic, or a content of Gemini, which has
+    `parts`; for Responses, `content` holds the items."""
 
     role: str
-    content: Any
+    content: NotRequired[Any]
+    #: Parts of Gemini's content, instead of `content`.
+    parts: NotRequired[list[dict[str, Any]]]
     name: NotRequired[str]
     refusal: NotRequired[str | None]
     tool_calls: NotRequired[list[ChatToolCall] | None]
@@ -68,6 +77,9 @@ class ModelRequest(TypedDict, total=False):
     input: list[dict[str, Any]]
     #: System prompt of Anthropic's Messages.
     system: str
+    #: Contents of Gemini, instead of messages, and its system prompt.
+    contents: list[ModelMessage]
+    systemInstruction: dict[str, Any]
     tools: list[dict[str, Any]]
 
 

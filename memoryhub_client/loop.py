@@ -7,7 +7,8 @@ The agent's own tools are in `tools`, called with the model's arguments by name.
 answers all other calls, and tells the model when a tool does not exist. If a tool
 raises, the model is told of the failure. A result above the hub's limit keeps its
 beginning and its end. The thread and the model must have the same format: a message's
-`content` is the output of a response, or Anthropic's blocks.
+`content` is the output of a response, or Anthropic's blocks. For Gemini the message is
+the `content` of the answer's candidate, not the whole answer.
 """
 
 from __future__ import annotations
@@ -28,9 +29,11 @@ from memoryhub_client.problems import Problem, TooLarge
 from memoryhub_client.requests import Request
 
 Tools = Mapping[str, Callable[..., Any]]
-#: Types of calls among Responses' items and Anthropic's blocks; chat completions has
-#: a separate member for calls.
+#: Types of calls among Responses' items and Anthropic's blocks. Chat completions has
+#: a separate member for calls, and a part of Gemini's has no type.
 _CALL_TYPES = {"function_call", "custom_tool_call", "tool_use"}
+#: Names of a call's arguments, by API.
+_ARGUMENTS = ("arguments", "args", "input")
 #: Characters kept of a result above the limit; halved until the hub takes the result.
 _MOST_KEPT = 500_000
 
@@ -146,8 +149,8 @@ def _iter_steps(
         for call in calls:
             result = yield from _answer_call(thread, call, tools)
             if result["role"] == messages[-1]["role"] == "user":
-                # Anthropic requires all results in one message.
-                messages[-1]["content"] += result["content"]
+                # Anthropic and Gemini require all results in one message.
+                _get_parts(messages[-1]).extend(_get_parts(result))
             else:
                 messages.append(result)
 
@@ -182,11 +185,13 @@ def _append_message(thread: str, message: ModelMessage) -> Generator[_Step, Any,
 
 def _cut_results(message: Any, most: int) -> bool:
     """Cut each result of a message to `most` characters; return whether any was cut."""
-    parts = message["content"] if isinstance(message["content"], list) else [message]
+    held = _get_parts(message)
     found = False
-    for part in parts:
+    for each in held if isinstance(held, list) else [message]:
+        part = each.get("functionResponse", {}).get("response", each)
         of_tool = part.get("role") == "tool" or "tool_use_id" in part
-        place = "output" if "output" in part else "content" if of_tool else ""
+        places = ("output", "error", *(("content",) if of_tool else ()))
+        place = next((name for name in places if name in part), "")
         text = part.get(place)
         if isinstance(text, str) and len(text) > most:
             left = f"[{len(text) - most} characters left out: too long to store]"
@@ -195,13 +200,21 @@ def _cut_results(message: Any, most: int) -> bool:
     return found
 
 
+def _get_parts(message: ModelMessage) -> Any:
+    """Return a message's content, or the parts of Gemini's content."""
+    return message["parts"] if "parts" in message else message.get("content")
+
+
 def _find_calls(answer: ModelMessage) -> Sequence[Call]:
-    """Return a message's calls: beside its content, or items or blocks in it."""
+    """Return a message's calls: beside its content, or items, blocks, parts in it."""
     if calls := answer.get("tool_calls"):
         return calls
-    content = answer.get("content")
-    items = content if isinstance(content, list) else []
-    return [each for each in items if each.get("type") in _CALL_TYPES]
+    held = _get_parts(answer)
+    return [
+        each
+        for each in (held if isinstance(held, list) else [])
+        if each.get("type") in _CALL_TYPES or "functionCall" in each
+    ]
 
 
 def _answer_call(
@@ -209,7 +222,7 @@ def _answer_call(
 ) -> Generator[_Step, Any, ModelMessage]:
     """Return the message that answers a call, also when its tool fails."""
     sent: Mapping[str, Any] = call
-    function = sent.get("function") or sent
+    function = sent.get("function") or sent.get("functionCall") or sent
     tool = tools.get(function.get("name", ""))
     if tool is None:
         try:
@@ -219,7 +232,8 @@ def _answer_call(
         item: ModelMessage = {"role": "tool", "content": [told]}
         return told if "role" in told else item
     try:
-        given = function.get("arguments", function.get("input"))
+        places = (name for name in _ARGUMENTS if name in function)
+        given = function.get(next(places, ""))
         value = yield _ToolStep(tool, _parse_arguments(given))
         text = value if isinstance(value, str) else json.dumps(value)
     except Exception as failure:  # noqa: BLE001  # it is told to the model
@@ -243,7 +257,11 @@ def _build_result(
     """Build a result as a message of the API of the call."""
     # The hub refuses half surrogate pairs and U+0000.
     text = text.encode(errors="replace").decode().replace("\0", "\ufffd")
-    kind = call.get("type")
+    kind, called = call.get("type"), call.get("functionCall")
+    if called:
+        named = {name: called[name] for name in ("id", "name") if name in called}
+        response = {**named, "response": {"error" if failed else "output": text}}
+        return {"role": "user", "parts": [{"functionResponse": response}]}
     if kind == "tool_use":
         block = {"type": "tool_result", "tool_use_id": call["id"], "content": text}
         error = {"is_error": True} if failed else {}

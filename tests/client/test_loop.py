@@ -16,9 +16,10 @@ from tests.harness.instances import Server
 from tests.kernel.messages.vendors import require_types
 from tests.validators import require_request
 
-APIS: list[Vendor] = ["chat", "responses", "anthropic"]
+APIS: list[Vendor] = ["chat", "responses", "anthropic", "gemini"]
 ASKED: ModelMessage = {"role": "user", "content": "Where is my parcel?"}
 SAID = "In Kraków."
+SIGNATURE = "CiQBjz1rX0il"
 #: Tool calls of the model, with the expected text and failure of each.
 CALLS: dict[str, tuple[Any, str, bool]] = {
     "track": ({"parcel": 7}, '{"parcel": 7, "at": "Krak\\u00f3w"}', False),
@@ -118,16 +119,24 @@ def build_calls(api: Vendor, names: tuple[str, ...]) -> ModelMessage:
         elif api == "responses":
             item = {"type": "function_call", "id": f"fc-{name}", "status": "completed"}
             built.append({**item, "call_id": f"c-{name}", **text})
+        elif api == "gemini":
+            function = {"id": f"c-{name}", "name": name, "args": given}
+            built.append({"functionCall": function})
         else:
             use = {"type": "tool_use", "id": f"c-{name}", "name": name, "input": given}
             built.append(use)
     if api == "chat":
         return {"role": "assistant", "content": None, "tool_calls": built}
+    if api == "gemini":
+        built[0]["thoughtSignature"] = SIGNATURE
+        return {"role": "model", "parts": built}
     return {"role": "assistant", "content": built}
 
 
 def build_answer(api: Vendor) -> ModelMessage:
     said: Any = SAID
+    if api == "gemini":
+        return {"role": "model", "parts": [{"text": SAID}]}
     if api == "responses":
         part = {"type": "output_text", "text": SAID, "annotations": []}
         message = {"type": "message", "id": "msg-1", "status": "completed"}
@@ -139,6 +148,14 @@ def build_answer(api: Vendor) -> ModelMessage:
 
 def list_results(api: Vendor, kept: list[Any]) -> Iterator[tuple[str, str, bool]]:
     """List call, text and failure of each result, stored as the API has them."""
+    if api == "gemini":
+        (message,) = kept
+        assert message["role"] == "user"
+        for part in message["parts"]:
+            told = part["functionResponse"]
+            ((outcome, text),) = told["response"].items()
+            yield told["id"], text, outcome == "error"
+        return
     if api == "anthropic":
         (message,) = kept
         assert message["role"] == "user"
@@ -193,11 +210,13 @@ def test_loop_stores_each_call_with_its_result_or_failure(
         CALLS.items(), results, strict=True
     ):
         assert told in text, name
-        # Only Anthropic's results have a field for a failure.
-        assert failed == (fails and (api == "anthropic" or name not in OF_THE_HUB))
+        # Only results of Anthropic and Gemini have a field for a failure.
+        marked = api in ("anthropic", "gemini")
+        assert failed == (fails and (marked or name not in OF_THE_HUB))
     # The model saw the whole result; refusals are judged at the next request.
     assert len(model.asked) == 2
     shown = json.dumps(model.asked[1], ensure_ascii=False)
+    assert (SIGNATURE in shown) == (api == "gemini")
     assert all(
         json.dumps(text, ensure_ascii=False)[1:-1] in shown for _, text, _ in results
     )

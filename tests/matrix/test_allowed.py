@@ -215,7 +215,7 @@ def _titled(operation: Any) -> bool:
 
 
 @pytest.mark.parametrize(
-    # A tool call has one of three shapes; wrong calls get a normal answer.
+    # A tool call has one of four shapes; wrong calls get a normal answer.
     "label",
     [n for n, o in OPERATIONS.items() if _titled(o)],
 )

@@ -68,6 +68,18 @@ class CallBlockIn(BaseModel):
     input: Any = Field(None, description="The arguments.")
 
 
+class CallPartIn(BaseModel):
+    """A call of Gemini's: a part."""
+
+    model_config = ConfigDict(extra="allow", strict=True) | build_example(
+        {"functionCall": {"name": "page_fault", "args": {"page_id": "fare-rules"}}}
+    )
+
+    functionCall: dict[str, Any] = Field(  # noqa: N815  # Gemini's name
+        description="`{id, name, args}`."
+    )
+
+
 _READ = "page slot-0 · transcript · full · 12 tokens · 2 faults left\n\nIs 12A free?"
 
 
@@ -128,6 +140,41 @@ class ToolResultsOut(Out):
     content: list[ToolResultOut] = Field(description="One result.")
 
 
+class FunctionResponseOut(Out):
+    id: str | None = Field(None, description="The call's id; absent where it has none.")
+    name: str
+    response: dict[str, str] = Field(
+        description="`output` is what was read, `error` a sentence on why not."
+    )
+
+
+class FunctionResponsePartOut(Out):
+    """A part."""
+
+    functionResponse: FunctionResponseOut  # noqa: N815  # Gemini's name
+
+
+class FunctionResponsesOut(Out):
+    """Answer to a `functionCall` of Gemini's: a user content with one result."""
+
+    model_config = build_example(
+        {
+            "role": "user",
+            "parts": [
+                {
+                    "functionResponse": {
+                        "name": "page_fault",
+                        "response": {"output": _READ},
+                    }
+                }
+            ],
+        }
+    )
+
+    role: Literal["user"]
+    parts: list[FunctionResponsePartOut] = Field(description="One result.")
+
+
 class ToolsQuery(In):
     mode: Mode = "strict"
     strict: Literal["true", "false"] = "false"
@@ -144,19 +191,19 @@ class ToolsOut(Out):
     "POST",
     "/threads/{thread}/tool-calls",
     needs=auth.WRITE,
-    out=ToolMessageOut | CallOutputOut | ToolResultsOut,
+    out=ToolMessageOut | CallOutputOut | ToolResultsOut | FunctionResponsesOut,
     refusals=CONDITIONAL,
 )
 async def call_tool(
     request: HttpRequest,
     thread: Path[ThreadName],
-    body: CallIn | CallItemIn | CallBlockIn,
+    body: CallPartIn | CallIn | CallItemIn | CallBlockIn,
 ) -> HttpResponse:
     """Execute a model's tool call and answer the message to hand back.
 
-    A call has the shape of chat completions, Responses or Anthropic's Messages, and so
-    has its answer: a client appends the answer to its messages unchanged. A mistake of
-    the model is a 200 as well: the content tells the model.
+    A call has the shape of chat completions, Responses, Anthropic's Messages or Gemini,
+    and so has its answer: a client appends the answer to its messages unchanged. A
+    mistake of the model is a 200 as well: the content tells the model.
     """
     agent, sent = auth.get_caller(request), body.model_dump(exclude_unset=True)
     given = parse_conditions(request, body)

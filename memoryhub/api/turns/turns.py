@@ -131,6 +131,8 @@ Request = Annotated[
                 "messages": {"type": "array", "items": {"type": "object"}},
                 "input": {"type": "array", "items": {"type": "object"}},
                 "system": {"type": "string"},
+                "contents": {"type": "array", "items": {"type": "object"}},
+                "systemInstruction": {"type": "object"},
                 "tools": {"type": "array", "items": {"type": "object"}},
             },
         }

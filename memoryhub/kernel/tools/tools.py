@@ -215,6 +215,8 @@ def answer(sent: Any, content: str) -> dict[str, Any]:
     if call is None:
         call = message.Call(id=sent_id if isinstance(sent_id, str) else None)
     write = _ANSWERS.get(kind) if isinstance(kind, str) else None
+    if kind is None and isinstance(given.get("functionCall"), dict):
+        write = _build_function_response
     return (write or _build_tool_message)(call.id or "", call.name or "", content)
 
 
@@ -248,6 +250,14 @@ def _build_tool_result(call_id: str, name: str, content: str) -> dict[str, Any]:
     result = {"type": "tool_result", "tool_use_id": call_id, "content": content}
     failed = {"is_error": True} if isinstance(content, Failure) else {}
     return {"role": "user", "content": [{**result, **failed}]}
+
+
+def _build_function_response(call_id: str, name: str, content: str) -> dict[str, Any]:
+    """Build a result for Gemini, whose older models give calls no id."""
+    outcome = "error" if isinstance(content, Failure) else "output"
+    sent_id = {"id": call_id} if call_id else {}
+    response = {**sent_id, "name": name, "response": {outcome: content}}
+    return {"role": "user", "parts": [{"functionResponse": response}]}
 
 
 #: Builders by the type of the call; a call of any other type gets chat completions'.
