@@ -65,7 +65,7 @@ WORDS: Final[Mapping[str, str]] = {
     "scope": "Agent and session of the thread.",
     "sealed": "Whether the event has sealed content.",
     "senders": "Messages by sender.",
-    "seq": "Number of the event in the journal.",
+    "seq": "Number of the event.",
     "session": "The session's name.",
     "slots": "Messages.",
     "status": "Current status.",
