@@ -133,6 +133,17 @@ PEOPLE: dict[str, Row] = {
         body={"text": " Flies."},
         restricted=RESTRICTED,
     ),
+    "post /api/v1/subjects/{subject}/blocks/{block}/insert": Row(
+        target="/subjects/{s}/blocks/persona/insert",
+        body={"line": 0, "text": "Flies."},
+        restricted=RESTRICTED,
+    ),
+    "post /api/v1/subjects/{subject}/blocks/{block}/rename": Row(
+        target="/subjects/{s}/blocks/gone/rename",
+        body={"name": "people/ann"},
+        restricted=RESTRICTED,
+        conflict=(404, "page_unknown"),
+    ),
     "post /api/v1/subjects/{subject}/blocks/{block}/replace": Row(
         target="/subjects/{s}/blocks/persona/replace",
         body={"old": "Ann", "new": "Ann"},

@@ -144,7 +144,7 @@ NAMED = {
     "keys": {"key"},
     "pages": {
         *("page", "page_id", "page_ids", "displaced", "left_out"),
-        *("derived_from", "provenance", "carries"),
+        *("derived_from", "provenance", "carries", "renamed_from"),
     },
     "checkpoints": {"name"},
 }
