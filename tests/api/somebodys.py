@@ -17,6 +17,7 @@ NOTE = {"text": "{w} again"}
 OF_BOTH: dict[str, Any] = {
     "put /blocks/{block}": {"text": "Likes {w}."},
     "post /blocks/{block}/append": {"text": " And {w}."},
+    "post /blocks/{block}/insert": {"line": 0, "text": "First {w}."},
     "post /blocks/{block}/replace": {"old": "And", "new": "Or"},
     "post /blocks/{block}/revert": {"version": 1},
     "delete /blocks/{block}": None,
@@ -30,6 +31,7 @@ OF_A_THREAD: dict[str, Any] = {
     "patch ": {"labels": {"drink": "{w}"}, "config": {"observe": True}},
     "post /slots": SAID,
     "post /slots:batch": {"items": [SAID, SAID]},
+    "post /slots:strike": {"indexes": [2]},
     "post /observations": {
         "from": 0,
         "to": 1,
@@ -115,6 +117,13 @@ READS: dict[str, Any] = {
 }
 #: Routes in neither list, with the reasons.
 OTHERWISE = {
+    **dict.fromkeys(
+        (
+            "post /threads/{thread}/blocks/{block}/rename",
+            "post /subjects/{subject}/blocks/{block}/rename",
+        ),
+        "later acts would not find the block",
+    ),
     "post /subjects/{subject}/erasures": "rules plan and confirm them",
     "post /subjects/{subject}/export": "is compared file by file",
 }

@@ -5,7 +5,7 @@ from __future__ import annotations
 from datetime import timedelta
 
 from memoryhub.kernel import commands
-from memoryhub.kernel.commands import RunMessage
+from memoryhub.kernel.commands import RunMessage, StrikeSlots
 from memoryhub.kernel.knowledge.consolidation import ConsolidateExchange, RetryExchange
 from memoryhub.kernel.memory.keys import EraseValues, ExpireKeys
 from memoryhub.kernel.memory.notes import ClearNotes
@@ -104,6 +104,7 @@ def _page(agent: Agent, user_id: str, name: str, text: str) -> None:
         paging.FaultPage(page_id=one),
         paging.FaultPage(page_id=f"{user_id}-none"),
         paging.DeletePage(page_id=two),
+        StrikeSlots(indexes=(0,)),
     ):
         act(agent, command, name)
 
