@@ -29,7 +29,7 @@ from memoryhub.api.http import gate
 from memoryhub.api.threads import socket
 from memoryhub.api.threads.protocol import CloseCode
 from memoryhub.compat.endpoint import CompatEndpoint
-from memoryhub.compat.requests import PREFIX
+from memoryhub.compat.requests import DIALECTS
 from memoryhub.errors import Refusal
 from memoryhub.journal import writer
 from memoryhub.journal.log.announce import doorbell
@@ -191,11 +191,15 @@ class Http:
         self.api: Any = api_application(django)
         self.mcp = endpoint.McpEndpoint(self.api)
         self._mcp: Any = self.mcp
-        self._compat: Any = CompatEndpoint(self.api)
+        self._compat: dict[str, Any] = {
+            each.prefix: CompatEndpoint(self.api, each) for each in DIALECTS
+        }
         if settings.TRACES:
             trace = import_module("memoryhub.api.http.tracing").trace_endpoint
             self._mcp = trace(self._mcp, lambda scope: scope["path"])
-            self._compat = trace(self._compat, lambda _: f"{PREFIX}{{path}}")
+            for prefix, served in self._compat.items():
+                route = f"{prefix}{{path}}"
+                self._compat[prefix] = trace(served, lambda _, route=route: route)
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         ours = scope["path"] == "/api" or scope["path"].startswith("/api/")
@@ -205,10 +209,14 @@ class Http:
             await _send_refusal(send, 503, maintenance.refusal_text)
         elif scope["path"] in endpoint.PATHS:
             await self._mcp(scope, receive, send)
-        elif scope["path"].startswith(PREFIX):
-            await self._compat(scope, receive, send)
+        elif served := self._find_compat(scope["path"]):
+            await served(scope, receive, send)
         else:
             await self._serve_page(scope, receive, send)
+
+    def _find_compat(self, path: str) -> Any:
+        found = (self._compat[each] for each in self._compat if path.startswith(each))
+        return next(found, None)
 
     async def _serve_page(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Pass a request to Django with its body read, so that no body is put on disk.

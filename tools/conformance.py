@@ -55,6 +55,13 @@ WAYS = (
         "equal, but for what the module names",
     ),
     WayIn(
+        "Agent Protocol, threads and store",
+        "tests/compat/test_agent_protocol.py",
+        ("langgraph-sdk",),
+        "its own client, beside a graph and the store above",
+        "works unchanged, but for what needs a graph",
+    ),
+    WayIn(
         "Anthropic's memory tool",
         "tests/client/test_anthropic_memory.py",
         ("anthropic",),

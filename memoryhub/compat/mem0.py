@@ -38,7 +38,7 @@ from memoryhub.compat.memories import (
     list_threads,
     read_events,
 )
-from memoryhub.compat.requests import PREFIX, CompatAnswer, CompatRequest, refuse
+from memoryhub.compat.requests import MEM0, PREFIX, CompatAnswer, CompatRequest
 
 #: Memories of a search, the most of them, and memories of a part of a list, by default.
 TOP_K, MOST_HITS, PAGE_SIZE = 10, 50, 100
@@ -396,5 +396,5 @@ def _find_route(request: CompatRequest) -> Operation | CompatAnswer:
         problem = {"detail": f"{words}person by its own API", "error": "not_found"}
         return CompatAnswer(404, problem, {})
     if (operation := methods.get(request.method)) is None:
-        return refuse(MethodError())
+        return MEM0.refuse(MethodError())
     return operation

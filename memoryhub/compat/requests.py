@@ -1,7 +1,8 @@
-"""Requests of mem0's client as they were admitted, and answers to them."""
+"""Requests of other products' clients as they were admitted, and answers to them."""
 
 from __future__ import annotations
 
+from collections.abc import Callable, Mapping
 from typing import Any, Final, NamedTuple
 
 from memoryhub.api.errors import ProblemDocument
@@ -18,9 +19,12 @@ class CompatRequest(NamedTuple):
     #: Parts of the path below the prefix, each unescaped.
     parts: tuple[str, ...]
     query: dict[str, str]
+    #: The query with repeated names.
+    pairs: list[tuple[str, str]]
     body: Any
     agent: Agent
     authorization: str
+    prefer: str
 
 
 class CompatAnswer(NamedTuple):
@@ -31,8 +35,46 @@ class CompatAnswer(NamedTuple):
     headers: dict[str, str]
 
 
-def refuse(refusal: Refusal) -> CompatAnswer:
-    """Build the answer of a refusal, in the members that mem0's client reads."""
-    problem = ProblemDocument.from_refusal(refusal)
-    body = {"detail": f"{problem.code}: {problem.detail}", "error": problem.code}
-    return CompatAnswer(problem.status, body, dict(problem.headers))
+class ClientDialect(NamedTuple):
+    """Address of a client's routes, its way to send a key, and to read a refusal."""
+
+    prefix: str
+    #: Module and class of the server.
+    server: tuple[str, str]
+    #: Header of the key, and what stands before the key.
+    header: bytes
+    scheme: str
+    build_problem: Callable[[str, str], dict[str, Any]]
+
+    def get_authorization(self, headers: Mapping[bytes, bytes]) -> str:
+        """Return the key as the API takes it; empty if there is none."""
+        sent = headers.get(self.header, b"").decode("latin-1")
+        if not sent:
+            return headers.get(b"authorization", b"").decode("latin-1")
+        if not sent.lower().startswith(self.scheme):
+            return sent
+        return f"Bearer {sent[len(self.scheme) :].strip()}"
+
+    def refuse(self, refusal: Refusal) -> CompatAnswer:
+        """Build the answer of a refusal, in the members that the client reads."""
+        problem = ProblemDocument.from_refusal(refusal)
+        body = self.build_problem(problem.code, problem.detail)
+        return CompatAnswer(problem.status, body, dict(problem.headers))
+
+
+MEM0: Final = ClientDialect(
+    PREFIX,
+    ("memoryhub.compat.mem0", "Mem0Server"),
+    b"authorization",
+    "token ",
+    lambda code, words: {"detail": f"{code}: {words}", "error": code},
+)
+# LangGraph's SDK reads `message`; both members are the protocol's ErrorResponse.
+AGENT_PROTOCOL: Final = ClientDialect(
+    "/compat/agent-protocol/",
+    ("memoryhub.compat.agent_protocol", "AgentProtocolServer"),
+    b"x-api-key",
+    "",
+    lambda code, words: {"code": code, "message": f"{code}: {words}"},
+)
+DIALECTS: Final = (MEM0, AGENT_PROTOCOL)
