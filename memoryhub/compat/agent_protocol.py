@@ -1,8 +1,7 @@
 """Routes of LangChain's Agent Protocol that keep something: threads and the store.
 
-Judged by LangGraph's SDK (0.4.14), whose bodies go beyond the protocol's document. What
-runs a graph is not served: runs, assistants, crons, and updates of a state, which need
-the graph's reducers.
+Judged by LangGraph's SDK (0.4.14), whose bodies go beyond the protocol's document.
+Routes that need a graph are not served: runs, assistants, crons, updates of a state.
 """
 
 from __future__ import annotations
@@ -17,7 +16,7 @@ from memoryhub.compat import agent_store, agent_threads
 from memoryhub.compat.requests import AGENT_PROTOCOL, CompatAnswer, CompatRequest
 
 _NOT_SERVED = "not_served: the hub keeps threads and items, and runs no graph"
-_RUNNING: Final = frozenset({"agents", "assistants", "crons", "runs"})
+_RUNNING: Final = {"agents", "assistants", "crons", "runs", "stream", "commands"}
 
 
 class AgentProtocolServer:
@@ -36,58 +35,50 @@ class AgentProtocolServer:
             again = refused.retry_after
             headers = {"retry-after": again} if again else {}
             code, _, words = str(refused).partition(": ")
-            # The protocol's status of a field that is wrong.
-            status = 422 if code == "value" else refused.status
+            status = AGENT_PROTOCOL.invalid if refused.status == 400 else refused.status
             problem = AGENT_PROTOCOL.build_problem(code, words)
             return CompatAnswer(status, problem, headers)
         return CompatAnswer(204 if body is None else 200, body, {})
 
 
 Operation = Callable[[ApiCaller, CompatRequest], Awaitable[Any]]
-#: Operations by path, where `*` is an id, and by method.
-_ROUTES: Final[dict[tuple[str, ...], dict[str, Operation]]] = {
-    ("store", "items"): {
-        "PUT": agent_store.put_item,
-        "GET": agent_store.get_item,
-        "DELETE": agent_store.delete_item,
-    },
-    ("store", "items", "search"): {"POST": agent_store.search_items},
-    ("store", "namespaces"): {"POST": agent_store.list_namespaces},
-    ("threads",): {"POST": agent_threads.create_thread},
-    ("threads", "search"): {"POST": agent_threads.search_threads},
-    ("threads", "count"): {"POST": agent_threads.count_threads},
-    ("threads", "*"): {
-        "GET": agent_threads.get_thread,
-        "PATCH": agent_threads.update_thread,
-        "DELETE": agent_threads.delete_thread,
-    },
-    ("threads", "*", "copy"): {"POST": agent_threads.copy_thread},
-    ("threads", "*", "state"): {"GET": agent_threads.get_state},
-    ("threads", "*", "state", "checkpoint"): {"POST": agent_threads.get_state},
-    ("threads", "*", "state", "*"): {"GET": agent_threads.get_state},
-    ("threads", "*", "history"): {
-        "GET": agent_threads.list_history,
-        "POST": agent_threads.list_history,
-    },
+#: Operations by method and path, where `*` is an id; the first that fits serves.
+_ROUTES: Final[dict[str, Operation]] = {
+    "PUT/store/items": agent_store.put_item,
+    "GET/store/items": agent_store.get_item,
+    "DELETE/store/items": agent_store.delete_item,
+    "POST/store/items/search": agent_store.search_items,
+    "POST/store/namespaces": agent_store.list_namespaces,
+    "POST/threads": agent_threads.create_thread,
+    "POST/threads/search": agent_threads.search_threads,
+    "GET/threads/*": agent_threads.get_thread,
+    "PATCH/threads/*": agent_threads.update_thread,
+    "DELETE/threads/*": agent_threads.delete_thread,
+    "POST/threads/*/copy": agent_threads.copy_thread,
+    "GET/threads/*/state": agent_threads.get_state,
+    "GET/threads/*/state/*": agent_threads.get_state,
+    "POST/threads/*/state/checkpoint": agent_threads.get_state,
+    "GET/threads/*/history": agent_threads.list_history,
+    "POST/threads/*/history": agent_threads.list_history,
 }
 
 
 def _find_route(request: CompatRequest) -> Operation:
     """Return the operation. Raises HubRefusedError if there is none."""
-    parts, methods = request.parts, dict[str, Operation]()
-    for path, operations in _ROUTES.items():
-        pairs = zip(path, parts, strict=False)
-        if len(path) == len(parts) and all(a in ("*", b) for a, b in pairs):
-            methods |= {each: operations[each] for each in operations.keys() - methods}
-    if request.method in methods:
-        return methods[request.method]
-    needs_graph = parts[2:] == ("state",) or {*parts[2:3]} <= {
-        "runs",
-        "stream",
-        "commands",
-    }
-    if parts[0] in _RUNNING or (parts[0] == "threads" and parts[2:] and needs_graph):
+    parts, is_known = request.parts, False
+    for route, operation in _ROUTES.items():
+        method, *path = route.split("/")
+        if len(path) == len(parts) and all(map(_is_fit, path, parts)):
+            if method == request.method:
+                return operation
+            is_known = True
+    below = parts[2:3] if parts[0] == "threads" else ()
+    if {parts[0], *below} & _RUNNING or parts[2:] == ("state",):
         raise HubRefusedError(501, _NOT_SERVED)
-    if methods:
+    if is_known:
         raise HubRefusedError(405, f"method_not_allowed: {MethodError().sentence}")
     raise HubRefusedError(404, "not_found: of this protocol the hub has no such route")
+
+
+def _is_fit(expected: str, part: str) -> bool:
+    return expected in ("*", part)

@@ -9,18 +9,25 @@ where the stored triggers of nodes do not tell it.
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Collection, Iterator, Mapping
+from collections import Counter
+from collections.abc import Collection, Iterator, Mapping
 from typing import Any, Final
 
 from memoryhub.api.http.calls import ApiCaller, HubRefusedError, build_path
-from memoryhub.compat.langgraph_keys import allow_missing, iter_listed, list_keys
-from memoryhub.compat.langgraph_names import build_checkpoint_glob
+from memoryhub.compat.langgraph_keys import (
+    BATCH,
+    allow_missing,
+    iter_listed,
+    list_keys,
+)
+from memoryhub.compat.langgraph_names import build_checkpoint_glob, build_thread_name
 
 Record = Mapping[str, Any]
 #: Most characters and nodes of an answer's states.
 _MOST_CHARACTERS, _MOST_NODES = 32 * 2**20, 200_000
-#: Characters of a reference that are its channel's, and texts that are read one by one.
-_CHANNEL, _FEW = 4, 3
+#: Characters of a reference that are its channel's, and the most of a channel's texts
+#: that are read one by one.
+_CHANNEL, _MOST_READS = 4, 20
 #: Triggers of nodes, and channels that hold triggers which only the graph can tell.
 _NEXT, _JOIN, _OTHERS = "branch:to:", "join:", ("__start__", "__pregel_tasks")
 #: Fields by which a client names a checkpoint.
@@ -32,35 +39,43 @@ CHECKPOINT: Final = frozenset(
 class StateReader:
     """Reader of the states of one thread, for one answer."""
 
-    def __init__(self, api: ApiCaller, name: str, thread_id: str) -> None:
-        self._api, self._name, self._thread_id = api, name, thread_id
+    def __init__(
+        self, api: ApiCaller, thread_id: str, spent: Counter[str] | None = None
+    ) -> None:
+        self._api, self._thread_id = api, thread_id
+        #: Characters and nodes of the answer so far, which may have other threads.
+        self._spent = Counter() if spent is None else spent
+        self._name = build_thread_name(thread_id)
         self._texts: dict[str, str] = {}
-        self._characters = self._nodes = 0
+        self._reads = Counter[str]()
 
     async def list_states(
         self,
         namespace: str,
         limit: int,
         *,
-        is_wanted: Callable[[str], bool] = lambda _: True,
+        checkpoint_id: str | None = None,
+        before: str = "",
         metadata: Record | None = None,
     ) -> list[dict[str, Any]]:
         """List states, newest first. Raises HubRefusedError for broken or huge ones."""
         found: list[dict[str, Any]] = []
         path = f"{build_path('threads', self._name)}/keys"
-        query = {"glob": build_checkpoint_glob(namespace), "values": "true"}
+        query: dict[str, Any] = {"glob": build_checkpoint_glob(namespace)}
+        if not (checkpoint_id or before or metadata):
+            query["limit"] = min(limit, BATCH)
         try:
-            async for item in iter_listed(self._api, path, **query, limit=limit or 1):
-                if len(found) >= limit:
-                    break
+            async for item in iter_listed(self._api, path, values="true", **query):
                 record = await self._open_record(item["value"])
-                if not is_wanted(record["id"]):
+                if checkpoint_id not in (None, record["id"]):
+                    continue
+                if before and record["id"] >= before:
                     continue
                 (noted,) = await self._open_nodes([record["metadata"]])
-                if all(
-                    noted.get(key) == each for key, each in (metadata or {}).items()
-                ):
+                if is_part(metadata or {}, noted):
                     found.append(await self._build_state(record, noted))
+                if len(found) == limit:
+                    break
         except (KeyError, TypeError, ValueError, AttributeError, RecursionError):
             words = "bad_checkpoint: a key of this thread is no checkpoint's"
             raise HubRefusedError(409, words) from None
@@ -82,23 +97,15 @@ class StateReader:
         (checkpoint, *values) = await self._open_nodes(
             [record["checkpoint"], *channels.values()]
         )
+        place = {"thread_id": self._thread_id, "checkpoint_ns": record["ns"]}
         parent = record["parent"]
         return {
             "values": dict(zip(channels, values, strict=True)),
             **_build_next(record["values"], checkpoint),
-            "checkpoint": self._name_checkpoint(record["ns"], record["id"]),
+            "checkpoint": {**place, "checkpoint_id": record["id"]},
             "metadata": metadata,
             "created_at": checkpoint["ts"],
-            "parent_checkpoint": self._name_checkpoint(record["ns"], parent)
-            if parent
-            else None,
-        }
-
-    def _name_checkpoint(self, namespace: str, checkpoint_id: str) -> dict[str, str]:
-        return {
-            "thread_id": self._thread_id,
-            "checkpoint_ns": namespace,
-            "checkpoint_id": checkpoint_id,
+            "parent_checkpoint": {**place, "checkpoint_id": parent} if parent else None,
         }
 
     # Nodes, as the client's `langgraph_nodes` describes them
@@ -107,7 +114,7 @@ class StateReader:
         wanted, seen = nodes, set[str]()
         while wanted:
             leaves = [leaf for node in wanted for leaf in _list_leaves(node)]
-            await self._fetch(
+            await self._fetch_texts(
                 {ref for leaf in leaves for ref in _list_references(leaf)}
             )
             chunks = {leaf["chunk"] for leaf in leaves if _is_chunk(leaf)} - seen
@@ -115,13 +122,14 @@ class StateReader:
             wanted = [{"list": json.loads(self._texts[each])} for each in chunks]
         return [self._decode(node) for node in nodes]
 
-    async def _fetch(self, refs: set[str]) -> None:
-        """Read texts: a few by name, many by their channel."""
+    async def _fetch_texts(self, refs: set[str]) -> None:
+        """Read texts: a few by name, many by their channel, so that calls are few."""
         path = build_path("threads", self._name, "keys")
         missing = refs - self._texts.keys()
         for channel in {ref[:_CHANNEL] for ref in missing}:
             wanted = {ref for ref in missing if ref.startswith(channel)}
-            if len(wanted) <= _FEW:
+            self._reads[channel] += len(wanted)
+            if self._reads[channel] <= _MOST_READS:
                 for ref in wanted:
                     # A missing text is a broken checkpoint, not a missing thread.
                     with allow_missing():
@@ -140,7 +148,7 @@ class StateReader:
         return value
 
     def _decode_leaf(self, leaf: Any) -> Iterator[Any]:
-        self._spend(0)
+        self._count_node(0)
         if _is_chunk(leaf):
             for each in json.loads(self._texts[leaf["chunk"]]):
                 yield from self._decode_leaf(each)
@@ -149,20 +157,29 @@ class StateReader:
             kind, text = leaf["as"], leaf["text"]
         else:
             pieces = [self._texts[ref] for ref in _list_references(leaf)]
-            self._spend(sum(map(len, pieces)))
+            self._count_node(sum(map(len, pieces)))
             kind, _, text = "".join(pieces).partition("\n")
         if kind in ("=text", "=json"):
             yield text if kind == "=text" else json.loads(text)
         else:
             yield {"__serde__": kind, "base32": text.upper()}
 
-    def _spend(self, characters: int) -> None:
+    def _count_node(self, characters: int) -> None:
         """Count a node against the answer's limits. Raises HubRefusedError."""
-        self._characters += characters
-        self._nodes += 1
-        if self._characters > _MOST_CHARACTERS or self._nodes > _MOST_NODES:
+        self._spent.update(characters=characters, nodes=1)
+        if (
+            self._spent["characters"] > _MOST_CHARACTERS
+            or self._spent["nodes"] > _MOST_NODES
+        ):
             words = "states_too_large: ask for fewer states, or by the hub's own API"
             raise HubRefusedError(413, words)
+
+
+def is_part(wanted: Record, metadata: Record) -> bool:
+    """Tell whether the metadata has all that is wanted."""
+    return all(
+        key in metadata and metadata[key] == each for key, each in wanted.items()
+    )
 
 
 def select_fields(state: dict[str, Any], wanted: Collection[str]) -> dict[str, Any]:

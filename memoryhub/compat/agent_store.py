@@ -10,11 +10,7 @@ from typing import Any, Final
 from memoryhub.api.http.calls import ApiCaller, HubRefusedError, build_path
 from memoryhub.compat.fields import build_refusal, get_field, require_fields
 from memoryhub.compat.langgraph_filters import is_match
-from memoryhub.compat.langgraph_keys import (
-    allow_missing,
-    ensure_thread,
-    list_keys,
-)
+from memoryhub.compat.langgraph_keys import allow_missing, list_keys
 from memoryhub.compat.langgraph_names import (
     LONG,
     STORE,
@@ -50,8 +46,14 @@ async def put_item(api: ApiCaller, request: CompatRequest) -> None:
         "value": build_item_value(name, namespace, key, value),
         "ttl_seconds": math.ceil(ttl * 60) or None,
     }
-    await ensure_thread(api, STORE, STORE_THREAD)
-    await api.call("PUT", f"{_KEYS}{build_path(name)}", stored)
+    path = f"{_KEYS}{build_path(name)}"
+    try:
+        await api.call("PUT", path, stored)
+    except HubRefusedError as refused:
+        if refused.status != 404:
+            raise
+        await api.call("PUT", build_path("threads", STORE), STORE_THREAD)
+        await api.call("PUT", path, stored)
 
 
 async def get_item(api: ApiCaller, request: CompatRequest) -> Any:
@@ -86,12 +88,9 @@ async def search_items(api: ApiCaller, request: CompatRequest) -> Any:
     first, end = parse_range(body, 10)
     is_match({}, conditions)  # Refuses an unknown operator whatever is stored.
     found = [
-        (each, _build_item(each))
-        for each in await list_keys(api, STORE, build_item_glob(prefix))
-    ]
-    found = [
         (each, item)
-        for each, item in found
+        for each in await list_keys(api, STORE, build_item_glob(prefix))
+        for item in [_build_item(each)]
         if tuple(item["namespace"][: len(prefix)]) == prefix
         and is_match(item["value"], conditions)
     ]
@@ -137,8 +136,8 @@ def parse_range(body: Mapping[str, Any], default: int) -> tuple[int, int]:
     """Return begin and end of the part that is asked for. Raises HubRefusedError."""
     limit = get_field(body, "limit", int, default)
     offset = get_field(body, "offset", int, 0)
-    if not (0 <= limit <= 1_000 and 0 <= offset <= 1_000_000):
-        raise build_refusal("limit: at most 1000; offset: at most 1000000")
+    if not (1 <= limit <= 1_000 and 0 <= offset <= 10_000):
+        raise build_refusal("limit: 1 to 1000; offset: at most 10000")
     return offset, offset + limit
 
 

@@ -7,11 +7,17 @@ metadata is a key beside: sealed, and erased with the thread's person.
 from __future__ import annotations
 
 import secrets
+from collections import Counter
 from typing import Any, Final
 from uuid import uuid4
 
 from memoryhub.api.http.calls import ApiCaller, HubRefusedError, build_path
-from memoryhub.compat.agent_states import CHECKPOINT, StateReader, select_fields
+from memoryhub.compat.agent_states import (
+    CHECKPOINT,
+    StateReader,
+    is_part,
+    select_fields,
+)
 from memoryhub.compat.agent_store import parse_range
 from memoryhub.compat.fields import (
     build_refusal,
@@ -29,8 +35,8 @@ from memoryhub.compat.langgraph_names import (
 from memoryhub.compat.requests import CompatRequest
 
 _ABOUT, _METADATA = "about", "about.metadata"
-_MOST_ATTEMPTS = 5
-_STATUS: Final = ("idle", "busy", "interrupted", "error")
+#: Most parts of the list of threads, and most ids, that a search reads.
+_MOST_PARTS, _MOST_IDS = 2, 100
 #: The hub's orders of threads by those of the protocol.
 _ORDERS: Final = {
     "updated_at": "active",
@@ -56,33 +62,26 @@ async def create_thread(api: ApiCaller, request: CompatRequest) -> Any:
     except HubRefusedError as refused:
         if refused.status != 409 or if_exists == "raise":
             raise
-    return await _get_thread(api, thread_id)
+    return await _get_with_values(api, thread_id)
 
 
 async def get_thread(api: ApiCaller, request: CompatRequest) -> Any:
     """Read a thread and its newest values."""
-    return await _get_thread(api, request.parts[1])
+    return await _get_with_values(api, request.parts[1])
 
 
 async def update_thread(api: ApiCaller, request: CompatRequest) -> Any:
-    """Merge metadata into that of the thread."""
+    """Merge metadata into that of the thread; a change at the same time is a 409."""
     body = require_fields(request.body, {"metadata"})
     metadata = get_field(body, "metadata", dict, {})
     thread_id = request.parts[1]
     name = build_thread_name(thread_id)
-    for left in reversed(range(_MOST_ATTEMPTS)):
-        stored = await _read_about(api, name)
-        old = stored.get(_METADATA, {"value": {}, "seq": None})
-        merged = {**old["value"], **metadata}
-        try:
-            await _change_keys(api, name, [_build_set(_METADATA, merged, old["seq"])])
-        except HubRefusedError as refused:
-            if refused.status != 409 or not left:
-                raise
-        else:
-            break
+    stored = await _read_about(api, name)
+    old = stored.get(_METADATA, {"value": {}, "seq": None})
+    merged = {**old["value"], **metadata}
+    await _change_keys(api, name, [_build_set(_METADATA, merged, old["seq"])])
     is_minimal = "return=minimal" in request.prefer
-    return None if is_minimal else await _get_thread(api, thread_id)
+    return None if is_minimal else await _get_with_values(api, thread_id)
 
 
 async def delete_thread(api: ApiCaller, request: CompatRequest) -> None:
@@ -98,7 +97,7 @@ async def copy_thread(api: ApiCaller, request: CompatRequest) -> Any:
     await _read_about(api, name)
     body = {"thread": build_thread_name(copied), **THREAD}
     await api.call("POST", f"{build_path('threads', name)}:fork", body)
-    return await _get_thread(api, copied)
+    return await _get_with_values(api, copied)
 
 
 async def search_threads(api: ApiCaller, request: CompatRequest) -> Any:
@@ -109,15 +108,12 @@ async def search_threads(api: ApiCaller, request: CompatRequest) -> Any:
     wanted = _parse_select(body)
     found = (await _find_threads(api, body, end))[first:end]
     if "values" in wanted:
+        if len(found) > _MOST_IDS:
+            raise build_refusal(f"limit: at most {_MOST_IDS} with values")
+        spent = Counter[str]()
         for each in found:
-            each["values"] = await _read_values(api, each)
+            each["values"] = await _read_values(api, each["thread_id"], spent)
     return [select_fields(each, wanted) for each in found]
-
-
-async def count_threads(api: ApiCaller, request: CompatRequest) -> Any:
-    """Count the threads that a search would find."""
-    body = require_fields(request.body, {"metadata", "status"})
-    return len(await _find_threads(api, body, None))
 
 
 async def get_state(api: ApiCaller, request: CompatRequest) -> Any:
@@ -130,11 +126,10 @@ async def get_state(api: ApiCaller, request: CompatRequest) -> Any:
     if request.method == "GET" and len(request.parts) > 3:
         checkpoint_id = request.parts[3]
     selected = [value for name, value in request.pairs if name == "select"]
-    thread = await _find_thread(api, request.parts[1])
-    reader = _build_reader(api, thread)
-    found = await reader.list_states(
-        namespace, 1, is_wanted=lambda each: checkpoint_id in (None, each)
-    )
+    thread_id = request.parts[1]
+    await _read_about(api, build_thread_name(thread_id))
+    reader = StateReader(api, thread_id)
+    found = await reader.list_states(namespace, 1, checkpoint_id=checkpoint_id)
     if not found and checkpoint_id is not None:
         raise HubRefusedError(404, "not_found: no checkpoint has this id")
     empty = {"values": dict[str, Any](), "next": list[str](), "checkpoint": None}
@@ -151,21 +146,20 @@ async def list_history(api: ApiCaller, request: CompatRequest) -> Any:
     body = require_fields(sent if request.method == "GET" else request.body, names)
     before = body.get("before", "")
     if isinstance(before, dict):
-        before = before.get("configurable", before)
-        before = before.get("checkpoint_id") if isinstance(before, dict) else None
+        before = before.get("checkpoint_id")
     if not isinstance(before, str):
         raise build_refusal("before: a checkpoint, or its id")
     namespace, checkpoint_id = _parse_checkpoint(body)
     metadata = get_field(body, "metadata", dict, {})
     _, limit = parse_range({"limit": body.get("limit", 10)}, 10)
     wanted = _parse_select(body)
-    thread = await _find_thread(api, request.parts[1])
-    found = await _build_reader(api, thread).list_states(
+    thread_id = request.parts[1]
+    await _read_about(api, build_thread_name(thread_id))
+    found = await StateReader(api, thread_id).list_states(
         namespace,
         limit,
-        is_wanted=lambda each: (
-            checkpoint_id in (None, each) and (not before or each < before)
-        ),
+        checkpoint_id=checkpoint_id,
+        before=before,
         metadata=metadata,
     )
     return [select_fields(each, wanted) for each in found]
@@ -188,62 +182,67 @@ def _parse_checkpoint(body: dict[str, Any]) -> tuple[str, str | None]:
     return namespace, get_field(checkpoint, "checkpoint_id", str, "") or None
 
 
-def _build_reader(api: ApiCaller, thread: dict[str, Any]) -> StateReader:
-    thread_id = thread["thread_id"]
-    return StateReader(api, build_thread_name(thread_id), thread_id)
-
-
-async def _read_values(api: ApiCaller, thread: dict[str, Any]) -> Any:
-    found = await _build_reader(api, thread).list_states("", 1)
+async def _read_values(
+    api: ApiCaller, thread_id: str, spent: Counter[str] | None = None
+) -> Any:
+    found = await StateReader(api, thread_id, spent).list_states("", 1)
     return found[0]["values"] if found else {}
 
 
 async def _find_threads(
-    api: ApiCaller, body: dict[str, Any], most: int | None
+    api: ApiCaller, body: dict[str, Any], most: int
 ) -> list[dict[str, Any]]:
-    """List threads by id, status and metadata, up to so many."""
+    """List up to `most` threads by id, status and metadata, which is a call each.
+
+    Raises HubRefusedError if the first 400 threads, or 100 ids, are not enough.
+    """
     metadata = get_field(body, "metadata", dict, {})
-    status = body.get("status", "idle")
     ids = get_field(body, "ids", list, [])
     sort, order = body.get("sort_by", "updated_at"), body.get("sort_order", "desc")
     if (
-        status not in _STATUS
+        len(ids) > _MOST_IDS
         or not all(isinstance(each, str) and each for each in ids)
         or sort not in [*_ORDERS]
         or order not in ("asc", "desc")
     ):
-        raise build_refusal(f"status: {', '.join(_STATUS)}; sort_by: {[*_ORDERS]}")
+        words = f"ids: at most {_MOST_IDS}; sort_by: {', '.join(_ORDERS)}"
+        raise build_refusal(f"{words}; sort_order: asc or desc")
     found: list[dict[str, Any]] = []
-    if status != "idle":
+    if body.get("status", "idle") != "idle":
         return found
+    if ids:
+        for each in {*ids}:
+            with allow_missing(409, 410):
+                found.append(await _get_thread(api, each))
+        time = "created_at" if sort == "created_at" else "updated_at"
+        found.sort(key=lambda each: str(each[time]), reverse=order == "desc")
+        return [each for each in found if is_part(metadata, each["metadata"])]
     query = {"label.kind": "langgraph", "sort": _ORDERS[sort], "order": order}
-    names = {build_thread_name(each) for each in ids}
-    async for row in iter_listed(api, "/threads", **query):
-        if most is not None and len(found) >= most:
-            break
-        name = row["thread"]
-        if not name.startswith(THREADS) or (names and name not in names):
+    async for row in iter_listed(api, "/threads", parts=_MOST_PARTS, **query):
+        if not row["thread"].startswith(THREADS):
             continue
-        with allow_missing():
-            thread = _build_thread(row, await _read_about(api, name))
-            held = thread["metadata"]
-            if all(key in held and held[key] == metadata[key] for key in metadata):
+        # A thread may be erased since it was listed, or be another client's.
+        with allow_missing(409, 410):
+            thread = _build_thread(row, await _read_about(api, row["thread"]))
+            if is_part(metadata, thread["metadata"]):
                 found.append(thread)
+        if len(found) == most:
+            break
     return found
 
 
-async def _get_thread(api: ApiCaller, thread_id: str) -> dict[str, Any]:
+async def _get_with_values(api: ApiCaller, thread_id: str) -> dict[str, Any]:
     """Return a thread, with its values unless they are broken or too large."""
-    thread = await _find_thread(api, thread_id)
+    thread = await _get_thread(api, thread_id)
     try:
-        thread["values"] = await _read_values(api, thread)
+        thread["values"] = await _read_values(api, thread_id)
     except HubRefusedError as refused:
         if refused.status not in (409, 413):
             raise
     return thread
 
 
-async def _find_thread(api: ApiCaller, thread_id: str) -> dict[str, Any]:
+async def _get_thread(api: ApiCaller, thread_id: str) -> dict[str, Any]:
     """Return a thread without its values. Raises HubRefusedError."""
     name = build_thread_name(thread_id)
     row = await api.call("GET", build_path("threads", name))
@@ -255,13 +254,16 @@ async def _read_about(api: ApiCaller, name: str) -> dict[str, Any]:
     found = {each["key"]: each for each in await list_keys(api, name, f"{_ABOUT}*")}
     if _ABOUT not in found:
         raise HubRefusedError(404, "not_found: no thread has this id")
+    if not all(isinstance(each["value"], dict) for each in found.values()):
+        words = "bad_thread: a key of this thread is not as clients write it"
+        raise HubRefusedError(409, words)
     return found
 
 
 def _build_thread(row: dict[str, Any], about: dict[str, Any]) -> dict[str, Any]:
     thread_id = parse_thread_name(row["thread"])
     if thread_id is None:
-        thread_id = about[_ABOUT]["value"]["thread_id"]
+        thread_id = about[_ABOUT]["value"].get("thread_id")
     metadata = about[_METADATA]["value"] if _METADATA in about else {}
     return {
         "thread_id": thread_id,

@@ -102,7 +102,8 @@ async def _send(send: Send, answer: CompatAnswer, unread: Receive | None) -> Non
     """Send an answer; discard the `unread` rest of the request, and close."""
     body, kind = b"", dict[str, str]()
     if answer.status != 204:
-        body = json.dumps(answer.body, ensure_ascii=False).encode()
+        # A graph's texts may have half surrogate pairs, which no JSON has.
+        body = json.dumps(answer.body, ensure_ascii=False).encode(errors="replace")
         kind = {"content-type": "application/json"}
     named = {
         **kind,

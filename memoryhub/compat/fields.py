@@ -1,4 +1,4 @@
-"""Fields that mem0's client sends: their types, and whom memories belong to.
+"""Fields that other products' clients send, and whom mem0's memories belong to.
 
 Refusals name only fields that are served, never what a client sent.
 """

@@ -4,37 +4,39 @@ from __future__ import annotations
 
 from collections.abc import AsyncIterator, Iterator
 from contextlib import contextmanager
-from typing import Any, Final
+from typing import Any
 from urllib.parse import urlencode
 
 from memoryhub.api.http.calls import ApiCaller, HubRefusedError, build_path
 
-#: Most items of a part of a list.
-BATCH: Final = 200
+#: Most items of a part of a list, and most parts of a list of keys in a request.
+BATCH, MOST_PARTS = 200, 25
 
 
 @contextmanager
-def allow_missing() -> Iterator[None]:
-    """Suppress a 404: a missing thread or key has nothing."""
+def allow_missing(*more: int) -> Iterator[None]:
+    """Suppress a 404, or more statuses: a missing thread or key has nothing."""
     try:
         yield
     except HubRefusedError as refused:
-        if refused.status != 404:
+        if refused.status not in (404, *more):
             raise
 
 
-async def iter_listed(api: ApiCaller, path: str, **query: Any) -> AsyncIterator[Any]:
-    """Yield the items of a list, part by part."""
-    limit = min(BATCH, query.pop("limit", BATCH))
-    after: dict[str, str] = {}
-    while True:
-        sent = urlencode({**query, "limit": limit, **after})
-        part = await api.call("GET", f"{path}?{sent}")
+async def iter_listed(
+    api: ApiCaller, path: str, *, parts: int = MOST_PARTS, **query: Any
+) -> AsyncIterator[Any]:
+    """Yield the items of a list. Raises HubRefusedError if it has more parts."""
+    sent = {"limit": BATCH, **query}
+    for _ in range(parts):
+        part = await api.call("GET", f"{path}?{urlencode(sent)}")
         for item in part["items"]:
             yield item
         if part["next"] is None:
             return
-        after = {"after": part["next"]}
+        sent["after"] = part["next"]
+    words = "ask for fewer by ids, a longer namespace, or the hub's own API"
+    raise HubRefusedError(413, f"list_too_long: {words}")
 
 
 async def list_keys(
@@ -42,19 +44,8 @@ async def list_keys(
 ) -> list[Any]:
     """List keys of a thread; an unknown thread has none."""
     path = f"{build_path('threads', thread)}/keys"
-    wanted = {"glob": glob, "values": str(values).lower()}
+    wanted: dict[str, Any] = {"glob": glob, "values": str(values).lower()}
     found = list[Any]()
     with allow_missing():
         found += [each async for each in iter_listed(api, path, **wanted)]
     return found
-
-
-async def ensure_thread(api: ApiCaller, thread: str, body: Any) -> None:
-    """Make the thread if there is none."""
-    path = build_path("threads", thread)
-    try:
-        await api.call("GET", path)
-    except HubRefusedError as refused:
-        if refused.status != 404:
-            raise
-        await api.call("PUT", path, body)

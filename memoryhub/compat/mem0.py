@@ -38,7 +38,7 @@ from memoryhub.compat.memories import (
     list_threads,
     read_events,
 )
-from memoryhub.compat.requests import MEM0, PREFIX, CompatAnswer, CompatRequest
+from memoryhub.compat.requests import MEM0, CompatAnswer, CompatRequest
 
 #: Memories of a search, the most of them, and memories of a part of a list, by default.
 TOP_K, MOST_HITS, PAGE_SIZE = 10, 50, 100
@@ -192,7 +192,7 @@ async def list_memories(api: ApiCaller, request: CompatRequest) -> Any:
 
     def build_link(page: int, *, there: bool) -> str | None:
         query = urlencode({"page": page, "page_size": size})
-        return f"{PREFIX}v3/memories/?{query}" if there else None
+        return f"{MEM0.prefix}v3/memories/?{query}" if there else None
 
     return {
         "count": len(listed),

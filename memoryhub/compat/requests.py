@@ -7,9 +7,8 @@ from typing import Any, Final, NamedTuple
 
 from memoryhub.api.errors import ProblemDocument
 from memoryhub.errors import Refusal
+from memoryhub.kernel.text.strict_json import JsonRefusedError
 from memoryhub.services.access.api_keys import Agent
-
-PREFIX: Final = "/compat/mem0/"
 
 
 class CompatRequest(NamedTuple):
@@ -45,6 +44,8 @@ class ClientDialect(NamedTuple):
     header: bytes
     scheme: str
     build_problem: Callable[[str, str], dict[str, Any]]
+    #: Status of a text that is no JSON.
+    invalid: int
 
     def get_authorization(self, headers: Mapping[bytes, bytes]) -> str:
         """Return the key as the API takes it; empty if there is none."""
@@ -59,15 +60,18 @@ class ClientDialect(NamedTuple):
         """Build the answer of a refusal, in the members that the client reads."""
         problem = ProblemDocument.from_refusal(refusal)
         body = self.build_problem(problem.code, problem.detail)
-        return CompatAnswer(problem.status, body, dict(problem.headers))
+        is_invalid = isinstance(refusal, JsonRefusedError) and problem.status == 400
+        status = self.invalid if is_invalid else problem.status
+        return CompatAnswer(status, body, dict(problem.headers))
 
 
 MEM0: Final = ClientDialect(
-    PREFIX,
+    "/compat/mem0/",
     ("memoryhub.compat.mem0", "Mem0Server"),
     b"authorization",
     "token ",
     lambda code, words: {"detail": f"{code}: {words}", "error": code},
+    400,
 )
 # LangGraph's SDK reads `message`; both members are the protocol's ErrorResponse.
 AGENT_PROTOCOL: Final = ClientDialect(
@@ -76,5 +80,6 @@ AGENT_PROTOCOL: Final = ClientDialect(
     b"x-api-key",
     "",
     lambda code, words: {"code": code, "message": f"{code}: {words}"},
+    422,
 )
 DIALECTS: Final = (MEM0, AGENT_PROTOCOL)
