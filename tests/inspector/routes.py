@@ -78,7 +78,7 @@ def list_routes() -> list[Route]:
     (ours,) = (
         each
         for each in get_resolver().url_patterns
-        if isinstance(each, URLResolver) and each.urlconf_name is inspector.urls
+        if isinstance(each, URLResolver) and each.urlconf_module is inspector.urls
     )
     return [_route(each) for each in ours.url_patterns]
 

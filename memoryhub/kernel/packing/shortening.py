@@ -38,6 +38,9 @@ class _CuttableText(NamedTuple):
     #: Start of the words among the words of the message.
     start: int
     tokens: int
+    #: Tokens of the line that stands for words left out: to leave out fewer saves
+    #: nothing.
+    line: int
 
 
 def is_cuttable(choice: Pick) -> bool:
@@ -100,10 +103,15 @@ def build_excerpt(text: str, kept: KeptEnds, page_id: str) -> str:
     """Return the kept part of a text, with a line in the place of the rest."""
     if kept.head + kept.tail >= len(text):
         return text
-    line = f"[{page_id}: tokens {kept.begin} to {kept.end} left out;"
-    line += f" offset {kept.begin} reads on]"
+    line = _render_line(page_id, kept.begin, kept.end)
     head, tail = text[: kept.head], text[len(text) - kept.tail :]
     return "\n".join(part for part in (head, line, tail) if part)
+
+
+def _render_line(page_id: str, begin: int, end: int) -> str:
+    """Render the line in the place of words left out; it says where to read on."""
+    left_out = f"[{page_id}: tokens {begin} to {end} left out;"
+    return f"{left_out} offset {begin} reads on]"
 
 
 def build_message(spoken: Message, kept: Sequence[KeptEnds], page_id: str) -> Message:
@@ -139,14 +147,15 @@ def _list_texts(
 ) -> list[_CuttableText]:
     found = list[_CuttableText]()
     for at in list_cuttable(choices, texts):
-        spoken = texts[choices[at].candidate.location].message
+        page = choices[at].candidate
+        spoken = texts[page.location].message
         whole = render_words(spoken)
+        line = count(escape_for_string(f"{_render_line(page.page_id, 0, 0)}\n"))
         places = list_spans(spoken) or [(0, len(whole))]
         for result, (start, end) in enumerate(places):
             text = whole[start:end]
-            found.append(
-                _CuttableText(at, result, text, start, count(escape_for_string(text)))
-            )
+            tokens = count(escape_for_string(text))
+            found.append(_CuttableText(at, result, text, start, tokens, line))
     return found
 
 
@@ -174,7 +183,7 @@ def _cut_texts(
         kept = tuple(
             _measure_kept(each, level, texts[choice.candidate.location].message, count)
             for each in own
-            if each.tokens > level
+            if each.tokens > level + each.line
         )
         if not own:
             continue

@@ -36,6 +36,19 @@ STUB = 90
     mode=st.sampled_from(["strict", "passive"]),
 )
 @example(
+    steps=[
+        ("user", 1),
+        ("tools", [1, 138, 183]),
+        ("user", 1),
+        ("user", 1),
+        ("user", 111),
+        ("user", 400),
+    ],
+    config=(3000, 1500),
+    share=0.390625,
+    mode="passive",
+)
+@example(
     steps=[*[("user", 1)] * 2, ("tools", [421]), *[("user", 400)] * 2, ("stray", 60)],
     config=(16_000, 4_000),
     share=0.1,
