@@ -44,11 +44,11 @@ from google.adk.sessions.base_session_service import (
 
 from memoryhub_client import keys, slots, threads
 from memoryhub_client.async_client import AsyncClient
+from memoryhub_client.batches import cut_batches
 from memoryhub_client.escapes import build_name
 from memoryhub_client.kept_items import (
     build_slots,
     find_item,
-    iter_batches,
     list_indexes,
     strike_slots,
 )
@@ -196,7 +196,7 @@ class MemoryHubSessionService(BaseSessionService):
                 raise StaleSessionError(message) from refusal
             seq, has_event = stored.seq, await self._has_event(stored, event.id)
         if not has_event:
-            for batch in iter_batches(build_event_slots(stored, event)):
+            for batch in cut_batches(build_event_slots(stored, event)):
                 await self.hub.send(slots.append_batch(name, batch))
         await self._write_shared(session.app_name, session.user_id, scopes)
         if has_event:

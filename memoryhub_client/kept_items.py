@@ -2,18 +2,16 @@
 
 from __future__ import annotations
 
-import json
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 from memoryhub_client import slots
 from memoryhub_client.async_client import AsyncClient
+from memoryhub_client.batches import MAX_BATCH
 from memoryhub_client.slots import Slot
 
 #: Member of a message that the hub stores, but neither shows, searches nor counts.
 BESIDE = "extra_content"
-#: The hub's limits: messages and bytes of a batch, less some room.
-MAX_ITEMS, MAX_BODY = 200, 900_000
 
 
 def build_slots(
@@ -53,27 +51,12 @@ def find_item(slot: Mapping[str, Any], kind: str) -> Any:
 
 async def list_indexes(hub: AsyncClient, thread: str) -> list[int]:
     """List the indexes of the messages that are not struck."""
-    listing = slots.list_all(thread, content="none", limit=MAX_ITEMS)
+    listing = slots.list_all(thread, content="none", limit=MAX_BATCH)
     return [each["index"] async for each in hub.each(listing)]
 
 
 async def strike_slots(hub: AsyncClient, thread: str, indexes: Sequence[int]) -> None:
     """Take messages out of requests, lists and searches, 200 in one request."""
-    for start in range(0, len(indexes), MAX_ITEMS):
-        batch = indexes[start : start + MAX_ITEMS]
+    for start in range(0, len(indexes), MAX_BATCH):
+        batch = indexes[start : start + MAX_BATCH]
         await hub.send(slots.strike(thread, batch))
-
-
-def iter_batches(items: Sequence[Slot]) -> Iterator[list[Slot]]:
-    """Cut the slots into batches that the hub takes."""
-    batch: list[Slot] = []
-    size = 0
-    for item in items:
-        added = len(json.dumps(item))
-        if batch and (len(batch) == MAX_ITEMS or size + added > MAX_BODY):
-            yield batch
-            batch, size = [], 0
-        batch.append(item)
-        size += added
-    if batch:
-        yield batch

@@ -20,7 +20,7 @@ from typing import Any
 from memoryhub_client import slots, threads
 from memoryhub_client.async_client import AsyncClient
 from memoryhub_client.batches import MAX_BATCH, cut_batches
-from memoryhub_client.escapes import escape_name
+from memoryhub_client.escapes import build_name, escape_name
 from memoryhub_client.kept_items import list_indexes, strike_slots
 from memoryhub_client.problems import NotFound
 
@@ -47,7 +47,7 @@ class MemoryHubSession:
         self.session_id = session_id
         #: The SDK's `SessionSettings`, whose `limit` counts where no other is given.
         self.session_settings = session_settings
-        self.thread = escape_name(session_id)
+        self.thread = build_name("", session_id)
         self._hub = hub
         self._user_id = user_id
 

@@ -49,11 +49,11 @@ from pydantic_ai.messages import (
 
 from memoryhub_client import keys, slots, threads
 from memoryhub_client.async_client import AsyncClient
+from memoryhub_client.batches import cut_batches
 from memoryhub_client.escapes import build_name
 from memoryhub_client.kept_items import (
     build_slots,
     find_item,
-    iter_batches,
     list_indexes,
     strike_slots,
 )
@@ -131,7 +131,7 @@ class MemoryHubConversationStore(ConversationStore):
             await self.hub.send(threads.put(name, **making))
         built = [slot for entry in entries for slot in build_entry_slots(entry)]
         indexes: list[int] = []
-        for batch in iter_batches(built):
+        for batch in cut_batches(built):
             appended = await self.hub.send(slots.append_batch(name, batch))
             indexes += [each["index"] for each in appended["items"]]
         text = _RECORD.dump_json(record).decode()

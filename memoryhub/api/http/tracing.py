@@ -44,7 +44,10 @@ _BY_OPERATION: Final = {
     "search_memory": (
         *("POST /threads:search", "POST /threads/{thread}/search"),
         *("POST /subjects/{subject}/recall", "POST /threads/{thread}/recall"),
-        "POST /subjects/{subject}/facts:search",
+        *(
+            "POST /subjects/{subject}/facts:search",
+            "POST /subjects/{subject}/items:search",
+        ),
     ),
     "create_memory": (
         *("POST /threads/{thread}/slots", "POST /threads/{thread}/slots:batch"),
@@ -60,14 +63,19 @@ _BY_OPERATION: Final = {
         "PUT /threads/{thread}/blocks/{block}",
         *("PUT /threads/{thread}/keys/{key}", "POST /threads/{thread}/keys:batch"),
         "PUT /threads/{thread}/pages/{page_id}",
+        "PUT /subjects/{subject}/items/{namespace}/{key}",
     ),
     "update_memory": (
         "POST /subjects/{subject}/facts/{fact}:end",
         "POST /subjects/{subject}/facts/{fact}:retract",
         "POST /subjects/{subject}/blocks/{block}/append",
+        "POST /subjects/{subject}/blocks/{block}/insert",
+        "POST /subjects/{subject}/blocks/{block}/rename",
         "POST /subjects/{subject}/blocks/{block}/replace",
         "POST /subjects/{subject}/blocks/{block}/revert",
         "POST /threads/{thread}/blocks/{block}/append",
+        "POST /threads/{thread}/blocks/{block}/insert",
+        "POST /threads/{thread}/blocks/{block}/rename",
         "POST /threads/{thread}/blocks/{block}/replace",
         "POST /threads/{thread}/blocks/{block}/revert",
         "PATCH /threads/{thread}/keys/{key}",
@@ -77,6 +85,7 @@ _BY_OPERATION: Final = {
     "delete_memory": (
         "DELETE /subjects/{subject}/blocks/{block}",
         "DELETE /threads/{thread}/blocks/{block}",
+        "DELETE /subjects/{subject}/items/{namespace}/{key}",
         *("DELETE /threads/{thread}/keys/{key}", "POST /threads/{thread}/keys:clear"),
         *("DELETE /threads/{thread}/pages/{page_id}", "DELETE /threads/{thread}/task"),
         *("POST /threads/{thread}/notes:clear", "POST /erasures/{erasure}:confirm"),

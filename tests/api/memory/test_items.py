@@ -40,7 +40,7 @@ async def fill(api: Client, root: str) -> None:
             assert (await put(api, root, f"{namespace}/{key}", len(key))).status == 201
 
 
-async def names(api: Client, root: str, query: str = "") -> list[str]:
+async def list_names(api: Client, root: str, query: str = "") -> list[str]:
     found = await items(api, "/items", query, thread=root)
     return [f"{each['namespace']}/{each['key']}" for each in found]
 
@@ -81,7 +81,7 @@ async def test_item_is_put_read_and_deleted(api: Client, root: str) -> None:
 async def test_items_are_listed_in_and_below_a_namespace(
     api: Client, root: str
 ) -> None:
-    assert await names(api, root) == []
+    assert await list_names(api, root) == []
     await fill(api, root)
     below = ["trips:oslo:day.1/walk", "trips:oslo/hotel", "trips:oslo/seat"]
     for query, expected in (
@@ -91,7 +91,7 @@ async def test_items_are_listed_in_and_below_a_namespace(
         ("?namespace=trips:os", []),
         ("?at_seq=2", ["trips/plan"]),
     ):
-        assert await names(api, root, query) == expected, query
+        assert await list_names(api, root, query) == expected, query
 
 
 def sorted_names() -> list[str]:
@@ -140,9 +140,9 @@ async def test_items_are_searched_by_members_in_bounded_parts(
 async def test_expired_item_is_in_no_answer(api: Client, root: str) -> None:
     with still() as hands:
         await put(api, root, "trips/hold", ttl_seconds=60)
-        assert await names(api, root) == ["trips/hold"]
+        assert await list_names(api, root) == ["trips/hold"]
         hands.shift(61)
-        assert await names(api, root) == []
+        assert await list_names(api, root) == []
         assert await items(api, "/namespaces", thread=root) == []
         gone = await api.get(f"{root}/items/trips/hold")
         assert (gone.status, gone.code) == (404, "key_not_found")

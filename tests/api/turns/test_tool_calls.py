@@ -61,7 +61,7 @@ def use(name: str, arguments: dict[str, Any]) -> tuple[dict[str, Any], str]:
     return {"type": "tool_use", "id": "c", "name": name, "input": arguments}, "content"
 
 
-def part(name: str, arguments: dict[str, Any]) -> tuple[dict[str, Any], str]:
+def build_part(name: str, arguments: dict[str, Any]) -> tuple[dict[str, Any], str]:
     called = {"id": "c", "name": name, "args": arguments}
     return {"functionCall": called, "thoughtSignature": "CiQB"}, "response"
 
@@ -70,7 +70,7 @@ SHAPES = {
     chat: {"role": "tool", "tool_call_id": "c"},
     item: {"type": "function_call_output", "call_id": "c"},
     use: {"type": "tool_result", "tool_use_id": "c"},
-    part: {"id": "c"},
+    build_part: {"id": "c"},
 }
 CALLS = [
     ("page_fault", {"page_id": "a", "target_level": 1}, "page a ", False),
@@ -101,7 +101,7 @@ async def test_call_is_answered_in_its_own_shape(
         assert answer["role"] == "user"
         (answer,) = answer["content"]
         assert answer.pop("is_error", False) is failed
-    if shape is part:
+    if shape is build_part:
         expected["name"] = name
         assert answer["role"] == "user"
         answer = answer["parts"][0]["functionResponse"]
