@@ -31,6 +31,7 @@ from memoryhub.kernel.formats.transcripts import (
     render_limits,
     require_thread_name,
 )
+from memoryhub.kernel.knowledge.facts import NewFact
 from memoryhub.kernel.messages.reading import ROLES
 from memoryhub.kernel.state.state import ScopeLabels
 from memoryhub.kernel.text import strict_json, times
@@ -235,15 +236,20 @@ def _read_edge(
         for name, member in value.items()
         if name not in _EDGE and not is_empty(member)
     )
-    return ImportedClaim(
-        user_id=user_id,
+    fact = NewFact(
         entity=str(value.get("source_node_name") or node or "user"),
         predicate=str(value.get("name") or "fact"),
         value=value["fact"],
+        origin="import",
         valid_from=begin,
         valid_until=times.parse_instant(
             value.get("invalid_at") or value.get("expired_at")
         ),
+        many=True,
+    )
+    return ImportedClaim(
+        user_id=user_id,
+        fact=fact,
         index=number,
         place=record.place,
     )

@@ -17,6 +17,7 @@ from typing import Any
 from memoryhub.errors import InvalidError, Refusal
 from memoryhub.kernel.formats import records
 from memoryhub.kernel.formats.records import BadRecord, FileRecord, TextPosition
+from memoryhub.kernel.knowledge.facts import NewFact
 from memoryhub.kernel.messages import message, reading
 from memoryhub.kernel.state.events import LabelValue, Role, RunFormat
 from memoryhub.kernel.state.state import ScopeLabels
@@ -108,11 +109,7 @@ class ImportedClaim:
     """A claim about a subject, of a predicate that has several values at once."""
 
     user_id: str | None
-    entity: str
-    predicate: str
-    value: str
-    valid_from: datetime
-    valid_until: datetime | None
+    fact: NewFact
     index: int
     place: TextPosition
 

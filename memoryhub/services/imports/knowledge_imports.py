@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
+import json
 from dataclasses import dataclass, field
-from datetime import datetime
-from typing import Any, NamedTuple
+from typing import Any, Final
 
 from memoryhub.errors import InvalidError, PageErasedError, StaleError
 from memoryhub.journal import texts
@@ -17,7 +17,6 @@ from memoryhub.kernel.knowledge.facts import (
     MAX_ENTITY,
     MAX_PREDICATE,
     MAX_VALUE,
-    NewFact,
     is_valid_text,
 )
 from memoryhub.models.projects import Project
@@ -30,18 +29,11 @@ from memoryhub.services.knowledge import blocks, facts, homes
 from memoryhub.services.knowledge.blocks import BlockDraft
 from memoryhub.services.people import subjects
 
+_Key = tuple[str | None, ...]
+#: Members of a claim's payload that tell it from other claims.
+_KEY: Final = ("entity", "predicate", "value", "valid_from", "valid_until")
 #: Newest versions of a block among which the file's text is looked for.
 _VERSIONS = 200
-
-
-class _ClaimKey(NamedTuple):
-    """A claim as the journal's payload holds it."""
-
-    entity: str
-    predicate: str
-    value: str
-    valid_from: str
-    valid_until: str | None
 
 
 @dataclass(slots=True, kw_only=True)
@@ -51,7 +43,7 @@ class KnowledgeIntake:
     project: Project
     dry_run: bool
     #: Claims of each subject, retracted ones too.
-    _claims: dict[str | None, set[_ClaimKey]] = field(default_factory=dict)
+    _claims: dict[str | None, set[_Key]] = field(default_factory=dict)
 
     def write_item(self, item: KnowledgeItem) -> int:
         """Write a block or a claim; return how many were new: 1 or 0.
@@ -91,30 +83,16 @@ class KnowledgeIntake:
         return 1
 
     def _write_claim(self, subject: Subject | None, claim: ImportedClaim) -> int:
+        fact = claim.fact
         for name, most in (
             ("entity", MAX_ENTITY),
             ("predicate", MAX_PREDICATE),
             ("value", MAX_VALUE),
         ):
-            if not is_valid_text(getattr(claim, name), most, lines=name == "value"):
+            if not is_valid_text(getattr(fact, name), most, lines=name == "value"):
                 raise InvalidError(loc=name)
-        fact = NewFact(
-            entity=claim.entity,
-            predicate=claim.predicate,
-            value=claim.value,
-            origin="import",
-            valid_from=claim.valid_from,
-            valid_until=claim.valid_until,
-            many=True,
-        )
         claims = self._load_claims(subject, claim.user_id)
-        key = _ClaimKey(
-            claim.entity,
-            claim.predicate,
-            claim.value,
-            claim.valid_from.isoformat(),
-            _render_time(claim.valid_until),
-        )
+        key = _build_key(json.loads(fact.payload))
         if key in claims:
             return 0
         if subject is not None:
@@ -124,9 +102,7 @@ class KnowledgeIntake:
         claims.add(key)
         return 1
 
-    def _load_claims(
-        self, subject: Subject | None, user_id: str | None
-    ) -> set[_ClaimKey]:
+    def _load_claims(self, subject: Subject | None, user_id: str | None) -> set[_Key]:
         """Return all claims of a subject, read once for each import."""
         if user_id not in self._claims:
             home = None if subject is None else find_home(subject)
@@ -135,10 +111,10 @@ class KnowledgeIntake:
                 rows = select_rows(home).filter(cardinality=None)
                 places = [(home.id, seq) for seq in rows.values_list("seq", flat=True)]
                 for opened in texts.open_events_at(home, places).values():
-                    content: Any = opened.content or {}
-                    found.add(_ClaimKey(*map(content.get, _ClaimKey._fields)))
+                    found.add(_build_key(opened.content or {}))
         return self._claims[user_id]
 
 
-def _render_time(at: datetime | None) -> str | None:
-    return None if at is None else at.isoformat()
+def _build_key(content: Any) -> _Key:
+    """Build the key of a claim from its payload."""
+    return tuple(map(content.get, _KEY))

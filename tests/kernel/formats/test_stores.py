@@ -296,10 +296,12 @@ def test_zep_edges_are_claims_with_their_times() -> None:
     )
     assert name == "zep"
     oslo, rows = pick(found, ImportedClaim)
-    assert (oslo.user_id, oslo.entity, oslo.predicate) == ("ann", "Ann", "LIVES_IN")
-    assert (oslo.value, oslo.valid_from.day) == ("Ann lived in Oslo", 1)
-    assert oslo.valid_until == datetime(2026, 5, 2, 8, tzinfo=UTC)
-    assert (rows.valid_from, rows.valid_until) == (oslo.valid_until, None)
+    then, now = oslo.fact, rows.fact
+    assert (oslo.user_id, then.entity, then.predicate) == ("ann", "Ann", "LIVES_IN")
+    assert then.value == "Ann lived in Oslo"
+    assert then.valid_from == datetime.fromisoformat(EARLY)
+    assert then.valid_until == datetime(2026, 5, 2, 8, tzinfo=UTC)
+    assert (now.valid_from, now.valid_until) == (then.valid_until, None)
     assert [bad.code for bad in pick(found, BadRecord)] == ["time"]
     assert count_parts(found) == {"edge.attributes": 1, "nodes": 1, "users": 1}
 
