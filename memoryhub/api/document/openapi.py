@@ -43,8 +43,8 @@ RFC 3339. Integers have 64 bits, in content any size. **Lists** answer `items` a
 repeated. A 422 names each field in `errors[].loc`, and a member whose name is not ours
 by its number, from 0; `detail` says what is taken there. A refused request changed
 nothing. A 500 `internal` is a mistake of ours: its `request_id` finds the line in the
-server's log. What any operation may answer is told once, as `4XX`; a status stands by
-itself where an operation has more codes.
+server's log. What any operation may answer is told once, as `default`; a status
+stands by itself where an operation has more codes.
 
 **Writes**: with an `Idempotency-Key` a POST that changes something has one effect for
 24 hours. A repeat is told again what came of it, of a person as it is by then; nothing

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
-from http import HTTPStatus
 from typing import Any, Final
 
 from memoryhub.api import errors as ours
@@ -97,15 +96,15 @@ _HEADERS: Final = {
     401: ("WWW-Authenticate", "That a Bearer key is asked for."),
     405: ("Allow", "The methods that the address has."),
     429: ("Retry-After", "Seconds to wait, where that helps."),
-    503: ("Retry-After", "Seconds to wait."),
+    503: ("Retry-After", "Seconds to wait, where that helps."),
 }
 
 
 class RefusalResponses:
     """Shared responses of the document, each stored once.
 
-    The range 4XX lists what any operation may answer. An operation lists a status of
-    its own only where it has more codes.
+    The response `default` lists what any operation may answer. An operation lists a
+    status of its own only where it has more codes.
     """
 
     def __init__(self) -> None:
@@ -125,35 +124,33 @@ class RefusalResponses:
         for status, codes in sorted(
             _group_codes((*own, *always), writes=writes).items()
         ):
-            if status >= HTTPStatus.INTERNAL_SERVER_ERROR:
-                responses[status] = self._build_status(status, codes, set())
-            elif codes != common.get(status, set()):
+            if codes != common.get(status, set()):
                 responses[status] = self._build_status(
                     status, codes, common.get(status, set())
                 )
-        return {**responses, "4XX": self._build_range(common, writes=writes)}
+        return {**responses, "default": self._build_default(common, writes=writes)}
 
     def _build_status(
         self, status: int, codes: set[str], common: set[str]
     ) -> dict[str, str]:
-        """Build the response of one status, without the codes that `4XX` lists."""
-        more = f"; those of `4XX` with {status}" if common else ""
+        """Build the response of one status, without the codes that `default` lists."""
+        more = f"; those of `default` with {status}" if common else ""
         response = _build_response(
             f"Codes: {_render_codes(codes - common)}{more}.", [status]
         )
         return self._shared.refer(str(status), response)
 
-    def _build_range(self, common: Codes, *, writes: bool) -> dict[str, str]:
-        """Build the response of 4XX: the codes of any operation with, or without, a
-        body."""
-        refused = sorted(
-            each for each in common if each < HTTPStatus.INTERNAL_SERVER_ERROR
+    def _build_default(self, common: Codes, *, writes: bool) -> dict[str, str]:
+        """Build the response of any operation with, or without, a body."""
+        listed = "; ".join(
+            f"{status}: {_render_codes(common[status])}" for status in sorted(common)
         )
-        listed = "; ".join(f"{each}: {_render_codes(common[each])}" for each in refused)
         description = (
             f"Any operation {'with' if writes else 'without'} a body: {listed}."
         )
-        return self._shared.refer("4XX", _build_response(description, refused))
+        return self._shared.refer(
+            "default", _build_response(description, sorted(common))
+        )
 
 
 def _build_response(description: str, statuses: list[int]) -> dict[str, Any]:
