@@ -13,7 +13,7 @@ from memoryhub.kernel.paging import page_parts, tlb_upkeep
 from memoryhub.kernel.parts import Decide, KernelPart
 from memoryhub.kernel.state.bodies import EventBody
 from memoryhub.kernel.threads import slots, strikes, threads
-from memoryhub.kernel.turns import own_tools, runs, searches, turns
+from memoryhub.kernel.turns import calls, own_tools, runs, searches, turns
 
 PARTS: tuple[KernelPart, ...] = (
     threads.PART,
@@ -24,6 +24,7 @@ PARTS: tuple[KernelPart, ...] = (
     turns.PART,
     tlb_upkeep.PART,
     own_tools.PART,
+    calls.PART,
     searches.PART,
     *NOUNS,
     blocks.PART,

@@ -11,6 +11,7 @@ from rpds import HashTrieMap
 
 from memoryhub.kernel import paging_json
 from memoryhub.kernel.memory import memory_json
+from memoryhub.kernel.state import calls
 from memoryhub.kernel.state.events import ThreadConfig
 from memoryhub.kernel.state.knowledge import Knowledge
 from memoryhub.kernel.state.observing import Observing
@@ -41,6 +42,9 @@ def to_json(state: ThreadState) -> dict[str, Any]:
     del plain["observing"]
     if state.observing:
         plain["observing"] = state.observing.to_json()
+    del plain["calls"]
+    if state.calls:
+        plain["calls"] = calls.to_json(state.calls)
     for name in ("types", "senders"):
         # The order of persistent maps differs by process: sort them.
         plain[name] = dict(sorted(plain[name].items()))
@@ -79,4 +83,5 @@ def from_json(plain: dict[str, Any]) -> ThreadState:
     memory = plain.get("memory") or {}
     fields["memory"] = memory_json.from_json(memory, thread=fields["id"])
     fields["knowledge"] = Knowledge.from_json(plain.get("knowledge") or {})
+    fields["calls"] = calls.from_json(plain.get("calls") or ())
     return ThreadState(**fields)

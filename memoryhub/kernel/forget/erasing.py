@@ -18,6 +18,7 @@ from memoryhub.kernel.memory.erased_memory import remove_values
 from memoryhub.kernel.paging.entries import build_entry, build_entry_body
 from memoryhub.kernel.paging.eviction import eviction
 from memoryhub.kernel.parts import KernelPart
+from memoryhub.kernel.state import calls
 from memoryhub.kernel.state.erase_events import (
     ErasedPage,
     Range,
@@ -133,6 +134,7 @@ def apply_thread_erased(state: ThreadState, event: ThreadErased) -> ThreadState:
         memory=WorkingMemory(),
         knowledge=Knowledge(),
         observing=Observing(),
+        calls=(),
     )
 
 
@@ -147,7 +149,11 @@ def apply_records_erased(state: ThreadState, event: RecordsErased) -> ThreadStat
     if observing != state.observing:
         paging = paging.set_log_tokens(observing.log_tokens)
     return state._replace(
-        paging=paging, memory=memory, knowledge=knowledge, observing=observing
+        paging=paging,
+        memory=memory,
+        knowledge=knowledge,
+        observing=observing,
+        calls=calls.remove_erased(state.calls, gone.has_clock),
     )
 
 

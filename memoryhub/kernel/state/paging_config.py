@@ -20,6 +20,9 @@ RecallScope = Literal["thread", "subject", "off"]
 InstructionsRole = Literal["system", "developer"]
 #: Format of requests: the model API that takes them.
 Format = Literal["chat", "responses", "anthropic", "gemini"]
+#: Strictness with which calls of an agent's own tools are checked.
+GuardMode = Literal["off", "default", "smooth", "strict"]
+GUARD_MODES: tuple[str, ...] = get_args(GuardMode)
 FORMATS: tuple[str, ...] = get_args(Format)
 RECALL_SCOPES: tuple[str, ...] = get_args(RecallScope)
 INSTRUCTIONS_ROLES: tuple[str, ...] = get_args(InstructionsRole)
@@ -75,6 +78,7 @@ class PagingConfig(Body):
     observe_keep_tokens: Number | None = None
     reflect_at: Share | None = None
     mode: Mode | None = None
+    guard: GuardMode | None = None
     tlb_entries: Number | None = None
     max_faults_per_turn: Number | None = None
     max_fault_tokens_per_turn: Number | None = None
@@ -117,6 +121,7 @@ class PagingSettings:
     #: Share of the window at which the log is condensed.
     reflect_at: float = 0.20
     mode: Mode = "strict"
+    guard: GuardMode = "off"
     tlb_entries: int = 512
     max_faults_per_turn: int = 3
     max_fault_tokens_per_turn: int = 8_192

@@ -9,6 +9,7 @@ from uuid import UUID
 
 from rpds import HashTrieMap
 
+from memoryhub.kernel.state.calls import CallLog
 from memoryhub.kernel.state.events import LabelValue, ThreadConfig
 from memoryhub.kernel.state.knowledge import Knowledge
 from memoryhub.kernel.state.observing import Observing
@@ -95,6 +96,8 @@ class ThreadState(NamedTuple):
     home: bool = False
     knowledge: Knowledge = Knowledge()
     observing: Observing = Observing()
+    #: Calls of the agent's own tools.
+    calls: CallLog = ()
 
     @property
     def size(self) -> int:

@@ -4,9 +4,12 @@ from __future__ import annotations
 
 from memoryhub.kernel.state.bodies import (
     Count,
+    EventBody,
+    Number,
     Size,
     Token,
 )
+from memoryhub.kernel.state.calls import CallKind, CallOutcome, ValueType
 from memoryhub.kernel.state.page_events import PageEvent
 
 
@@ -22,4 +25,25 @@ class ToolsSet(PageEvent):
     #: Number of tools; 0 if the agent has none from here on.
     tools: Count
     tokens: Count
+    bytes: Size
+
+
+class CallRecorded(EventBody):
+    """A call of the agent's own tools has ended. Payload: tool, arguments, result or
+    error."""
+
+    event_type = "call.recorded"
+    sealed = True
+    recurs = True
+
+    turn: Count
+    #: Keyed digests of the tool's name, and of name and arguments together.
+    tool: Token
+    digest: Token
+    kind: CallKind
+    outcome: CallOutcome
+    value_type: ValueType | None = None
+    #: Number of the binding of its result; None without one.
+    binding: Count | None = None
+    duration_ms: Number | None = None
     bytes: Size

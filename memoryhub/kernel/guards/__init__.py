@@ -1,0 +1,1 @@
+"""Rules for an agent's own tool calls: names, numbers, bindings, verdicts."""

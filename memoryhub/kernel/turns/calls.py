@@ -1,0 +1,107 @@
+"""Calls of an agent's own tools, recorded when they have ended. Pure.
+
+The newest user message begins an exchange: earlier calls bind nothing any more.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+from memoryhub.kernel.commands import Command
+from memoryhub.kernel.decision import Decision, PageTable
+from memoryhub.kernel.guards.calls import (
+    build_call_key,
+    classify_tool,
+    normalize_name,
+    read_result,
+)
+from memoryhub.kernel.parts import KernelPart
+from memoryhub.kernel.state.calls import (
+    MOST_CALLS,
+    CallLog,
+    CallOutcome,
+    RecordedCall,
+    list_since,
+)
+from memoryhub.kernel.state.state import ThreadState
+from memoryhub.kernel.state.tool_events import CallRecorded
+from memoryhub.kernel.text import strict_json
+
+#: Outcomes whose results are bound.
+_BOUND: frozenset[CallOutcome] = frozenset({"success", "partial"})
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RecordCall(Command):
+    tool: str
+    arguments: Any
+    outcome: CallOutcome
+    #: Whether there is a result; null is one.
+    has_result: bool = False
+    result: Any = None
+    error: str | None = None
+    duration_ms: int | None = None
+
+    def build_payload(self) -> bytes:
+        """Build the JSON text to seal."""
+        sent = {"tool": self.tool, "arguments": self.arguments}
+        if self.has_result:
+            sent["result"] = self.result
+        if self.error is not None:
+            sent["error"] = self.error
+        return strict_json.dump_stored(sent)
+
+
+def list_exchange_calls(state: ThreadState) -> CallLog:
+    """List the calls since the newest message of the user, oldest first."""
+    user = state.paging.last_user
+    return list_since(state.calls, user.seq) if user else state.calls
+
+
+def decide_record_call(
+    decision: Decision, command: RecordCall, pages: PageTable
+) -> None:
+    """Record a call. Emits call.recorded."""
+    payload = command.build_payload()
+    binding = value_type = None
+    if command.has_result:
+        value_type, _ = read_result(command.result)
+        if command.outcome in _BOUND:
+            held = list_exchange_calls(decision.state)
+            binding = max((call.binding for call in held), default=0) + 1
+    name = normalize_name(command.tool)
+    event = CallRecorded(
+        turn=decision.turn,
+        tool=pages.digest(name),
+        digest=pages.digest(build_call_key(name, command.arguments)),
+        kind=classify_tool(name),
+        outcome=command.outcome,
+        value_type=value_type,
+        binding=binding,
+        duration_ms=command.duration_ms,
+        bytes=len(payload),
+    )
+    decision.emit(event, payload)
+
+
+def apply_call_recorded(state: ThreadState, event: CallRecorded) -> ThreadState:
+    call = RecordedCall(
+        clock=state.clock + 1,
+        turn=event.turn,
+        tool=event.tool,
+        digest=event.digest,
+        kind=event.kind,
+        outcome=event.outcome,
+        value_type=event.value_type,
+        binding=event.binding or 0,
+        bytes=event.bytes,
+    )
+    held = list_exchange_calls(state)
+    return state._replace(calls=(*held, call)[-MOST_CALLS:])
+
+
+PART = KernelPart(
+    commands={RecordCall: decide_record_call},
+    events={CallRecorded: apply_call_recorded},
+)
