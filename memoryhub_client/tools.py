@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import Any, TypedDict, Unpack
+from typing import Any, Literal, TypedDict, Unpack
 
 from memoryhub_client.answers import CallOutput, ModelMessage
 from memoryhub_client.requests import (
@@ -11,11 +11,22 @@ from memoryhub_client.requests import (
     MatchCondition,
     Request,
     WriteConditions,
+    ask,
     build_path,
     read,
     write,
 )
 from memoryhub_client.turns import Mode, Tool
+
+Outcome = Literal["success", "failure", "partial", "timeout", "cancelled"]
+
+
+class CallEnding(WriteConditions, total=False):
+    """What a call brought: `result` or `error`."""
+
+    result: Any
+    error: str
+    duration_ms: int
 
 
 class ToolForm(TypedDict, total=False):
@@ -50,3 +61,30 @@ def set_own(
     """Set all own tools, in every request from now on; omitted ones are removed."""
     path = build_path("threads", thread, "tools")
     return write("PUT", path, conditions, body={"items": items})
+
+
+def check(thread: str, name: str, arguments: Mapping[str, Any] | str) -> Request:
+    """Check a call of an own tool before it runs; writes nothing.
+
+    Run it with the answer's `arguments`, unless the verdict is `block`.
+    """
+    path = build_path("threads", thread, "tool-calls:check")
+    return ask(path, {"name": name, "arguments": arguments})
+
+
+def record(
+    thread: str,
+    name: str,
+    arguments: Mapping[str, Any] | str,
+    outcome: Outcome,
+    **ending: Unpack[CallEnding],
+) -> Request:
+    """Record a call of an own tool, with the arguments as the model wrote them."""
+    path = build_path("threads", thread, "tool-calls:record")
+    fields = {"name": name, "arguments": arguments, "outcome": outcome, **ending}
+    return write("POST", path, fields)
+
+
+def list_bindings(thread: str, **query: Unpack[AsOfQuery]) -> Request:
+    """List what `$v1` and the like stand for."""
+    return read(build_path("threads", thread, "bindings"), query)

@@ -347,6 +347,7 @@ _SUMMARISERS: dict[str, Callable[[Body], str]] = {
     "page.unpinned": _name_page,
     "page.deleted": _name_page,
     "turn.packed": _summarise_packing,
+    "call.recorded": lambda body: f"{body['kind']}: {body['outcome']}",
     "tools.set": lambda body: _render_count(body["tools"], "tool"),
     "tlb.invalidated": _summarise_invalidation,
     "tlb.flushed": _summarise_invalidation,

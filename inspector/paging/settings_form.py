@@ -14,6 +14,7 @@ from memoryhub.kernel.state.paging_config import (
     CONFIDENCES,
     FIXED,
     FORMATS,
+    GUARD_MODES,
     INSTRUCTIONS_ROLES,
     MODES,
     POLICY_NAMES,
@@ -27,6 +28,7 @@ from memoryhub.models.threads import Thread
 WORDS: dict[str, tuple[str, ...]] = {
     "policy": POLICY_NAMES,
     "mode": MODES,
+    "guard": GUARD_MODES,
     "instructions_role": INSTRUCTIONS_ROLES,
     "format": FORMATS,
     "recall": RECALL_SCOPES,

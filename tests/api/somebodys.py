@@ -59,6 +59,12 @@ OF_A_THREAD: dict[str, Any] = {
     "post /pages/{page_id}/pin": {},
     "post /turns": {},
     "post /tool-calls": {},
+    "post /tool-calls:record": {
+        "name": "look",
+        "arguments": {"for": "{w}"},
+        "outcome": "success",
+        "result": "{w}",
+    },
     "post /tlb:flush": {},
     "post /tlb:invalidate": {"tier": "L0"},
     "post /pages/{page_id}/unpin": {},

@@ -17,6 +17,7 @@ from memoryhub.kernel.observing.observing import (
 )
 from memoryhub.kernel.paging import page_commands as paging
 from memoryhub.kernel.state.events import LabelValue, RunRecorded
+from memoryhub.kernel.turns.calls import RecordCall
 from memoryhub.models.events import Event
 from memoryhub.models.server.clock import clock
 from memoryhub.models.subjects import Subject
@@ -98,6 +99,13 @@ def _page(agent: Agent, user_id: str, name: str, text: str) -> None:
         paging.ReferencePages(page_ids=(two,)),
         paging.RecordSearch(results=1),
         paging.SetTools(definitions=definitions, names=("find",), tokens=9),
+        RecordCall(
+            tool="find",
+            arguments={"for": text},
+            outcome="success",
+            has_result=True,
+            result=text,
+        ),
         paging.InvalidateTlb(page_id=two),
         paging.FlushTlb(),
         new_text(two, f"{text} And more."),

@@ -21,6 +21,8 @@ from memoryhub.services.turns.turns import NewTurn
 from tests.api.client import PAGE, SLOT, Answer, Client, run
 from tests.cast import factories, knowing
 
+CALL = {"name": "look", "arguments": {"n": 1}}
+
 INSERTED, RENAMED = {"line": 0, "text": "Ann."}, {"name": "people/ann"}
 APPENDED, REPLACED = {"text": " She flies."}, {"old": "Ann", "new": "Anne"}
 REVERTED = {"version": 1}
@@ -95,6 +97,9 @@ ROWS: dict[str, tuple[str, object, bool]] = {
             ("post", "/tool-calls", {}),
             ("get", "/tools", None),
             ("put", "/tools", {"items": []}),
+            ("post", "/tool-calls:check", CALL),
+            ("post", "/tool-calls:record", {**CALL, "outcome": "success"}),
+            ("get", "/bindings", None),
         )
     },
     "put /api/v1/threads/{thread}/pages/{page_id}": (
@@ -202,6 +207,7 @@ MAKING = {
     "post /api/v1/threads/{thread}/keys:batch",
     "put /api/v1/threads/{thread}/task",
     "put /api/v1/threads/{thread}/tools",
+    "post /api/v1/threads/{thread}/tool-calls:record",
     "post /api/v1/threads/{thread}/notes",
     "post /api/v1/threads/{thread}/notes:batch",
     "post /api/v1/threads/{thread}/checkpoints",

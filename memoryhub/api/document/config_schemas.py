@@ -23,6 +23,7 @@ from memoryhub.kernel.state.paging_config import (
     RANGES,
     Confidence,
     Format,
+    GuardMode,
     InstructionsRole,
     Mode,
     Policy,
@@ -122,6 +123,7 @@ class ConfigOut(Out):
     observe_keep_tokens: int
     reflect_at: float
     mode: Mode
+    guard: GuardMode
     tlb_entries: int
     max_faults_per_turn: int
     max_fault_tokens_per_turn: int

@@ -17,6 +17,7 @@ PAGING: Final[Mapping[str, str]] = {
     "evict_to": "Share of usable tokens at which evictions end.",
     "fault_confidence_threshold": "The least certain reason allowed for a fault.",
     "instructions_role": "Role of a request's first message.",
+    "guard": "How strictly calls of the agent's own tools are checked.",
     "l1_pages": "Most pages of the hot list.",
     "lower_first": "Whether a page is shortened before it is evicted.",
     "map_slots": "Whether messages enter the working set by themselves.",

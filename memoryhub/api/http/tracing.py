@@ -54,6 +54,7 @@ _BY_OPERATION: Final = {
         *("POST /threads/{thread}/pages", "POST /threads/{thread}/pages:batch"),
         *("POST /threads/{thread}/notes", "POST /threads/{thread}/notes:batch"),
         *("POST /subjects/{subject}/episodes", "POST /threads/{thread}/observations"),
+        "POST /threads/{thread}/tool-calls:record",
     ),
     # The hub, not the caller, sees whether the record exists.
     "upsert_memory": (
