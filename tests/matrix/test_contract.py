@@ -39,7 +39,9 @@ REPLAYED = "idempotent-replayed"
 MORE = {"slots": SLOT, "notes": {"text": "hm"}, "keys": KEY, "pages": PAGE}
 READS = [label for label in OF_A_THREAD if label.startswith("get ")]
 #: POST operations that only read: search text must not be in an address.
-SEARCHES = [label for label in OF_A_THREAD if label.endswith(("/search", "/recall"))]
+#: Endings of reads that are POSTs, so that their texts stay out of addresses.
+_ASKING = ("/search", "/recall", ":check")
+SEARCHES = [label for label in OF_A_THREAD if label.endswith(_ASKING)]
 MINDING = [label for label in declaring("If-Match") if label not in TOLD]
 NAMED = [label for label in declaring("Idempotency-Key") if label not in TOLD]
 #: The cursor of events is a seq.
