@@ -82,10 +82,9 @@ def describe_leaving(step: LifeStep | None, newcomer: Newcomer | None) -> str:
         return f"{verb} {_CAUSES[cause]}"
     if newcomer is None:
         return f"{verb} for lack of room"
-    # A page without a score was evicted regardless of its worth.
-    return (
-        f"{verb} to make room for" if score is not None else f"{verb} on the arrival of"
-    )
+    # A page that no policy chose was evicted regardless of its worth.
+    chosen = score is not None or "hand" in step.body
+    return f"{verb} to make room for" if chosen else f"{verb} on the arrival of"
 
 
 def describe_refusal(fault: TurnFault | LifeStep | None) -> str:

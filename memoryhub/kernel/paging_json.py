@@ -93,6 +93,7 @@ def _build_loop_json(paging: Paging, thread: UUID) -> dict[str, Any]:
         "tool_uses": [[use.digest, *map(list, use.pages)] for use in paging.tools],
         "read_since": list(paging.read_since),
         "learns": paging.learns,
+        "hand": paging.hand,
     }
     return {name: value for name, value in fields.items() if value}
 
@@ -134,6 +135,7 @@ def from_json(
         tools=tuple(_build_tool_reads(*row) for row in plain.get("tool_uses", ())),
         read_since=tuple(plain.get("read_since", ())),
         learns=plain.get("learns", False),
+        hand=plain.get("hand", 0),
     )
 
 
@@ -187,12 +189,15 @@ def build_page_row(page: Frame | Hot, thread: UUID) -> list[Any]:
     """Build the array of a frame or of a page of the hot list."""
     row = [_build_entry_row(page.entry, thread), *page[1:]]
     if isinstance(page, Frame):
-        row[-1:] = [[list(part) for part in page.parts]] if page.parts else []
+        row[-2:] = [[list(part) for part in page.parts]] if page.parts else []
+        row += [True] if page.visited else []
     return row
 
 
 def build_frame(row: list[Any], thread: UUID) -> Frame:
     *rest, last = row
+    if last is True:
+        return build_frame(rest, thread)._replace(visited=True)
     if isinstance(last, list):
         return build_frame(rest, thread)._replace(
             parts=tuple(PagePart(*each) for each in last)

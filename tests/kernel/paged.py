@@ -97,6 +97,7 @@ def frames_of(paging: Paging) -> dict[str, dict[str, Any]]:
             "turn": frame.referenced_turn,
             "references": frame.references,
             "recalled": frame.recalled,
+            "visited": frame.visited,
         }
         for frame in paging.frames.values()
     }

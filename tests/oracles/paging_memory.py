@@ -56,6 +56,8 @@ class Memory:
         self.user: tuple[str, int] | None = None
         self.users_since = 0
         self.evicted_tokens = 0
+        #: Place at which the hand of sieve took a page last.
+        self.hand = 0
         #: The page that left last went by its score.
         self.scored = False
         #: (turn, page) of each fault that came too soon, and of those that thrash.
@@ -210,13 +212,40 @@ class Memory:
                 )
         return min(1.0, total), inside
 
+    def walk(self) -> dict[str, float]:
+        """Number the frames as the hand takes them: it clears a bit, or takes."""
+        ring = sorted(self.frames, key=lambda each: self.frames[each]["at"])
+        ring.sort(key=lambda each: self.frames[each]["at"] <= self.hand)
+        bits = {each for each in ring if self.frames[each]["visited"]}
+        taken: list[str] = []
+        while len(taken) < len(ring):
+            for each in ring:
+                if each in bits:
+                    bits.remove(each)
+                elif each not in taken:
+                    taken.append(each)
+        return {each: float(n) for n, each in enumerate(taken)}
+
+    def move_hand(self, page_id: str) -> None:
+        """Go from place to place to a page without the bit, and clear what is met."""
+        ring = sorted(self.frames, key=lambda each: self.frames[each]["at"])
+        ring.sort(key=lambda each: self.frames[each]["at"] <= self.hand)
+        for each in [*ring, *ring]:
+            if each == page_id and not self.frames[each]["visited"]:
+                break
+            self.frames[each]["visited"] = False
+        self.hand = self.frames[page_id]["at"]
+
     def keep(self) -> dict[str, float]:
+        if self.set["policy"] == "sieve":
+            return self.walk()
         order = sorted(self.frames, key=lambda each: self.frames[each]["referenced"])
         scores = {}
         for rank, page_id in enumerate(order):
             recency = rank / (len(order) - 1) if len(order) > 1 else 0.0
             scores[page_id] = recency
-            if self.set["policy"] == "importance_lru":
+            # All pages of the model are texts, whose factor is 1.
+            if self.set["policy"] != "lru":
                 scores[page_id] = (
                     0.4 * recency
                     + 0.4 * self.value(page_id)
@@ -226,7 +255,7 @@ class Memory:
 
     def keep_hot(self, page_id: str) -> float:
         page = self.hot[page_id]
-        if self.set["policy"] == "lru":
+        if self.set["policy"] in ("lru", "sieve"):
             return float(page["referenced"])
         often = min(1.0, math.log(1 + page["references"]) / 10)
         idle: int = self.turn - page["turn"]
@@ -285,6 +314,7 @@ class Memory:
             "turn": self.turn,
             "references": (was["references"] if was else 0) + 1,
             "recalled": recalled or bool(before and before["recalled"]),
+            "visited": bool(before) and self.set["policy"] == "sieve",
         }
         if not before and page_id in self.past:
             self.past[page_id]["back"] = True
@@ -295,12 +325,15 @@ class Memory:
                 tier[page_id]["referenced"] = self.clock
                 tier[page_id]["turn"] = self.turn
                 tier[page_id]["references"] += 1
+        if page_id in self.frames and self.set["policy"] == "sieve":
+            self.frames[page_id]["visited"] = True
 
     def leave(
         self, page_id: str, lookup: str | None = None, *, scored: bool = False
     ) -> None:
         """Evict a mapped page, in one event with the one before if both went alike."""
         displaced = self.displaced()
+        scored = scored and self.set["policy"] != "sieve"
         alike = (self.scored, None) == (scored, lookup)
         last = self.steps[-1] if self.steps and alike else ()
         self.step("evicted", page_id, "L1", displaced, lookup)
@@ -345,6 +378,8 @@ class Memory:
                 continue
             level = self.lower_level(page_id)
             if level is None:
+                if self.set["policy"] == "sieve":
+                    self.move_hand(page_id)
                 self.leave(page_id, scored=True)
             else:
                 self.step("lowered", page_id, level)

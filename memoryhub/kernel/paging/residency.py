@@ -202,6 +202,8 @@ def apply_page_evicted(state: ThreadState, event: events.PageEvicted) -> ThreadS
         hot = tiers.remove_page(paging.hot, event.page_id)
         return state._replace(paging=paging._replace(hot=hot))
     frame = paging.frames[event.page_id]
+    if event.hand is not None:
+        paging = paging.move_hand(frame)
     past = paging.history.get(event.page_id, Past())
     gone = paging.evicted_tokens + frame.tokens
     past = past._replace(evicted_turn=state.turn_count, evicted_tokens=gone, back=False)

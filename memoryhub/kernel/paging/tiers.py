@@ -52,6 +52,8 @@ def insert_frame(
         frame = frame._replace(mapped_seq=at, joined_seq=joined)
     tokens = sum(part.cost for part in parts) or weight
     frame = frame._replace(level=level, tokens=tokens, recalled=recalled, parts=parts)
+    if before is not None and paging.settings.policy == "sieve":
+        frame = frame._replace(visited=True)
     return paging._replace(
         frames=paging.frames.insert(entry.page_id, frame),
         used=paging.used + tokens - (before.tokens if before else 0),
@@ -139,7 +141,10 @@ def note_reference(state: ThreadState, paging: Paging, page_id: str) -> Paging:
     clock, turn = state.clock + 1, state.turn_count
     if (frame := paging.frames.get(page_id)) is not None:
         frame = frame._replace(
-            referenced_seq=clock, referenced_turn=turn, references=frame.references + 1
+            referenced_seq=clock,
+            referenced_turn=turn,
+            references=frame.references + 1,
+            visited=frame.visited or paging.settings.policy == "sieve",
         )
         return paging._replace(frames=paging.frames.insert(page_id, frame))
     if (hot := paging.hot.get(page_id)) is not None:

@@ -327,6 +327,8 @@ class PageEvicted(PageEvent):
     lookup: Lookup | None = None
     entry: EntryBody | None = None
     displaced: Name | None = None
+    #: Place of `sieve`'s hand, which took the page; None if nothing moved the hand.
+    hand: Count | None = None
 
     def can_join(self, last: PageEvicted) -> bool:
         """Return whether one event can hold this eviction and the one before."""
@@ -358,12 +360,16 @@ class PagesEvicted(PageEvent):
     policy: Policy
     #: Pages that the hot list displaced, one for each of the last evicted pages.
     displaced: list[Name] = Field(default_factory=list)
+    #: Place of `sieve`'s hand at each page, 0 for a page that did not move the hand;
+    #: None if the hand took none.
+    hands: list[Count] | None = None
 
     @classmethod
     def join(cls, pages: Sequence[PageEvicted]) -> PagesEvicted:
         """Join evictions into one event; each `can_join` the eviction before."""
         first = pages[0]
         scores = [page.score for page in pages if page.score is not None]
+        hands = [page.hand or 0 for page in pages]
         return cls(
             turn=first.turn,
             cause=first.cause,
@@ -373,6 +379,7 @@ class PagesEvicted(PageEvent):
             scores=scores or None,
             policy=first.policy,
             displaced=[page.displaced for page in pages if page.displaced is not None],
+            hands=hands if any(hands) else None,
         )
 
     def split(self) -> Iterator[PageEvicted]:
@@ -380,8 +387,9 @@ class PagesEvicted(PageEvent):
         number = len(self.page_ids)
         scores: Sequence[float | None] = self.scores or [None] * number
         displaced = [*[None] * (number - len(self.displaced)), *self.displaced]
-        each = zip(self.page_ids, self.tokens, scores, displaced, strict=True)
-        for page_id, tokens, score, out in each:
+        hands = self.hands or [0] * number
+        each = zip(self.page_ids, self.tokens, scores, displaced, hands, strict=True)
+        for page_id, tokens, score, out, hand in each:
             yield PageEvicted(
                 turn=self.turn,
                 cause=self.cause,
@@ -393,6 +401,7 @@ class PagesEvicted(PageEvent):
                 tier_before="L0",
                 tier_after="L1",
                 displaced=out,
+                hand=hand or None,
             )
 
 

@@ -71,6 +71,9 @@ class Frame(NamedTuple):
     joined_seq: int = 0
     #: Parts shown instead of all of FULL, in the order of the text.
     parts: tuple[PagePart, ...] = ()
+    #: Whether the page was used since the hand of `sieve` last passed the frame.
+    #: Only a thread with that policy sets the bit.
+    visited: bool = False
 
     @property
     def page_id(self) -> str:
@@ -208,6 +211,8 @@ class Paging(NamedTuple):
     #: Sum of the frames' tokens.
     used: int = 0
     hot: HashTrieMap[str, Hot] = HashTrieMap()
+    #: Place of `sieve`'s hand: the `mapped_seq` of the page that it took last.
+    hand: int = 0
     #: Ids of the pages that a command pinned.
     pins: HashTrieMap[str, bool] = HashTrieMap()
     tlb: Tlb = Tlb()
@@ -286,6 +291,36 @@ class Paging(NamedTuple):
     def list_oldest_first(self) -> list[Frame]:
         """List the frames in the order of their mapping, oldest first."""
         return sorted(list_values(self.frames), key=attrgetter("mapped_seq"))
+
+    def list_hand_order(self) -> list[Frame]:
+        """List the frames in the order in which the hand of `sieve` would take them.
+
+        The hand goes from the page after the last victim to the newest, then on from
+        the oldest. The first round takes pages without the bit, the second all others.
+        """
+        return sorted(
+            list_values(self.frames),
+            key=lambda each: (
+                each.visited,
+                each.mapped_seq <= self.hand,
+                each.mapped_seq,
+            ),
+        )
+
+    def move_hand(self, frame: Frame) -> Paging:
+        """Return a copy whose hand stands at a frame; clears the bits that it passed.
+
+        A frame with the bit is taken in the second round, so the hand passed all.
+        """
+        to, hand, frames = frame.mapped_seq, self.hand, self.frames
+        for each in list_values(frames):
+            if each.visited and (
+                frame.visited
+                or (hand < each.mapped_seq <= to)
+                or (to <= hand and not to < each.mapped_seq <= hand)
+            ):
+                frames = frames.insert(each.page_id, each._replace(visited=False))
+        return self._replace(frames=frames, hand=to)
 
     def find_exchange_begin(self, slots: int) -> int | None:
         """Find the slot that begins the exchange: last user slot, else the newest."""

@@ -8,7 +8,7 @@ from typing import Literal, get_args
 from memoryhub.errors import InvalidError, TokensRequiredError
 from memoryhub.kernel.state.bodies import Body, Number, Share, Switch
 
-Policy = Literal["importance_lru", "lru"]
+Policy = Literal["importance_lru", "lru", "modality_lru", "sieve"]
 Mode = Literal["strict", "relaxed", "passive"]
 Confidence = Literal["explicit", "referenced", "speculative"]
 #: Tokenizers of a thread; all but the first need an installed extra.

@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from math import log1p
 from typing import NamedTuple
 
-from memoryhub.kernel.state.pages import PRIORITY, PageEntry
+from memoryhub.kernel.state.pages import PRIORITY, Modality, PageEntry
 from memoryhub.kernel.state.paging import (
     Frame,
     Hot,
@@ -34,6 +34,10 @@ class ScoreParts(NamedTuple):
     #: Turns since the last reference.
     idle_turns: int
     references: int
+    #: Factor of the page's modality.
+    weight: float = 1.0
+    #: Rank in the order of `sieve`'s hand: 0 for the page that the hand takes first.
+    queue: float = 0.0
 
 
 #: Function from score parts to a keep score.
@@ -46,6 +50,10 @@ class EvictionPolicy:
 
     frame: Keep
     hot: Keep
+    #: Score parts that explain a frame's score.
+    parts: tuple[str, ...] = ("recency", "value", "penalty")
+    #: Whether victims are chosen by a hand, and evictions carry no score.
+    has_hand: bool = False
 
 
 def _score_frame(parts: ScoreParts) -> float:
@@ -62,9 +70,26 @@ def _score_recency(parts: ScoreParts) -> float:
     return parts.recency
 
 
+def _score_queue(parts: ScoreParts) -> float:
+    return parts.queue
+
+
 POLICIES: dict[str, EvictionPolicy] = {
     "importance_lru": EvictionPolicy(_score_frame, _score_hot),
     "lru": EvictionPolicy(_score_recency, _score_recency),
+    "modality_lru": EvictionPolicy(
+        lambda parts: parts.weight * _score_frame(parts),
+        lambda parts: parts.weight * _score_hot(parts),
+    ),
+    "sieve": EvictionPolicy(_score_queue, _score_recency, ("queue",), has_hand=True),
+}
+#: Factors of `modality_lru`: what says least for its tokens leaves first.
+WEIGHTS: dict[Modality, float] = {
+    "text": 1.0,
+    "structured": 0.9,
+    "image": 0.5,
+    "audio": 0.4,
+    "video": 0.3,
 }
 
 
@@ -117,6 +142,11 @@ def build_score_parts(
     last = max(1, len(pages) - 1)
     ranks = {seq: rank / last for rank, seq in enumerate(sorted(seqs))}
     history = dict(list_items(paging.history))
+    queue = dict[str, float]()
+    if POLICIES[paging.settings.policy].has_hand:
+        order = paging.list_hand_order()
+        places = max(1, len(order) - 1)
+        queue = {frame.page_id: n / places for n, frame in enumerate(order)}
     return [
         ScoreParts(
             ranks[page.referenced_seq],
@@ -124,6 +154,8 @@ def build_score_parts(
             compute_penalty(history.get(page.entry.page_id), paging, turn=turn),
             turn - page.referenced_turn,
             page.references,
+            WEIGHTS[page.entry.modality],
+            queue.get(page.page_id, 0.0),
         )
         for page in pages
     ]
@@ -150,5 +182,6 @@ def score_hot_page(page: Hot, paging: Paging, *, turn: int) -> float:
             penalty=compute_penalty(past, paging, turn=turn),
             idle_turns=turn - page.referenced_turn,
             references=page.references,
+            weight=WEIGHTS[page.entry.modality],
         )
     )

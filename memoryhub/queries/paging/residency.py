@@ -28,8 +28,6 @@ from memoryhub.queries.replay import replay
 #: cannot be evicted.
 THRASHING, STUCK = 0.5, 0.85
 _NOTHING: dict[str, float] = dict.fromkeys(ScoreParts._fields, 0)
-#: Parts of a keep score, in the order of reports.
-_PARTS = ("recency", "value", "penalty")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -198,7 +196,8 @@ def explain_frames(
 ) -> list[tuple[Frame, KeepReason, ScoreParts]]:
     """Explain for each frame, in order, why it stays in the working set. Pure."""
     paging, turn = state.paging, state.turn_count
-    keep = policies.POLICIES[paging.settings.policy].frame
+    policy = policies.POLICIES[paging.settings.policy]
+    keep = policy.frame
     rules = pins.list_pinned(state)
     parts = policies.build_score_parts(frames, paging, turn=turn)
     scores = {f.page_id: keep(t) for f, t in zip(frames, parts, strict=True)}
@@ -209,7 +208,9 @@ def explain_frames(
             KeepReason(
                 rule=rules.get(frame.page_id, ""),
                 score=scores[frame.page_id],
-                terms=tuple(_build_score_part(name, each, keep) for name in _PARTS),
+                terms=tuple(
+                    _build_score_part(name, each, keep) for name in policy.parts
+                ),
                 protected_until=compute_protection_end(
                     paging.history.get(frame.page_id), paging.settings, turn=turn
                 ),
@@ -266,7 +267,7 @@ def get_letter(entry: PageEntry) -> str:
 def _build_score_part(name: str, parts: ScoreParts, keep: policies.Keep) -> ScorePart:
     value: float = getattr(parts, name)
     # Score the part alone: the weights stay with the policy and are not repeated here.
-    alone = ScoreParts(**{**_NOTHING, name: value})  # type: ignore[arg-type]  # of a field
+    alone = ScoreParts(**{**_NOTHING, "weight": parts.weight, name: value})  # type: ignore[arg-type]  # of a field
     return ScorePart(name=name, value=value, adds=keep(alone))
 
 

@@ -79,7 +79,7 @@ class Threads(RuleBasedStateMachine):
     model: Model
 
     @initialize(
-        policy=st.sampled_from(["importance_lru", "importance_lru", "lru"]),
+        policy=st.sampled_from(["importance_lru", "lru", "modality_lru", "sieve"]),
         tlb_entries=st.sampled_from([0, 3, 8]),
         l1_pages=st.sampled_from([1, 3, 6]),
         pin_share=st.sampled_from([0.0, 0.3, 0.6, 0.9]),
@@ -332,6 +332,7 @@ class Threads(RuleBasedStateMachine):
         assert (paging.tlb.hits, paging.tlb.misses) == (model.hits, model.misses)
         assert [*paging.spent] == [model.faults, model.charged, model.refused]
         assert paging.used == model.used
+        assert paging.hand == model.hand
         assert pins.list_pinned(self.bench.state) == model.pinned()
         assert paging.pages == len(model.pages)
         assert self.bench.state.turn_count == model.turn

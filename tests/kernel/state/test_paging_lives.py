@@ -69,7 +69,7 @@ def live(seed: int, *, steps: int) -> Threads:
     thread.create(
         flags=(seed % 3 > 0, True, True),
         threshold="referenced",
-        policy=dice.choice(["importance_lru", "lru"]),
+        policy=dice.choice(["importance_lru", "lru", "sieve"]),
         tlb_entries=8,
         l1_pages=6,
         pin_share=dice.choice([0.3, 0.6]),

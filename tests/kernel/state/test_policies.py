@@ -33,6 +33,8 @@ TERMS = st.builds(
     penalty=SHARES,
     idle_turns=st.integers(0, 100),
     references=st.integers(0, 10_000),
+    weight=SHARES,
+    queue=SHARES,
 )
 every_policy = pytest.mark.parametrize("policy", sorted(POLICIES))
 
@@ -83,6 +85,8 @@ def least(one: ScoreParts, other: ScoreParts) -> ScoreParts:
         penalty=min(one.penalty, other.penalty),
         idle_turns=max(one.idle_turns, other.idle_turns),
         references=min(one.references, other.references),
+        weight=min(one.weight, other.weight),
+        queue=min(one.queue, other.queue),
     )
 
 
@@ -93,6 +97,8 @@ def most(one: ScoreParts, other: ScoreParts) -> ScoreParts:
         penalty=max(one.penalty, other.penalty),
         idle_turns=min(one.idle_turns, other.idle_turns),
         references=max(one.references, other.references),
+        weight=max(one.weight, other.weight),
+        queue=max(one.queue, other.queue),
     )
 
 
@@ -231,6 +237,47 @@ def test_lru_knows_nothing_but_recency() -> None:
     bench = bare("lru")
     fill(bench, importance=1.0, type="claim")
     assert order(bench) == [f"p{n}" for n in range(11)]
+
+
+# By modality
+
+
+def test_modality_lru_weighs_what_importance_lru_scores() -> None:
+    plain, weighed = POLICIES["importance_lru"], POLICIES["modality_lru"]
+    parts = ScoreParts(
+        recency=0.5, value=0.5, penalty=0.5, idle_turns=2, references=1, weight=0.3
+    )
+    assert weighed.frame(parts) == pytest.approx(0.3 * plain.frame(parts))
+    assert weighed.hot(parts) == pytest.approx(0.3 * plain.hot(parts))
+
+
+@pytest.mark.parametrize(("policy", "first"), [("lru", "p0"), ("modality_lru", "p9")])
+def test_modality_decides_among_equals(policy: str, first: str) -> None:
+    bench = bare(policy)
+    texts = [page(f"p{n}", 20) for n in range(9)]
+    bench.do(CreatePages(pages=(*texts, page("p9", 20, modality="video"))))
+    assert order(bench)[0] == first
+
+
+# By the hand of SIEVE
+
+
+def test_sieve_spares_used_pages_once_and_goes_on_from_its_hand() -> None:
+    bench = bare("sieve", lower_first=False)
+    bench.do(CreatePages(pages=tuple(page(f"p{n}", 100) for n in range(8))))
+    bench.do(ReferencePages(page_ids=("p0", "p2", "p2")))
+    assert order(bench) == ["p1", "p3", "p4", "p5", "p6", "p7", "p0", "p2"]
+    # The run needs three pages: the hand passes p0 and p2, whose bits it clears.
+    need = bench.paging.settings.low - bench.paging.used + 250
+    event, *_ = bench.do(AppendSlots(slots=(slot(need),)))
+    assert (event.page_ids, event.scores) == (["p1", "p3", "p4"], None)
+    assert event.hands[-1] == bench.paging.hand
+    assert not any(frame.visited for frame in bench.paging.frames.values())
+    assert order(bench)[:5] == ["p5", "p6", "p7", "p0", "p2"]
+    bench.restart()
+    assert bench.state == bench.refolded()
+    child = bench.fork(thread=9, **BARE, policy="sieve")
+    assert order(child) == order(bench)
 
 
 # The hot list

@@ -206,7 +206,7 @@ def levels(thread: Thread, page_id: str, seq: int) -> set[int]:
 
 @pytest.mark.django_db
 @pytest.mark.parametrize("count", RUNS)
-@pytest.mark.parametrize("policy", ["importance_lru", "lru"])
+@pytest.mark.parametrize("policy", ["importance_lru", "lru", "modality_lru", "sieve"])
 def test_paging_does_what_its_simulators_do(
     acme: Project, tmp_path: Path, count: int, policy: str
 ) -> None:

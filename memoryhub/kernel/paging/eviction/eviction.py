@@ -98,7 +98,7 @@ def _run_pass(
             continue
         level = _find_lower_level(decision, frame)
         if level is None:
-            evict(decision, frame, score=score, cause=cause)
+            evict(decision, frame, score=score, cause=cause, by_hand=True)
         else:
             lower_frame(decision, frame, level, score=score, cause=cause)
             lowered.append((score, frame))
@@ -170,7 +170,7 @@ def lower_frame(
             level_before=frame.level,  # type: ignore[arg-type]  # 0 to 3
             tokens=_weigh_frame(frame, level),
             tokens_before=frame.tokens,
-            score=score,
+            score=_hide_score(decision, score),
             policy=decision.paging.settings.policy,
         )
     )
@@ -184,16 +184,21 @@ def evict(
     cause: Cause = "command",
     by: By = "system",
     found: PageLookup | None = None,
+    by_hand: bool = False,
 ) -> None:
     """Take a frame out of the working set; its page becomes hot.
 
     The messages that make no sense without the page leave with it, unless they must
-    stay.
+    stay. With `by_hand`, the hand of a policy that has one moves to the frame.
     """
     together = groups.list_group(
         decision.paging, frame, slots=decision.state.slot_count
     )
-    _emit_evicted(decision, frame, score=score, cause=cause, by=by, found=found)
+    policy = policies.POLICIES[decision.paging.settings.policy]
+    hand = frame.mapped_seq if by_hand and policy.has_hand else None
+    _emit_evicted(
+        decision, frame, score=score, cause=cause, by=by, found=found, hand=hand
+    )
     others = [each for each in together if each.page_id != frame.page_id]
     kept = precedence.list_kept_pages(decision.state) if others else ()
     for each in others:
@@ -222,6 +227,7 @@ def _emit_evicted(
     cause: Cause,
     by: By,
     found: PageLookup | None = None,
+    hand: int | None = None,
 ) -> None:
     tokens = decision.paging.frames[frame.page_id].tokens
     decision.emit_eviction(
@@ -231,16 +237,23 @@ def _emit_evicted(
             by=by,
             page_id=frame.page_id,
             tokens=tokens,
-            score=score,
+            score=_hide_score(decision, score),
             policy=decision.paging.settings.policy,
             tier_before="L0",
             tier_after="L1",
             lookup=found.lookup if found else None,
             entry=found.read if found else None,
             displaced=decision.take_displaced(),
+            hand=hand,
         )
     )
     decision.note_hot_page(frame.page_id)
+
+
+def _hide_score(decision: Decision, score: float | None) -> float | None:
+    """Return the score as events carry it: none where a hand chooses the pages."""
+    policy = policies.POLICIES[decision.paging.settings.policy]
+    return None if policy.has_hand else score
 
 
 def send_home(
