@@ -175,6 +175,7 @@ urlpatterns: list[URLPattern | URLResolver] = [
     path(f"{T}/pages/<name:page>/delete", pages.delete, name="page-delete"),
     path(f"{T}/pages/<name:page>/<slug:verb>", page_acts.act, name="page-act"),
     path(f"{T}/paging", paging.show, name="paging"),
+    path(f"{T}/paging/curves", paging.show_curves, name="paging-curves"),
     path(f"{T}/paging/settings", paging.edit_settings, name="paging-settings"),
     path(f"{T}/paging/flush", paging.flush, name="paging-flush"),
     path(f"{T}/paging.<format:kind>", paging.export, name="paging-export"),

@@ -42,6 +42,10 @@ def get_paging(thread: str, **query: Unpack[AsOfQuery]) -> Request:
     return read(build_path("threads", thread, "paging"), query)
 
 
+def get_curves(thread: str, **query: Unpack[AsOfQuery]) -> Request:
+    return read(build_path("threads", thread, "curves"), query)
+
+
 def get_manifest(thread: str, **query: Unpack[AsOfQuery]) -> Request:
     return read(build_path("threads", thread, "manifest"), query)
 

@@ -13,6 +13,7 @@ from django.views.decorators.http import (
 from inspector.access import access
 from inspector.access.access import require_signed_in
 from inspector.drawing import charts, outcomes
+from inspector.drawing import curves as drawn_curves
 from inspector.lists import visits
 from inspector.paging import settings_form
 from inspector.web import asof, exports, refusals
@@ -23,9 +24,10 @@ from memoryhub.kernel.text import names
 from memoryhub.models.access.operators import Membership
 from memoryhub.models.threads import Thread
 from memoryhub.queries.lists.cursors import ListBatch
-from memoryhub.queries.paging import paging_charts, previews
+from memoryhub.queries.paging import curves, paging_charts, previews
 from memoryhub.queries.paging.paging_charts import ChartBucket
 from memoryhub.queries.paging.previews import CommandPreview
+from memoryhub.queries.replay import replay
 from memoryhub.services.paging import operator_pages
 
 #: Columns of the table and of the exports, in order.
@@ -53,6 +55,22 @@ def show(request: HttpRequest, project: str, thread: str) -> HttpResponse:
     }
     return visits.render_thread_page(
         request, "inspector/paging/show.html", visitor, row, context, live=not narrowed
+    )
+
+
+@require_safe
+@require_signed_in
+def show_curves(request: HttpRequest, project: str, thread: str) -> HttpResponse:
+    """Show what other sizes, policies and budgets would have done, as of now."""
+    visitor = access.require_visitor(request, project)
+    row = access.require_thread(visitor, thread)
+    state = replay.load_state_at(row, row.head_seq).state
+    return visits.render_thread_page(
+        request,
+        "inspector/paging/curves.html",
+        visitor,
+        row,
+        drawn_curves.build_context(curves.get_curves(row, state)),
     )
 
 

@@ -86,6 +86,7 @@ ROWS: dict[str, tuple[str, object, bool]] = {
             ("get", "/working-set", None),
             ("get", "/tlb", None),
             ("get", "/paging", None),
+            ("get", "/curves", None),
             ("get", "/manifest", None),
             ("get", "/prefetch", None),
             ("get", "/mutations", None),

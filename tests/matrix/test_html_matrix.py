@@ -146,6 +146,7 @@ ROWS: dict[str, tuple[str | None, tuple[str, ...]]] = {
     "turn-panel": ("viewer", ("GET",)),
     "prefixes": ("viewer", ("GET",)),
     "paging": ("viewer", ("GET",)),
+    "paging-curves": ("viewer", ("GET",)),
     "paging-export": ("viewer", ("GET",)),
     "paging-settings": ("editor", ("GET", "POST")),
     "paging-flush": ("editor", ("POST",)),

@@ -11,6 +11,7 @@ from pydantic import Field
 from memoryhub.api.document.fields import Name, Out, Turn, build_example
 from memoryhub.api.document.samples import AT, THREAD_ID, THREAD_NAME
 from memoryhub.api.document.schemas import AsOf, Pagination
+from memoryhub.kernel.state.paging_config import Policy
 from memoryhub.queries.paging.paging_metrics import PagingCounts
 from memoryhub.queries.paging.residency import TokenUse
 
@@ -201,6 +202,69 @@ class PagingOut(Out):
     thrash_index: float
     over_budget: bool
     verdict: VerdictOut
+
+
+class TlbPointOut(Out):
+    size: int
+    lru: int
+    sieve: int
+    least: int = Field(description="The fewest that any policy could have (Bélády).")
+
+
+class PolicyRunOut(Out):
+    policy: Policy
+    budget_tokens: int
+    faults: int
+    fault_tokens: int
+    evicted: int
+    evicted_tokens: int
+
+
+class CurvesOut(Out):
+    model_config = build_example(
+        {
+            "thread": THREAD_NAME,
+            "first_seq": 1,
+            "seq": 17,
+            "tlb_entries": 512,
+            "hits": 8,
+            "misses": 2,
+            "points": [{"size": 512, "lru": 2, "sieve": 2, "least": 2}],
+            "policy": "importance_lru",
+            "budget_tokens": 128000,
+            "faults": 1,
+            "evicted": 1,
+            "runs": [
+                {
+                    "policy": "sieve",
+                    "budget_tokens": 256000,
+                    "faults": 0,
+                    "fault_tokens": 0,
+                    "evicted": 0,
+                    "evicted_tokens": 0,
+                }
+            ],
+        }
+    )
+
+    thread: str
+    first_seq: int = Field(
+        description="Where the stretch begins: 10,000 events back at most, after the "
+        "last change of the TLB's size, drop of a tier or restore of a working set."
+    )
+    seq: int
+    tlb_entries: int
+    hits: int
+    misses: int
+    points: list[TlbPointOut] = Field(description="Misses by size of the TLB: exact.")
+    policy: Policy
+    budget_tokens: int
+    faults: int
+    evicted: int
+    runs: list[PolicyRunOut] = Field(
+        description="What each policy and budget would have done, to first order: "
+        "without pins and lower levels, for the same references."
+    )
 
 
 class MutationsQuery(AsOf, Pagination):

@@ -28,6 +28,7 @@ from memoryhub.api.paging.page_schemas import LevelOut, Rule
 from memoryhub.api.paging.paging_schemas import (
     BUDGET,
     BudgetOut,
+    CurvesOut,
     MutationsOut,
     MutationsQuery,
     PagingOut,
@@ -41,6 +42,7 @@ from memoryhub.kernel.paging.page_commands import FlushTlb, InvalidateTlb
 from memoryhub.kernel.state.page_events import TlbFlushed, TlbInvalidated
 from memoryhub.kernel.state.pages import Modality, PageEntry, PageType, Tier
 from memoryhub.kernel.state.state import ThreadState
+from memoryhub.queries.paging import curves
 from memoryhub.queries.paging.paging_metrics import PagingCounts, get_metrics
 from memoryhub.queries.paging.residency import Residency, ResidentPage, get_residency
 from memoryhub.queries.threads.mutations import MutationFilter, list_mutations
@@ -438,6 +440,18 @@ def get_paging(
         verdict=VerdictOut.model_validate(found.verdict),
     )
     return render_answer(out)
+
+
+@router.route(
+    "GET", "/threads/{thread}/curves", needs=auth.READ, out=CurvesOut, refusals=_READS
+)
+def get_curves(
+    request: HttpRequest, thread: Path[ThreadName], query: Query[AsOf]
+) -> HttpResponse:
+    """Tell what other sizes, policies and budgets would have done to the thread."""
+    thread_row, state = get_agent_state(auth.get_caller(request), thread, query)
+    found = curves.get_curves(thread_row, state)
+    return render_answer(CurvesOut.from_record(found, thread=thread))
 
 
 @router.route(

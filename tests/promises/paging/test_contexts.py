@@ -31,7 +31,8 @@ from memoryhub.kernel.state.paging_config import FORMATS
 from memoryhub.kernel.state.state import ScopeLabels, ThreadState
 from memoryhub.models.projects import Project
 from memoryhub.models.threads import Thread
-from memoryhub.queries.replay import tokenizers
+from memoryhub.queries.paging import curves
+from memoryhub.queries.replay import replay, tokenizers
 from memoryhub.queries.turns import contexts
 from memoryhub.services.rebuild import rebuild
 from memoryhub.services.threads import threads
@@ -223,8 +224,21 @@ def test_paging_does_what_its_simulators_do(
     for thread in imported(acme, some_runs(tmp_path, count), **settings):
         victims += no_victim_was_pinned(thread)
         misses += tlb_is_an_lru(thread, entries=5)
+        curve_meets_recorded_misses(thread)
     assert victims > 10 * count**0.5
     assert misses > count
+
+
+def curve_meets_recorded_misses(thread: Thread) -> None:
+    state = replay.load_state_at(thread, thread.head_seq).state
+    found = curves.get_curves(thread, state)
+    assert (found.misses, found.lookups) == (
+        thread.tlb_misses,
+        thread.tlb_hits + thread.tlb_misses,
+    )
+    by_size = {point.size: point for point in found.points}
+    assert by_size[5].lru == thread.tlb_misses
+    assert all(p.least <= min(p.lru, p.sieve) for p in found.points)
 
 
 def no_victim_was_pinned(thread: Thread) -> int:
