@@ -219,6 +219,7 @@ PAGING_OF: Final[Mapping[str, str]] = {
     "PromptIn.tokens": "Needed where the tokenizer is not run here.",
     "TermOut.name": "What is weighed.",
     "TermOut.value": "From 0 to 1.",
+    "TlbPointOut.size": "Entries of the TLB.",
     "ToolIn.name": "What the model calls it by.",
     "ToolMessageOut.name": "The tool that was called.",
     "ToolMessageOut.role": "Always a tool's.",

@@ -134,9 +134,9 @@ def list_runs(
     budgets: Iterable[int],
 ) -> list[PolicyRun]:
     """Run each policy with each budget: the table of what would have been."""
-    for held in (*list_values(base.paging.frames), *list_values(base.paging.hot)):
-        trace.entries.setdefault(held.page_id, held.entry)
-    for entry in base.paging.tlb.held.values():
+    known = [frame.entry for frame in list_values(base.paging.frames)]
+    known += [page.entry for page in list_values(base.paging.hot)]
+    for entry in (*known, *base.paging.tlb.held.values()):
         trace.entries.setdefault(entry.page_id, entry)
     return [
         run_policy(
