@@ -16,7 +16,7 @@ from memoryhub.queries.paging.curves import PagingCurves
 #: Lines of the chart: label, colour and field of a point.
 _LINES = (
     ("LRU", "user", "lru"),
-    ("SIEVE", "tool", "sieve"),
+    ("SIEVE", "evicted", "sieve"),
     ("least possible (Bélády)", "good", "least"),
 )
 

@@ -53,6 +53,8 @@ class PagingTrace:
         self.entries: dict[str, PageEntry] = {}
         self._size = size
         self._tokens: dict[str, int] = {}
+        #: Pages that the thread itself has out of its working set.
+        self._out: set[str] = set()
 
     def add(self, event: EventBody, *, state: ThreadState, seq: int) -> None:
         """Add an event; only the ids and the lineage of `state` are read."""
@@ -85,12 +87,14 @@ class PagingTrace:
     def _make(self, entry: PageEntry, *, mapped: bool) -> None:
         self.entries[entry.page_id] = entry
         self.tlb.append((MAKE, entry.page_id))
+        self._out.add(entry.page_id)
         if mapped:
             tokens = weights.weigh_page(entry, 0, recalled=False)
             self._touch(ENTER, entry.page_id, tokens)
 
     def _touch(self, kind: str, page_id: str, tokens: int) -> None:
         self._tokens[page_id] = tokens
+        self._out.discard(page_id)
         self.frames.append((kind, page_id, tokens))
 
     def _append(self, event: Any, state: ThreadState, seq: int) -> None:
@@ -130,11 +134,18 @@ class PagingTrace:
 
     def _fault(self, event: Any, state: ThreadState, seq: int) -> None:
         self._touch(USE, event.page_id, event.cost)
+        if not event.promoted:
+            self._out.add(event.page_id)
 
     def _refer(self, event: Any, state: ThreadState, seq: int) -> None:
-        self.frames.append((USE, event.page_id, self._tokens.get(event.page_id, 0)))
+        # Who names a page that is out did not need its text: that is no fault.
+        if event.page_id not in self._out:
+            tokens = self._tokens.get(event.page_id, 0)
+            self.frames.append((USE, event.page_id, tokens))
 
     def _evict(self, event: Any, state: ThreadState, seq: int) -> None:
+        if event.tier_before == "L0":
+            self._out.add(event.page_id)
         if event.cause in _OWN_CAUSES:
             self.frames.append((LEAVE, event.page_id, 0))
 
