@@ -9,9 +9,11 @@ from __future__ import annotations
 import json
 import struct
 from bisect import bisect_left
-from collections import Counter
-from collections.abc import Iterable, Iterator, Sequence
+from collections import defaultdict
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from functools import cache
+from itertools import count
 from typing import Any, Final, NamedTuple
 
 from memoryhub.kernel.search import terms
@@ -46,6 +48,8 @@ RECORD: Final = [
 ]
 _HEAD = struct.Struct("<I")
 _MOST_OFTEN = 255
+#: Microseconds.
+_DAY = 86_400_000_000
 
 
 class SearchRecord(NamedTuple):
@@ -118,33 +122,54 @@ def build(
     `stem` stems the words; without it a new stemmer does.
     """
     rows, names = list[tuple[Any, ...]](), number_names()
-    places: dict[str, list[int]] = {}
-    often: dict[str, list[int]] = {}
-    for at, record in enumerate(found):
+    numbers = defaultdict[str, int](count().__next__)
+    word_numbers, sizes = list[int](), list[int]()
+    # Most records of a run are of one day.
+    build_dates = cache(terms.build_date_terms)
+    for record in found:
         words, dates = terms.list_terms(record.text), list[str]()
         if record.text:
             words += terms.list_terms(record.sender)
-            dates = terms.build_date_terms(record.time)
-        for word, count in Counter([*words, *dates]).items():
-            places.setdefault(word, []).append(at)
-            often.setdefault(word, []).append(min(count, _MOST_OFTEN))
-        length = sum(not terms.has_joined_parts(word) for word in words) + len(dates)
+            dates = build_dates(record.time // _DAY * _DAY)
+        length = terms.count_words(words) + len(dates)
+        words += dates
+        word_numbers += map(numbers.__getitem__, words)
+        sizes.append(len(words))
         called = (record.kind, record.type, record.page)
         at_names = [names.setdefault(name, len(names)) for name in called]
         role = ROLES.index(record.role)
         rows.append((record.seq, record.time, record.turn, length, *at_names, 0, role))
-    words, stem = sorted(places), stem or terms.build_stemmer()
-    lengths = [len(places[word]) for word in words]
     return IndexSegment(
         records=np.array(rows, RECORD),
         names=tuple(names),
-        postings=Postings(
-            words=tuple(words),
-            stems=tuple(map(stem, words)),
-            starts=_build_starts(np.array(lengths, "<u4")),
-            records=np.array([n for word in words for n in places[word]], "<u4"),
-            counts=np.array([n for word in words for n in often[word]], "u1"),
+        postings=_build_postings(
+            numbers, word_numbers, sizes, stem=stem or terms.build_stemmer()
         ),
+    )
+
+
+def _build_postings(
+    numbers: Mapping[str, int],
+    word_numbers: Sequence[int],
+    sizes: Sequence[int],
+    *,
+    stem: terms.Stem,
+) -> Postings:
+    """Build postings of the words of records, told by number; `sizes` words in each."""
+    words = sorted(numbers)
+    places = np.empty(len(words), np.int64)
+    places[[numbers[word] for word in words]] = np.arange(len(words))
+    of_record = np.repeat(np.arange(len(sizes)), sizes)
+    # One number tells a word and a record, in the order of postings.
+    pairs = places[np.array(word_numbers, np.int64)] * len(sizes) + of_record
+    pairs, counts = np.unique(pairs, return_counts=True)
+    of_word, records = np.divmod(pairs, len(sizes) or 1)
+    return Postings(
+        words=tuple(words),
+        stems=tuple(map(stem, words)),
+        starts=_build_starts(np.bincount(of_word, minlength=len(words))),
+        records=records.astype("<u4"),
+        counts=np.minimum(counts, _MOST_OFTEN).astype("u1"),
     )
 
 

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import re
 import unicodedata
-from collections.abc import Callable, Collection, Iterator
+from collections.abc import Callable, Collection, Iterator, Sequence
 from datetime import UTC, datetime, timedelta
 from typing import NamedTuple
 
@@ -96,8 +96,11 @@ def list_terms(text: str) -> list[str]:
     """Return the terms of a text in order, repeats included."""
     if not text.isascii():
         return [term for run in iter_runs(text) for term in run.word.terms]
+    runs = _ASCII_RUN.findall(text.lower())
+    if "".join(runs).isalnum():
+        return [run for run in runs if len(run) <= LONGEST]
     found = list[str]()
-    for whole in _ASCII_RUN.findall(text.lower()):
+    for whole in runs:
         if len(whole) <= LONGEST:
             found.append(whole)
         if not whole.isalnum():
@@ -154,6 +157,13 @@ def fold(text: str) -> str:
 def has_joined_parts(term: str) -> bool:
     """Return whether a term is an identifier that has parts."""
     return _JOINED.search(term) is not None
+
+
+def count_words(found: Sequence[str]) -> int:
+    """Count the words of terms; of an identifier, only the parts count."""
+    if not has_joined_parts("".join(found)):
+        return len(found)
+    return sum(not has_joined_parts(term) for term in found)
 
 
 def build_stemmer() -> Stem:
