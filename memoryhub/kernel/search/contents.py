@@ -60,7 +60,9 @@ def _build_slot_text(event: SlotAppended, content: Any) -> str | None:
     message = reading.read(content, role=event.role)
     if own_calls.has_own_result(message) or own_calls.is_own_search(message):
         return None
-    if get_slot_modality(content) != "text":
+    # Only a message of data alone may be no text.
+    is_data = all(part.kind == "data" for part in message.parts)
+    if is_data and get_slot_modality(content) != "text":
         return "\n".join(_iter_lines(content))
     return render_words(message)
 

@@ -19,11 +19,13 @@ from memoryhub.kernel.search.segments import (
 
 #: The first and last seq of a run of a thread.
 Span = tuple[int, int]
+#: Parts that a search looks through; each costs a word some microseconds.
+MOST_PARTS = 8
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Index:
-    """Records of a subject, with postings in parts that halve in size."""
+    """Records of a subject, with postings in few parts."""
 
     threads: tuple[UUID, ...] = ()
     #: Spans of seqs by thread, in which every record is in the index.
@@ -44,11 +46,12 @@ class Index:
     ) -> Index:
         """Return the index with more segments, and with these threads' covered spans.
 
-        Linear in the records; postings are joined once for each doubling.
+        Linear in the records. Postings are joined when there are nine parts, so that
+        most readers join none.
         """
         threads = {thread: at for at, thread in enumerate(self.threads)}
         names = segments.number_names(self.names)
-        records, parts = [self.records], list[Postings]()
+        records, parts = [self.records], [*self.parts]
         count = len(self.records)
         for thread, segment in found:
             added = segments.renumber_names(segment, names)
@@ -61,7 +64,7 @@ class Index:
             covered={**self.covered, **covered},
             records=np.concatenate(records),
             names=tuple(names),
-            parts=_balance_parts([*self.parts, *_join_parts(parts)]),
+            parts=_balance_parts(parts),
         )
 
     def build_caps(self, up_to: Mapping[UUID, int]) -> Numbers:
@@ -69,15 +72,17 @@ class Index:
         return np.array([up_to.get(each, -1) for each in self.threads], np.int64)
 
 
-def _join_parts(parts: list[Postings]) -> list[Postings]:
-    return [segments.merge_postings(parts)] if parts else []
-
-
-def _balance_parts(parts: list[Postings]) -> tuple[Postings, ...]:
-    """Join the last parts until each has twice the records of the part after it."""
-    while len(parts) > 1 and len(parts[-2].records) < 2 * len(parts[-1].records):
-        parts[-2:] = [segments.merge_postings(parts[-2:])]
-    return tuple(parts)
+def _balance_parts(parts: Sequence[Postings]) -> tuple[Postings, ...]:
+    """Join the last of too many parts; each left has twice the records behind it."""
+    if len(parts) <= MOST_PARTS:
+        return tuple(parts)
+    sizes, behind = [len(part.records) for part in parts], 0
+    first = len(parts) - 1
+    for at, size in reversed([*enumerate(sizes)]):
+        if size < 2 * behind:
+            first = at
+        behind += size
+    return (*parts[:first], segments.merge_postings(parts[first:]))
 
 
 def list_missing_spans(covered: Sequence[Span], last: int) -> list[Span]:

@@ -10,10 +10,10 @@ import json
 import struct
 from bisect import bisect_left
 from collections import defaultdict
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cache
-from itertools import count
+from itertools import chain, count
 from typing import Any, Final, NamedTuple
 
 from memoryhub.kernel.search import terms
@@ -177,10 +177,14 @@ def merge_postings(parts: Sequence[Postings]) -> Postings:
     """Join postings; a part's records follow the records of the part before. Linear."""
     if len(parts) == 1:
         return parts[0]
-    stems = dict(_iter_stems(parts))
+    pairs = (zip(part.words, part.stems, strict=True) for part in parts)
+    stems = dict(chain.from_iterable(pairs))
     words = tuple(sorted(stems))
-    at = {word: n for n, word in enumerate(words)}
-    places = [np.array([at[w] for w in part.words], np.int64) for part in parts]
+    at = dict(zip(words, count()))
+    places = [
+        np.fromiter(map(at.__getitem__, part.words), np.int64, len(part.words))
+        for part in parts
+    ]
     lengths = np.zeros(len(words), np.int64)
     for part, ids in zip(parts, places, strict=True):
         lengths[ids] += np.diff(part.starts)
@@ -196,16 +200,11 @@ def merge_postings(parts: Sequence[Postings]) -> Postings:
         free[ids] += each
     return Postings(
         words=words,
-        stems=tuple(stems[word] for word in words),
+        stems=tuple(map(stems.__getitem__, words)),
         starts=starts,
         records=records,
         counts=counts,
     )
-
-
-def _iter_stems(parts: Sequence[Postings]) -> Iterator[tuple[str, str]]:
-    for part in parts:
-        yield from zip(part.words, part.stems, strict=True)
 
 
 def join_segments(parts: Sequence[IndexSegment]) -> IndexSegment:

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from uuid import UUID
 
 from memoryhub.journal.log import thread_terms
+from memoryhub.journal.log.thread_terms import ReadRecords
 from memoryhub.kernel.search import segments, terms
 from memoryhub.kernel.search.index import Index, Span, list_missing_spans, unite_spans
 from memoryhub.kernel.search.segments import IndexSegment
@@ -49,6 +50,33 @@ def catch_up(threads: Sequence[Thread], *, eldest: UUID | None = None) -> IndexC
     if found.index is not held:
         thread_terms.indexes.put(key, found.index, weight=found.index.size)
     return found
+
+
+def add_read(thread: Thread, span: Span, read: ReadRecords) -> IndexSegment:
+    """Build a segment of a thread's records, and add the segment to the held index.
+
+    So the first search after many writes finds the index there. A thread's first span
+    begins an index where there is room. Forks are left to readers. A span that may end
+    earlier records drops the index. `read` is of the whole `span`. No query.
+    """
+    segment = segments.build(read.records)
+    if thread.parent_id is not None:
+        return segment
+    key = (thread.subject_id, thread.subject.epoch, thread.id)
+    held = thread_terms.indexes.get(key) or Index()
+    spans = held.covered.get(thread.id, ())
+    # A reader may have read a part of the span meanwhile; gaps are left to readers.
+    upto = spans[-1][1] if spans else 0
+    if read.ending and spans:
+        thread_terms.indexes.pop(key)
+    elif span[0] - 1 <= upto < span[1] and spans in ((), ((1, upto),)):
+        new = [each for each in read.records if each.seq > upto]
+        added = segment if len(new) == len(read.records) else segments.build(new)
+        covered = {thread.id: ((1, span[1]),)}
+        grown = held.add_segments([(thread.id, added)], covered)
+        if spans or thread_terms.indexes.has_room(grown.size):
+            thread_terms.indexes.put(key, grown, weight=grown.size)
+    return segment
 
 
 def _catch_up_index(index: Index, threads: Sequence[Thread]) -> IndexCoverage | None:

@@ -102,6 +102,11 @@ class Lru(Generic[Key, Value]):
             while self._weight > self._most:
                 self._remove(next(iter(self._entries)))
 
+    def has_room(self, weight: int) -> bool:
+        """Return whether a new value of this weight would evict nothing."""
+        with self._lock:
+            return self._weight + weight <= self._most
+
     def pop(self, key: Key) -> None:
         with self._lock:
             self._remove(key)

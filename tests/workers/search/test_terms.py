@@ -11,6 +11,7 @@ import pytest
 from memoryhub.journal.log import thread_terms
 from memoryhub.kernel.paging.page_commands import DeletePage
 from memoryhub.kernel.search import segments
+from memoryhub.kernel.search.index import MOST_PARTS, Index
 from memoryhub.models.events import ThreadTerms
 from memoryhub.models.server.clock import clock
 from memoryhub.models.threads import Thread
@@ -19,6 +20,7 @@ from memoryhub.queries.verify.verification import verify
 from memoryhub.services.access.api_keys import Agent
 from memoryhub.services.paging import pages
 from memoryhub.services.rebuild import rebuild
+from memoryhub.vault.registry.lru import Lru
 from memoryhub.workers.search import terms
 from tests.cast import erasings, factories
 
@@ -83,6 +85,7 @@ def test_search_in_segments_reads_no_events(
 ) -> None:
     grow(agent, *(f"filler {n}" for n in range(20)), "a lamp")
     row = factories.get_thread(agent)
+    thread_terms.indexes.clear()
     # Segments, what ended, and the hit.
     with django_assert_num_queries(2):
         (hit,) = search_thread(row, SearchRequest.parse("lamp")).items
@@ -197,3 +200,59 @@ def test_thread_that_is_erased_is_not_written(agent: Agent) -> None:
     Thread.objects.update(status=Thread.Status.ERASED)
     assert terms.write_ahead(later()) == 0
     Thread.objects.update(status=Thread.Status.OPEN)
+
+
+def test_worker_leaves_no_event_to_the_first_reader(
+    agent: Agent, monkeypatch: pytest.MonkeyPatch, django_assert_num_queries: Any
+) -> None:
+    monkeypatch.setattr(terms, "EVERY", 20)
+    monkeypatch.setattr(terms, "SLICE", 3)
+    factories.append(agent, "t-1", *(f"lamp {n} of {n % 5}" for n in range(90)))
+    assert terms.write_busy_threads(clock.now()) == 1
+    row, request = factories.get_thread(agent), SearchRequest.parse("lamp 3", limit=50)
+    (index,) = [index for _, index in thread_terms.indexes.list_items()]
+    assert index.covered[row.id] == ((1, row.head_seq),)
+    assert len(index.parts) <= MOST_PARTS
+    # Only the hits: no segment and no event is read for the index.
+    with django_assert_num_queries(1):
+        warm = search_thread(row, request)
+    assert len(warm.items) == 50
+    thread_terms.indexes.clear()
+    assert search_thread(row, request) == warm
+    ThreadTerms.objects.all().delete()
+    thread_terms.indexes.clear()
+    assert search_thread(row, request) == warm
+
+
+def test_index_that_the_worker_grows_holds_nothing_erased(agent: Agent) -> None:
+    grow(agent, *(f"filler {n}" for n in range(9)), "the blue lamp")
+    row = factories.get_thread(agent)
+    assert thread_terms.indexes.list_items()
+    erasings.erase(row, (row.head_seq, row.head_seq))
+    factories.append(agent, "t-1", "the red lamp")
+    assert terms.write_ahead(later()) == 1
+    held = [index for _, index in thread_terms.indexes.list_items()]
+    assert not any("blue" in part.words for index in held for part in index.parts)
+    assert len(found(agent, "lamp")) == 1
+
+
+def test_worker_goes_on_where_a_reader_was(agent: Agent) -> None:
+    grow(agent, *(f"lamp {n}" for n in range(9)))
+    factories.append(agent, "t-1", *(f"lamp {n}" for n in range(9)))
+    assert len(found(agent, "lamp")) == 5
+    grow(agent, *(f"lamp {n}" for n in range(9)))
+    row = factories.get_thread(agent)
+    (index,) = [index for _, index in thread_terms.indexes.list_items()]
+    assert index.covered[row.id] == ((1, row.head_seq),)
+    seqs = index.records["seq"].tolist()
+    assert seqs == sorted({*seqs})
+
+
+def test_index_of_a_new_thread_drives_no_other_out(
+    agent: Agent, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    small = Lru[Any, Index](1, name="one byte", unit_bytes=1)
+    monkeypatch.setattr(thread_terms, "indexes", small)
+    small.put("held", Index(), weight=1)
+    grow(agent, "a lamp")
+    assert [key for key, _ in small.list_items()] == ["held"]
