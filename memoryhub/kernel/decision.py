@@ -6,28 +6,34 @@ from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import replace
 from datetime import datetime
 from heapq import heapify, heappop, heappush
-from typing import Any, Protocol
+from typing import Any, NamedTuple, Protocol
 
 from memoryhub.kernel.commands import EventDraft
 from memoryhub.kernel.state import policies
 from memoryhub.kernel.state.bodies import EventBody
 from memoryhub.kernel.state.erase_events import Range
+from memoryhub.kernel.state.events import SlotAppended
 from memoryhub.kernel.state.page_events import (
+    PageCompressed,
     PageEvicted,
     PageFaulted,
+    PageLowered,
+    PageMapped,
     PageReferenced,
     PagesEvicted,
     PageUpdated,
     TurnBegan,
 )
-from memoryhub.kernel.state.pages import Location, PageEntry
-from memoryhub.kernel.state.paging import Hot, Paging, list_values
+from memoryhub.kernel.state.pages import Location, PageEntry, build_slot_page_id
+from memoryhub.kernel.state.paging import Frame, Hot, Paging, list_values
 from memoryhub.kernel.state.paging_config import PagingSettings
 from memoryhub.kernel.state.state import ThreadState
 
 Evolve = Callable[[ThreadState, Any], ThreadState]
 #: Events that change keep scores of pages in the hot list.
 _RESCORING = frozenset({PageFaulted, PageReferenced, PageUpdated, TurnBegan})
+#: Events of an append that add no frame, and make none larger.
+_NOT_GROWING = (PageCompressed, PageEvicted, PageLowered, PagesEvicted)
 
 
 class PageTable(Protocol):
@@ -78,6 +84,14 @@ class PageTable(Protocol):
         """Return the earliest instant at which each value may leave history, by seq."""
 
 
+class _LargeFrames(NamedTuple):
+    """Pages whose frames had more than `tokens`, after so many drafts."""
+
+    tokens: float
+    drafts: int
+    page_ids: list[str]
+
+
 class Decision:
     """Collected drafts of a command; each step sees the state after earlier drafts."""
 
@@ -94,6 +108,7 @@ class Decision:
         self._folded = 0
         self._is_settled = True
         self._hot: list[tuple[float, int, str]] | None = None
+        self._large: _LargeFrames | None = None
 
     def emit(self, event: EventBody, payload: bytes | None = None) -> None:
         self._join_evictions()
@@ -161,6 +176,25 @@ class Decision:
     def turn(self) -> int:
         return self.state.turn_count
 
+    def list_large_frames(self, tokens: float) -> list[Frame]:
+        """List the frames of more than `tokens`, in arbitrary order.
+
+        A batch asks before each message of the user, and a full set has a thousand
+        frames. So a repeat looks only at frames that the drafts since have mapped.
+        """
+        frames, large = self.paging.frames, self._large
+        since = None
+        if large is not None and large.tokens == tokens:
+            since = _list_mapped(self.drafts[large.drafts :])
+        if large is None or since is None:
+            found = [each for each in list_values(frames) if each.tokens > tokens]
+        else:
+            named = map(frames.get, dict.fromkeys((*large.page_ids, *since)))
+            found = [each for each in named if each and each.tokens > tokens]
+        page_ids = [each.page_id for each in found]
+        self._large = _LargeFrames(tokens, len(self.drafts), page_ids)
+        return found
+
     def take_displaced(self) -> str | None:
         """Take the page that one more hot page displaces; None while there is room.
 
@@ -188,3 +222,16 @@ class Decision:
     def _score_hot_page(self, page: Hot) -> tuple[float, int, str]:
         score = policies.score_hot_page(page, self.paging, turn=self.turn)
         return score, page.since_seq, page.page_id
+
+
+def _list_mapped(drafts: Sequence[EventDraft]) -> list[str] | None:
+    """List the pages that these drafts may have mapped; None if that is not known."""
+    page_ids = []
+    for event in (draft.event for draft in drafts):
+        if isinstance(event, SlotAppended):
+            page_ids.append(build_slot_page_id(event.index))
+        elif isinstance(event, PageMapped):
+            page_ids.append(event.page_id)
+        elif not isinstance(event, _NOT_GROWING):
+            return None
+    return page_ids

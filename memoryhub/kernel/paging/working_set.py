@@ -37,7 +37,7 @@ from memoryhub.kernel.state.page_events import (
     PageUnpinned,
 )
 from memoryhub.kernel.state.pages import LevelEntry, PageEntry
-from memoryhub.kernel.state.paging import Paging, list_values
+from memoryhub.kernel.state.paging import Paging
 
 
 def decide_map_page(decision: Decision, command: MapPage, pages: PageTable) -> None:
@@ -254,11 +254,8 @@ def settle_exchange(decision: Decision) -> None:
     """
     for index in decision.paging.asking:
         eviction.evict_answered(decision, index)
-    least = decision.paging.settings.largest
     # Seldom any: the code below looks at the whole working set.
-    beyond = [
-        each for each in list_values(decision.paging.frames) if each.tokens > least
-    ]
+    beyond = decision.list_large_frames(decision.paging.settings.largest)
     pinned = pins.list_pinned(decision.state) if beyond else {}
     for frame in sorted(beyond, key=attrgetter("mapped_seq")):
         if frame.page_id not in decision.paging.frames:
