@@ -137,6 +137,17 @@ def test_slot_is_whole_for_as_long_as_its_exchange_lasts() -> None:
     assert bench.frame("slot-1").level == 1
 
 
+def test_batch_shrinks_the_same_pages_as_single_appends() -> None:
+    sizes = [100, 900, 100, 300, 100, 1_000, 800, 100, 700, 100]
+    said = [slot(size, "user" if size == 100 else "assistant") for size in sizes]
+    batch, single = Bench(**BARE), Bench(**BARE)
+    events = batch.do(AppendSlots(slots=tuple(said)))
+    one_by_one = [each for one in said for each in single.do(AppendSlots(slots=(one,)))]
+    assert len(only(events, PageLowered)) > 1
+    assert events == one_by_one
+    assert batch.paging == single.paging
+
+
 def test_newest_messages_of_an_exchange_stay() -> None:
     bench = Bench(**BARE)
     append(bench, 100, role="user")
