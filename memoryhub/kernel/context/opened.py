@@ -55,7 +55,7 @@ class OpenedPage:
     def message(self) -> Message:
         """Return the slot's message at FULL; the content is parsed once."""
         if not self.read:
-            self.read.append(_parse_message(self.content, self.role))
+            self.read.append(assign_role(reading.read(self.content), self.role))
         return self.read[0]
 
     @property
@@ -69,13 +69,12 @@ class OpenedPage:
         return self.written[0]
 
 
-def _parse_message(content: Any, role: str | None) -> Message:
-    """Parse a slot's content as a message of the recorded role.
+def assign_role(found: Message, role: str | None) -> Message:
+    """Return a slot's message as one of the slot's recorded role.
 
     Only a slot recorded as the system's gets the role system. A user may speak beside
     results, in a slot whose role is tool.
     """
-    found = reading.read(content)
     if role == "tool" and found.role == "user" and found.results:
         return found
     if role is None and found.role != "system":
@@ -99,10 +98,11 @@ def count_media_tokens(opened: OpenedPage) -> int:
 
 def get_slot_modality(content: Any) -> Modality:
     """Return a slot's modality: text for a message or a text, else structured."""
-    return _get_modality(content, reading.read(content))
+    return choose_modality(content, reading.read(content))
 
 
-def _get_modality(content: Any, message: Message) -> Modality:
+def choose_modality(content: Any, message: Message) -> Modality:
+    """Return the modality of a slot whose content was read as this message."""
     if isinstance(content, str) or message.role or not message.is_plain:
         return "text"
     data = all(part.kind == "data" for part in message.parts)
@@ -112,7 +112,7 @@ def _get_modality(content: Any, message: Message) -> Modality:
 def get_slot_body(content: Any) -> tuple[Modality, Any]:
     """Return a slot's modality, and the text or JSON value its levels are made from."""
     message = reading.read(content)
-    modality = _get_modality(content, message)
+    modality = choose_modality(content, message)
     return modality, render_words(message) if modality == "text" else content
 
 

@@ -9,14 +9,16 @@ from memoryhub.kernel.commands import NewSlot
 from memoryhub.kernel.context import costs, lines, tokens
 from memoryhub.kernel.context.opened import (
     OpenedPage,
+    assign_role,
+    choose_modality,
     count_message_tokens,
     get_body,
-    get_slot_modality,
 )
 from memoryhub.kernel.context.tokens import Count, Tokenizer
 from memoryhub.kernel.formats.transcripts import ImportedMessage
 from memoryhub.kernel.levels import making
 from memoryhub.kernel.messages import reading, writing
+from memoryhub.kernel.messages.message import Message
 from memoryhub.kernel.state.pages import (
     FULL,
     Modality,
@@ -50,9 +52,13 @@ def measure_slot(slot: NewSlot, content: Any) -> NewSlot:
         slot = replace(slot, role="tool")
     elif sent is None and spoken.role in ("user", "assistant"):
         slot = replace(slot, role=spoken.role)
-    opened = _build_slot_page(slot, content)
-    message = opened.message
-    cost = scale_cost(costs.compute_cost(opened), opened, tokens=slot.tokens)
+    opened = _build_slot_page(slot, content, spoken)
+    message, cost = opened.message, costs.compute_cost(opened)
+    if slot.counted_by == tokens.EST.name:
+        # Counted as costs are: to count the text again for the scale finds the same.
+        cost = max(cost, slot.tokens)
+    else:
+        cost = scale_cost(cost, opened, tokens=slot.tokens)
     return replace(
         slot,
         cost=cost,
@@ -94,10 +100,8 @@ def recount_slot(slot: NewSlot, tokenizer: Tokenizer, *, largest: float) -> NewS
     """
     if slot.counted_by is None:
         return slot
-    opened, count = (
-        _build_slot_page(slot, strict_json.parse_stored(slot.content)),
-        tokenizer.count,
-    )
+    content, count = strict_json.parse_stored(slot.content), tokenizer.count
+    opened = _build_slot_page(slot, content, reading.read(content))
     counted = _count_page(opened, count)
     cost = max(costs.compute_cost(opened, count=count), counted)
     made = (
@@ -120,15 +124,17 @@ def measure_page(
     return PageMeasure(sent, cost, opened.modality)
 
 
-def _build_slot_page(slot: NewSlot, content: Any) -> OpenedPage:
+def _build_slot_page(slot: NewSlot, content: Any, spoken: Message) -> OpenedPage:
+    """Build the page of a slot whose content was read as `spoken`."""
     role = get_role(slot)
     return OpenedPage(
         page_id=build_slot_page_id(_INDEX),
         type=choose_slot_type(role),
-        modality=get_slot_modality(content),
+        modality=choose_modality(content, spoken),
         content=content,
         role=role,
         slot=_INDEX,
+        read=[assign_role(spoken, role)],
     )
 
 

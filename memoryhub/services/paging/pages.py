@@ -25,6 +25,7 @@ from memoryhub.kernel.state.page_events import (
     By,
     PageCreated,
     PageMapped,
+    PagesEvicted,
     list_evictions,
 )
 from memoryhub.kernel.state.pages import (
@@ -256,6 +257,8 @@ def map_residency(receipt: OrderReceipt) -> dict[str, bool]:
             found[event.page_id] = event.mapped
         elif isinstance(event, PageMapped):
             found[event.page_id] = True
+        elif isinstance(event, PagesEvicted):
+            found |= dict.fromkeys(event.page_ids, False)
         else:
             found |= {page.page_id: False for page in list_evictions(event)}
     return found
