@@ -200,6 +200,7 @@ urlpatterns: list[URLPattern | URLResolver] = [
     path(f"{T}/turn", turns.go_to_turn, name="turn-go"),
     path(f"{T}/turns/<seq:n>", turn_page.show, name="turn"),
     path(f"{T}/turns/<seq:n>/request", turn_page.show_request, name="turn-request"),
+    path(f"{T}/turns/<seq:n>/missing", turn_page.show_missing, name="turn-missing"),
     path(f"{T}/turns/<seq:n>/diff", turn_changes.diff, name="turn-diff"),
     path(f"{T}/turns/<seq:n>/prefix", turn_changes.show_prefix, name="turn-prefix"),
     path(

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -11,21 +10,19 @@ from django.shortcuts import render
 from django.views.decorators.http import require_safe
 
 from inspector.access.access import require_signed_in, require_signed_in_panel
-from inspector.drawing import chat, first_words, lifelines
+from inspector.drawing import chat, first_words
 from inspector.drawing.chat import ChatBlock
-from inspector.drawing.first_words import FirstWords, Pieces
-from inspector.drawing.lifelines import LifeLine
+from inspector.drawing.first_words import FirstWords
 from inspector.lists import panels, visits
 from inspector.lists.screens import Context
 from inspector.lists.visits import Visit
-from inspector.turns import request_rows, turn_changes, turn_words
-from inspector.turns.turns import ROW_CHARS, list_turn_rows
+from inspector.turns import request_rows, turn_changes, turn_missing, turn_words
+from inspector.turns.turns import list_turn_rows
 from inspector.web import asof
 from inspector.web.asof import ShownMoment
 from memoryhub.errors import NotFoundError
 from memoryhub.kernel.messages import media
 from memoryhub.kernel.packing import selection
-from memoryhub.kernel.state.pages import FULL
 from memoryhub.kernel.text import strict_json
 from memoryhub.models.threads import Thread
 from memoryhub.queries.replay import replay
@@ -33,28 +30,22 @@ from memoryhub.queries.threads.slots import SlotLine
 from memoryhub.queries.turns import (
     exchanges,
     inclusions,
-    matches,
     missing,
     turn_faults,
     turns,
-    verdicts,
 )
 from memoryhub.queries.turns.exchanges import Exchange
-from memoryhub.queries.turns.matches import QuestionMatches
-from memoryhub.queries.turns.missing import OFFERED, MissingPage, MissingPages
 from memoryhub.queries.turns.turn_faults import TurnFault
 from memoryhub.queries.turns.turns import ShownRequest, TurnLine
 
 #: Panels that the page of a turn fetches after it has loaded.
-PANELS = ("prefix",)
+PANELS = ("missing", "prefix")
 #: Turns listed before the shown turn, and after it.
 BEFORE, AFTER = missing.TURNS, 4
-#: Best matches not in the request that the page shows at length.
-LONG = 3
 #: Earlier turns with a weak prefix that the page names.
 WEAK = 2
-#: Characters of a question or an answer at the top, and of a question in a search.
-SPEECH_CHARS, LOOKED_FOR = 1_200, 500
+#: Characters of a question or an answer at the top.
+SPEECH_CHARS = 1_200
 #: Texts whose places the page lists at once.
 PLACES = 100
 #: Messages at the beginning and at the end of a request that the page shows by default.
@@ -73,23 +64,6 @@ class ExchangeMessage:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class AbsentPage:
-    """Page missing from the request, or shortened in it, as the page shows it."""
-
-    page: MissingPage
-    #: Role or type of the page; and the role that colours it.
-    who: str
-    hue: str
-    excerpt: FirstWords | None
-    #: Part of a matching page that matches the question.
-    marked: Pieces | None
-    line: LifeLine
-    why: str
-    #: Why the page was refused lately; empty if it was not refused.
-    refusal: str
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
 class RequestMessage:
     """Message of a request, as the model reads it."""
 
@@ -105,7 +79,7 @@ class RequestMessage:
 @require_safe
 @require_signed_in
 def show(request: HttpRequest, project: str, thread: str, n: int) -> HttpResponse:
-    """Show a turn: question, answer, the request's texts, and the missing pages."""
+    """Show a turn: question, answer, and the request's texts."""
     visit, lines = _require_turn(request, project, thread, n)
     shown = turns.get_context(visit.row, n)
     line = next(each for each in lines if each.n == n)
@@ -134,20 +108,55 @@ def show(request: HttpRequest, project: str, thread: str, n: int) -> HttpRespons
 def show_panel(
     request: HttpRequest, project: str, thread: str, n: int, panel: str
 ) -> HttpResponse:
-    """Show a panel that the page of a turn fetches later: what ended the prefix."""
+    """Show a panel of the page of a turn: missing pages, or what ended the prefix."""
     if panel not in PANELS:
         raise Http404
-    visit = visits.find(request, project, thread)
-    if not 1 <= n <= visit.row.turn_count:
-        raise NotFoundError
-    at_seq = visit.moment.at_seq
-    context = panels.build_shared_context(visit.scene) | turn_changes.get_prefix(
-        visit.row, n
-    )
-    context |= {"n": n, "then": "" if at_seq is None else f"?at_seq={at_seq}"}
+    if panel == "missing":
+        visit, context = _build_missing(request, project, thread, n)
+        if context["shown"] is None:
+            raise NotFoundError
+    else:
+        visit = visits.find(request, project, thread)
+        if not 1 <= n <= visit.row.turn_count:
+            raise NotFoundError
+        at_seq = visit.moment.at_seq
+        context = turn_changes.get_prefix(visit.row, n)
+        context |= {"n": n, "then": "" if at_seq is None else f"?at_seq={at_seq}"}
+    context |= {"visitor": visit.visitor}
+    context = panels.build_shared_context(visit.scene) | context
     answer = render(request, f"inspector/turns/panels/_{panel}.html", context)
     answer.headers["MH-Panel"] = "1"
     return answer
+
+
+@require_safe
+@require_signed_in
+def show_missing(
+    request: HttpRequest, project: str, thread: str, n: int
+) -> HttpResponse:
+    """Show what the request of a turn lacks, on a page of its own."""
+    visit, context = _build_missing(request, project, thread, n)
+    shown = context["shown"]
+    return visits.render_page(
+        request,
+        "inspector/turns/missing.html",
+        visit,
+        context | {"alone": True},
+        live=False,
+        status=410 if shown and shown.missing else 200,
+    )
+
+
+def _build_missing(
+    request: HttpRequest, project: str, thread: str, n: int
+) -> tuple[Visit, Context]:
+    """Build the missing pages of a turn, if its request was recorded."""
+    visit, lines = _require_turn(request, project, thread, n)
+    shown = turns.get_context(visit.row, n)
+    context: Context = {"n": n, "shown": shown}
+    if shown is not None:
+        context |= turn_missing.build_missing(visit.row, shown, lines[0])
+    return visit, context
 
 
 @require_safe
@@ -254,27 +263,19 @@ def _build_speech(slot: SlotLine) -> ExchangeMessage:
 def _build_request(
     request: HttpRequest, visit: Visit, shown: ShownRequest, lines: list[TurnLine]
 ) -> Context:
-    """Build the request's contents, the missing pages, and the verdict."""
+    """Build the request's contents, and the exchange of the turn."""
     row, n, own = visit.row, shown.event.turn, shown.recorded.home.id == visit.row.id
     exchange = exchanges.get_exchange(row, shown.state, n)
-    spoken = _build_exchange(visit, exchange, n)
-    best = matches.get_matches(row, shown, exchange)
-    lacking = missing.get_missing(row, shown, since=lines[0], matches=best)
     began = next(each.seq for each in lines if each.n == n)
     chosen = asof.read_number(request, "from")
     return {
-        **spoken,
+        **_build_exchange(visit, exchange, n),
         "own": own,
         "then": f"?at_seq={shown.event.as_of_seq}" if own else "",
         **_build_contents(row, shown, chosen, began=began, own=own),
-        "whole_pages": len(lacking.whole),
+        "whole_pages": len(missing.list_whole(shown)),
+        "free": missing.count_free(shown),
         "fetches": selection.build_policies(shown.state.paging),
-        "missing": lacking,
-        "absences": group_absences(lacking),
-        "matches": best,
-        "match_words": turn_words.describe_standing(best),
-        "looked_for": exchange.question_text[:LOOKED_FOR],
-        **_build_verdict(row, lacking, best, _list_faults(spoken["faults"])),
         "weak": [each for each in lines if each.n < n and _is_weak(each)][-WEAK:],
     }
 
@@ -300,67 +301,6 @@ def _build_contents(
         "earlier": max(1, first + 1 - request_rows.ROWS) if first else None,
         "later": end + 1 if end < len(shown.used) else 0,
     }
-
-
-def _build_verdict(
-    row: Thread,
-    lacking: MissingPages,
-    best: QuestionMatches,
-    faults: Sequence[TurnFault],
-) -> Context:
-    verdict = verdicts.judge_turn(lacking, best, faults)
-    fault, first = verdict.fault, verdict.first
-    return {
-        "verdict": verdict,
-        "verdict_words": turn_words.describe_verdict(verdict, best),
-        "verdict_text": first and _build_absence(lacking, first),
-        "refusal": turn_words.describe_refusal(fault),
-        "fitting": fault and turn_faults.get_room_when_refused(row, fault),
-    }
-
-
-def group_absences(lacking: MissingPages) -> Context:
-    """Group absent pages: matches of the question, lately evicted pages, the rest."""
-    drawn = [_build_absence(lacking, page) for page in lacking.pages]
-    away = [each for each in drawn if each.page.used is None]
-    ranked = [each for each in away if each.page.match is not None]
-    others = [each for each in away if each.page.match is None]
-    short = [each for each in drawn if each.page.used is not None]
-    lately = [each for each in others if each.page.urgency < OFFERED]
-    # A shortened page that was refused lately is listed in both groups.
-    lately += [each for each in short if each.page.refused is not None]
-    fresh = [each for each in short if not _is_long_shortened(lacking, each.page)]
-    return {
-        "long": ranked[:LONG],
-        "brief": ranked[LONG:],
-        "lately": lately,
-        "folded": [each for each in others if each.page.urgency == OFFERED],
-        "short": fresh,
-        "standing": len(short) - len(fresh),
-    }
-
-
-def _is_long_shortened(lacking: MissingPages, page: MissingPage) -> bool:
-    """Tell whether a page was shortened before the turns that are looked back to."""
-    step = page.shortened
-    return page.match is None and step is not None and step.turn < lacking.since
-
-
-def _build_absence(lacking: MissingPages, page: MissingPage) -> AbsentPage:
-    entry, excerpt = page.entry, None
-    if page.text is not None:
-        excerpt = first_words.build_page_words(page.text, FULL, chars=ROW_CHARS)
-    role = entry.role if entry else None
-    return AbsentPage(
-        page=page,
-        who=role or (entry.type if entry else "page"),
-        hue=role if role in request_rows.ROLES else "system",
-        excerpt=excerpt,
-        marked=first_words.split_excerpt(page.match.excerpt) if page.match else None,
-        line=lifelines.draw(page.life, head=lacking.head, here=lacking.clock),
-        why=turn_words.describe_leaving(page.left or page.shortened, page.newcomer),
-        refusal=turn_words.describe_refusal(page.refused),
-    )
 
 
 def _is_weak(line: TurnLine) -> bool:

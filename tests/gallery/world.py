@@ -34,7 +34,7 @@ PROJECT = "/p/acme"
 THREADS = f"{PROJECT}/threads"
 OF_PAGES = (
     *("pages/sum", "pages/policy", "pages/slot-4", "turns/8", "turns/8/diff"),
-    *("turns/8/request", "turns/6", "turns/8/prefix", "prefix"),
+    *("turns/8/request", "turns/6", "turns/8/missing", "turns/8/prefix", "prefix"),
 )
 #: Search words, by the address of the screen.
 SEARCHES = (

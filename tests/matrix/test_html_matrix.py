@@ -142,6 +142,7 @@ ROWS: dict[str, tuple[str | None, tuple[str, ...]]] = {
     "turn-go": ("viewer", ("GET",)),
     "turn-request": ("viewer", ("GET",)),
     "turn-diff": ("viewer", ("GET",)),
+    "turn-missing": ("viewer", ("GET",)),
     "turn-prefix": ("viewer", ("GET",)),
     "turn-panel": ("viewer", ("GET",)),
     "prefixes": ("viewer", ("GET",)),

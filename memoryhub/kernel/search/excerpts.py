@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterator, Sequence
+from collections.abc import Collection, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Final
 
@@ -58,13 +58,16 @@ def has_phrase(words: Sequence[str], phrase: Sequence[str]) -> bool:
     )
 
 
-def list_shared_words(question: str, text: str) -> list[str]:
-    """Return the words of a question that stand in a text in any form, once each."""
+def list_question_words(question: str) -> list[str]:
+    """Return the words of a question that tell something, once each."""
+    words = dict.fromkeys(split_words(question))
+    return [word for word in words if word not in terms.STOP]
+
+
+def list_shared_words(words: Iterable[str], text: str) -> list[str]:
+    """Return those of a question's words that stand in a text in any form."""
     stem = terms.build_stemmer()
     stems = {stem(term) for term in split_words(text[:READ])}
-    words = dict.fromkeys(
-        word for word in split_words(question) if word not in terms.STOP
-    )
     return [word for word in words if stem(word) in stems]
 
 

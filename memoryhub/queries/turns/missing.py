@@ -156,7 +156,7 @@ def get_missing(
     the question come first. Ten queries at most, whatever the number of pages. `thread`
     comes with its subject.
     """
-    whole = frozenset(used.page_id for used in shown.used if used.whole)
+    whole = list_whole(shown)
     parts = get_segments(thread)
     best = {each.page_id: each for each in matches.items} if matches else {}
     candidates = _list_candidates(
@@ -178,11 +178,21 @@ def get_missing(
         pages=tuple(sorted(pages, key=_build_sort_key)),
         more=len(candidates) - len(pages),
         whole=whole,
-        free=max(0, shown.event.budget - shown.event.tokens),
+        free=count_free(shown),
         since=since.n,
         clock=shown.state.clock,
         head=sum(part.up_to_seq for part in parts),
     )
+
+
+def list_whole(shown: ShownRequest) -> frozenset[str]:
+    """List the ids of the pages that a request shows whole."""
+    return frozenset(used.page_id for used in shown.used if used.whole)
+
+
+def count_free(shown: ShownRequest) -> int:
+    """Count the tokens of the budget that a request left free."""
+    return max(0, shown.event.budget - shown.event.tokens)
 
 
 def _build_sort_key(page: MissingPage) -> tuple[float, ...]:

@@ -57,8 +57,8 @@ FORMS = """
 /pages/policy/unpin /paging/flush /paging/settings
 """
 RECORDS = """
-/events/2 /forks /prefix /slots/1 /slots/1/pictures/1 /turns/1/diff /turns/1/prefix
-/turns/1/request
+/events/2 /forks /prefix /slots/1 /slots/1/pictures/1 /turns/1/diff
+/turns/1/missing /turns/1/prefix /turns/1/request
 """
 #: Addresses of replay and paging, by mode.
 MODES = ("", "?view=events&tab=changes", "?tab=memory", "/paging", "/paging?by=event")

@@ -98,6 +98,7 @@ def test_question_of_a_turn_is_searched_as_of_that_turn(
 ) -> None:
     page = open_page(java_script_enabled=False)
     page.goto(f"/p/acme/threads/refund/turns/{DENIED}")
+    page.get_by_role("link", name="Not in the request").click()
     page.get_by_role("button", name=re.compile("^Search all")).click()
     expect(page.locator("#q")).to_have_value(QUESTION)
     expect(page.locator("#ask")).to_contain_text("as of event")

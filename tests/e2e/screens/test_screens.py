@@ -103,6 +103,7 @@ SCREENS = {
     "turn-faults": "/p/acme/threads/paged/turns/6",
     "turn-request": "/p/acme/threads/paged/turns/7/request",
     "turn-diff": "/p/acme/threads/paged/turns/8/diff?base=5",
+    "turn-missing": "/p/acme/threads/paged/turns/7/missing",
     "turn-prefix": "/p/acme/threads/paged/turns/8/prefix",
     "prefixes": "/p/acme/threads/paged/prefix",
     "paging": "/p/acme/threads/paged/paging",

@@ -56,6 +56,6 @@ def test_turn_with_erased_tools_is_drawn(agent: Agent, owner: Client) -> None:
     thread = factories.get_thread(agent)
     seq = Event.objects.get(thread=thread, type="tools.set").seq
     assert erase(thread, (seq, seq))
-    for path in ("1", "2", "2/request", "2/diff", "2/prefix"):
+    for path in ("1", "2", "2/request", "2/diff", "2/missing", "2/prefix"):
         status = look(owner, "GET", f"/p/acme/threads/t-1/turns/{path}")
         assert status in (200, 410), path

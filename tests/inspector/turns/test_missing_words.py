@@ -7,7 +7,7 @@ from uuid import UUID
 
 from django.template.loader import render_to_string
 
-from inspector.turns import turn_page
+from inspector.turns import turn_missing
 from memoryhub.kernel.state.pages import LevelEntry, Location, PageEntry
 from memoryhub.queries.turns.missing import ManifestOffer, MissingPage
 from memoryhub.queries.turns.turn_faults import RoomWhenRefused
@@ -32,7 +32,7 @@ def used(level: int, **facts: Any) -> UsedText:
 
 
 def rows(name: str, page: MissingPage, **context: Any) -> str:
-    absences = turn_page.group_absences(among(page))[name]
+    absences = turn_missing.group_absences(among(page))[name]
     thread = {"id": HOME, "turns": 9}
     around = {"rows": absences, "lately": name == "lately", "base": T, "thread": thread}
     template = "inspector/turns/missing/_table.html"
@@ -65,7 +65,7 @@ def test_shortened_page_with_a_refused_fetch_has_two_rows() -> None:
 
 def test_page_shortened_long_ago_is_only_counted() -> None:
     lowered = step("shortened", 10, turn=4)
-    found = turn_page.group_absences(
+    found = turn_missing.group_absences(
         among(absent("p", used=used(2), shortened=lowered))
     )
     assert (found["short"], found["standing"]) == ([], 1)

@@ -50,15 +50,16 @@ def test_turn_page_shows_question_answer_and_verdict_on_top(
 ) -> None:
     page = text_of(viewer, f"{T}/turns/{DENIED}")
     question, answer = page.index(QUESTION), page.index(DENIAL)
-    verdict = page.index("The best match for this question was not in the request")
-    assert question < answer < verdict < page.index("In the request")
-    assert f'the model asked for it in <a href="{T}/turns/{DENIED + 1}">' in page
+    assert question < answer < page.index('id="verdict"') < page.index("In the request")
+    panel = text_of(viewer, f"{T}/turns/{DENIED}/panels/missing")
+    assert "The best match for this question was not in the request" in panel
+    assert f'the model asked for it in <a href="{T}/turns/{DENIED + 1}">' in panel
 
 
 def test_best_matches_are_drawn_and_marked_when_not_in_the_request(
     viewer: Client, refund: Thread
 ) -> None:
-    page = text_of(viewer, f"{T}/turns/{DENIED}")
+    page = text_of(viewer, f"{T}/turns/{DENIED}/panels/missing")
     squares = re.findall(r'<li class="(in|out|shortened)"><a href="([^"]+)"', page)
     assert squares[0] == ("out", f"#out-{PROMISED}")
     assert 1 < len(squares) <= 10
@@ -71,7 +72,7 @@ def test_best_matches_are_drawn_and_marked_when_not_in_the_request(
 
 
 def test_turn_page_links_open_as_of_the_turn(viewer: Client, refund: Thread) -> None:
-    page = text_of(viewer, f"{T}/turns/{DENIED}")
+    page = text_of(viewer, f"{T}/turns/{DENIED}/missing")
     then = contexts.get_recorded_turn(refund, DENIED).event.as_of_seq
     assert f'href="{T}/pages/{PROMISED}?at_seq={then}"' in page
     seqs = [int(seq) for seq in re.findall(rf'href="{T}\?at_seq=(\d+)"', page)]
@@ -180,7 +181,8 @@ def test_fork_shows_a_turn_that_it_inherits(
     page = text_of(viewer, f"/p/acme/threads/alt/turns/{DENIED}")
     assert "inherited" in page
     assert QUESTION in page
-    assert "The best match for this question was not in the request" in page
+    panel = text_of(viewer, f"/p/acme/threads/alt/turns/{DENIED}/panels/missing")
+    assert "The best match for this question was not in the request" in panel
 
 
 def test_turn_page_stays_small_for_a_large_request(
@@ -189,13 +191,14 @@ def test_turn_page_stays_small_for_a_large_request(
     counts = []
     for name, rounds in (("few", 6), ("many", 14)):
         make_paged(agent, name, rounds=rounds)
-        path = f"/p/acme/threads/{name}/turns/6"
-        viewer.get(path)
-        with django_assert_max_num_queries(60) as found:
-            answer = viewer.get(path)
-        assert len(answer.content) < 150_000
-        counts.append(len(found))
-    assert counts[0] == counts[1]
+        for part in ("", "/panels/missing"):
+            path = f"/p/acme/threads/{name}/turns/6{part}"
+            viewer.get(path)
+            with django_assert_max_num_queries(40) as found:
+                answer = viewer.get(path)
+            assert len(answer.content) < 150_000
+            counts.append(len(found))
+    assert counts[:2] == counts[2:]
 
 
 def test_turn_page_folds_its_thread_once(
@@ -210,7 +213,8 @@ def test_turn_page_folds_its_thread_once(
     monkeypatch.setattr(log, "evolve", count_folds)
     replay.sought.clear()
     replay.followed.clear()
-    viewer.get("/p/acme/threads/many/turns/12")
+    for path in ("12", "12/panels/missing"):
+        assert viewer.get(f"/p/acme/threads/many/turns/{path}").status_code == 200
     assert 0 < len(folded) <= replay.get_turn_end(thread, 12)
     assert len(folded) == len({*folded})
 
@@ -236,6 +240,27 @@ def test_turn_page_fetches_the_end_of_the_prefix_as_a_panel(
     assert f'href="/p/acme/threads/paged?at_seq={lens.reason.seq}"' in panel
     assert viewer.get(f"{path}/panels/other").status_code == 404
     assert viewer.get("/p/acme/threads/paged/turns/99/panels/prefix").status_code == 404
+
+
+def test_turn_page_fetches_missing_pages_as_a_panel(
+    viewer: Client, refund: Thread
+) -> None:
+    path, listed = f"{T}/turns/{DENIED}", f'id="out-{PROMISED}"'
+    page = text_of(viewer, path)
+    for part in ("verdict", "not-in"):
+        assert re.search(rf'<section id="{part}"[^>]* aria-busy="true"', page)
+    assert f'hx-get="{path}/panels/missing' in page
+    assert f'<noscript><p><a href="{path}/missing">' in page
+    assert listed not in page
+    answer: Any = viewer.get(f"{path}/panels/missing")
+    assert answer.headers["MH-Panel"] == "1"
+    panel = unescape(answer.content.decode())
+    assert "aria-busy" not in panel
+    (drawn,) = re.findall(r'<ol class="missing">.*?</ol>', panel, re.DOTALL)
+    assert listed in drawn
+    assert drawn in text_of(viewer, f"{path}/missing")
+    for lacking in ("99/missing", "99/panels/missing"):
+        assert viewer.get(f"{T}/turns/{lacking}").status_code == 404
 
 
 def test_turn_page_compares_no_requests(
@@ -314,7 +339,7 @@ def test_recent_refused_fetch_is_told_in_words_with_links(
     viewer: Client, agent: Agent
 ) -> None:
     thread = make_refusal(agent, "refund")
-    page = text_of(viewer, f"{T}/turns/{thread.turn_count}")
+    page = text_of(viewer, f"{T}/turns/{thread.turn_count}/missing")
     section = page[page.index("Left or refused in the last turns") :]
     told = r'refused in <a href="[^"]+/turns/7">turn 7</a>, <a href="[^"]+">event \d+'
     assert re.search(told, section)

@@ -7,7 +7,7 @@ import pytest
 from memoryhub.errors import BadCursorError, NotFoundError
 from memoryhub.journal import fold_thread
 from memoryhub.models.threads import Thread
-from memoryhub.queries.turns import turn_faults, turns
+from memoryhub.queries.turns import contexts, turn_faults, turns
 from memoryhub.services.access.api_keys import Agent
 from memoryhub.services.paging import operator_pages
 from memoryhub.services.threads import operator_threads
@@ -34,6 +34,16 @@ def test_every_turn_is_listed_once_newest_first(paged: Thread) -> None:
     assert all(line.packed is not None for line in found)
     with pytest.raises(BadCursorError):
         turns.list_turns(paged, after="forged")
+
+
+def test_listed_figures_are_those_of_the_recorded_request(paged: Thread) -> None:
+    names = ("packer", "rules", "budget", "tokens", "bytes", "tokenizer")
+    for line in turns.list_turns(paged).items:
+        event = contexts.get_recorded_turn(paged, line.n).event
+        for name in (*names, "prefix_tokens", "simulated"):
+            assert getattr(line.packed, name) == getattr(event, name)
+        assert line.pages == sum(len(each.refs) for each in event.sections) > 0
+        assert line.recalled == len(event.recall.texts if event.recall else ())
 
 
 def test_turn_deltas_add_up_over_batches_of_any_size(paged: Thread) -> None:
