@@ -18,11 +18,14 @@ from memoryhub.models.webhooks import MAX_URL
 from memoryhub.queries.access import webhooks as queries
 from memoryhub.services.access import webhooks
 
-#: Event types that the form proposes.
-PROPOSED: Final = (
-    *("fact.asserted", "fact.retracted", "thread.created"),
-    *("records.erased", "thread.erased"),
-)
+#: Event types that the form proposes, each in words.
+PROPOSED: Final[Mapping[str, str]] = {
+    "fact.asserted": "A fact was learnt",
+    "fact.retracted": "A fact was withdrawn",
+    "thread.created": "A thread began",
+    "records.erased": "Records were erased",
+    "thread.erased": "A thread was erased",
+}
 #: Each form's button, by what it does.
 TEST, PAUSE, RESUME, DELETE = "test", "pause", "resume", "delete"
 OUTCOMES: Final[Mapping[str, str]] = {
@@ -96,15 +99,21 @@ def show(request: HttpRequest, project: str, webhook: UUID) -> HttpResponse:
 def _render_form(
     request: HttpRequest, visitor: Visitor, *, refusal: Refusal | None = None
 ) -> HttpResponse:
-    sent = request.method == "POST"
+    chosen = {*PROPOSED}
+    if request.method == "POST":
+        chosen = {*request.POST.getlist("types")}
     groups: dict[str, list[str]] = {}
-    for each in sorted(TYPES):
+    others = sorted(TYPES.keys() - PROPOSED.keys())
+    for each in others:
         groups.setdefault(each.partition(".")[0].removesuffix("s"), []).append(each)
     context = {
         "url": request.POST.get("url", "")[:MAX_URL],
         "longest": MAX_URL,
+        "proposed": PROPOSED,
         "groups": groups,
-        "chosen": request.POST.getlist("types") if sent else PROPOSED,
+        "others": len(others),
+        "chosen": chosen,
+        "opened": not chosen.isdisjoint(others),
         "problem": refusals.get_error_text(refusal, _PROBLEMS),
         "nonce": api_keys.make_nonce(request),
     }
