@@ -108,6 +108,8 @@ class TurnAnswer(TypedDict):
     recall_asked: int | None
     recall_given: int
     over_budget: bool
+    #: Ids that the messages cite and that name no page.
+    unknown_refs: list[str]
 
 
 class AppendAnswer(TypedDict):
@@ -121,6 +123,8 @@ class AppendAnswer(TypedDict):
     at: str
     page_id: str
     mapped: bool
+    #: Ids that the message cites and that name no page.
+    unknown_refs: list[str]
 
 
 class StruckSlot(TypedDict):

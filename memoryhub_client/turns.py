@@ -43,6 +43,11 @@ class Beginning(ActFields, total=False):
     tools: Sequence[Tool] | None
 
 
+class Feedback(ActFields, total=False):
+    corrected: bool | None
+    cited: Sequence[str]
+
+
 class ContextOptions(TypedDict, total=False):
     format: Format
 
@@ -63,6 +68,13 @@ class PrefixOptions(TypedDict, total=False):
 def begin(thread: str, **fields: Unpack[Beginning]) -> Request[TurnAnswer]:
     """Begin a turn with these messages; `request` of the answer goes to the model."""
     return write("POST", build_path("threads", thread, "turns"), fields)
+
+
+def rate(thread: str, turn: int, **fields: Unpack[Feedback]) -> Request:
+    """Say whether the turn's answer was corrected, and which pages it relied on."""
+    return write(
+        "POST", build_path("threads", thread, "turns", turn, "feedback"), fields
+    )
 
 
 def list_all(thread: str, **query: Unpack[PartAsOf]) -> Listing:

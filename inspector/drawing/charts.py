@@ -14,6 +14,8 @@ from inspector.drawing.plots import LinePlot, PlotAxis, PlotSeries
 from memoryhub.models.threads import Thread
 from memoryhub.queries.paging import paging_charts
 from memoryhub.queries.paging.paging_charts import ChartBucket, PagingCharts
+from memoryhub.queries.replay import replay
+from memoryhub.queries.turns import qualities
 
 #: Most bins that a chart draws; more would look like a bar code.
 MAX_BINS = 48
@@ -55,8 +57,12 @@ def build_context(
     last: int | None = None,
     by: str = "turn",
 ) -> dict[str, Any]:
-    """Build the context of the paging charts of a thread. Queries as `get_charts`."""
+    """Build the context of the paging charts of a thread.
+
+    Queries as `get_charts`, and four more for the quality of memory.
+    """
     found = paging_charts.get_charts(thread, first=first, last=last)
+    state = replay.load_state_at(thread, found.whole.last).state
     turns = any(bucket.turn for bucket in found.buckets)
     by = by if turns else "event"
     bins = join_buckets(found.buckets)
@@ -64,6 +70,7 @@ def build_context(
     data = orjson.dumps([plots.build_chart_data(plot) for plot in drawn]).decode()
     return {
         "charts": found,
+        "quality": qualities.get_quality(thread, state),
         "plots": drawn,
         "drawn": data,
         "by": by,

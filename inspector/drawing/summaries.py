@@ -200,6 +200,21 @@ def _summarise_evictions(body: Body) -> str:
     return f"{first} and {others} more L0 → L1, {body['cause']}, {less}"
 
 
+def _summarise_citations(body: Body) -> str:
+    pages, unknown = len(body["page_ids"]), body["unknown"]
+    text = f"slot {body['slot']:,} cites {_render_count(pages, 'page')}"
+    return f"{text}, {_render_count(unknown, 'id')} of no page" if unknown else text
+
+
+def _summarise_rating(body: Body) -> str:
+    corrected: bool | None = body.get("corrected")
+    verdict = "corrected" if corrected else "not corrected"
+    pages = len(body["page_ids"])
+    words = [] if corrected is None else [verdict]
+    words += [f"relied on {_render_count(pages, 'page')}"] if pages else []
+    return f"turn {body['rated']:,}, {', '.join(words) or 'feedback withdrawn'}"
+
+
 def _summarise_lowering(body: Body) -> str:
     saved = body["tokens_before"] - body["tokens"]
     way = f"{_render_level(body['level_before'])} → {_render_level(body['level'])}"
@@ -342,6 +357,8 @@ _SUMMARISERS: dict[str, Callable[[Body], str]] = {
     "page.referenced": _name_page,
     "page.evicted": _summarise_eviction,
     "pages.evicted": _summarise_evictions,
+    "pages.cited": _summarise_citations,
+    "turn.rated": _summarise_rating,
     "page.lowered": _summarise_lowering,
     "page.pinned": _name_page,
     "page.unpinned": _name_page,

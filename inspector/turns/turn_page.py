@@ -28,6 +28,7 @@ from memoryhub.models.threads import Thread
 from memoryhub.queries.replay import replay
 from memoryhub.queries.threads.slots import SlotLine
 from memoryhub.queries.turns import (
+    citations,
     exchanges,
     inclusions,
     missing,
@@ -89,7 +90,7 @@ def show(request: HttpRequest, project: str, thread: str, n: int) -> HttpRespons
     elif not line.inherited:
         state = replay.load_state_at(visit.row, line.seq).state
         context |= _build_exchange(
-            visit, exchanges.get_exchange(visit.row, state, n), n
+            visit, exchanges.get_exchange(visit.row, state, n), line
         )
     answer = visits.render_page(
         request,
@@ -230,14 +231,16 @@ def _build_surroundings(visit: Visit, lines: list[TurnLine], line: TurnLine) -> 
     }
 
 
-def _build_exchange(visit: Visit, exchange: Exchange, n: int) -> Context:
-    """Build the exchange of the turn, with the page faults in it."""
+def _build_exchange(visit: Visit, exchange: Exchange, line: TurnLine) -> Context:
+    """Build the exchange of the turn, with the page faults and citations in it."""
+    n = line.n
     faults = turn_faults.get_faults(visit.row, n, first=exchange.first)
     return {
         "exchange": exchange,
         "nth": turn_words.render_ordinal(n - exchange.first + 1),
         "question": exchange.question and _build_speech(exchange.question),
         "answers": [_build_speech(slot) for slot in exchange.answers[-2:]],
+        "citations": citations.get_citations(visit.row, line.seq, exchange.answers),
         "faults": faults,
         "served": [each for each in _list_faults(faults) if not each.refused],
         "refused": [each for each in _list_faults(faults) if each.refused],
@@ -266,13 +269,13 @@ def _build_request(
     """Build the request's contents, and the exchange of the turn."""
     row, n, own = visit.row, shown.event.turn, shown.recorded.home.id == visit.row.id
     exchange = exchanges.get_exchange(row, shown.state, n)
-    began = next(each.seq for each in lines if each.n == n)
+    line = next(each for each in lines if each.n == n)
     chosen = asof.read_number(request, "from")
     return {
-        **_build_exchange(visit, exchange, n),
+        **_build_exchange(visit, exchange, line),
         "own": own,
         "then": f"?at_seq={shown.event.as_of_seq}" if own else "",
-        **_build_contents(row, shown, chosen, began=began, own=own),
+        **_build_contents(row, shown, chosen, began=line.seq, own=own),
         "whole_pages": len(missing.list_whole(shown)),
         "free": missing.count_free(shown),
         "fetches": selection.build_policies(shown.state.paging),

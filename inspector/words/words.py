@@ -63,6 +63,12 @@ GROUPS: Final[Mapping[str, Mapping[str, str]]] = {
         "turns.",
         "recall": "Earlier texts that a turn adds to its request unasked: they match "
         "the message, or are often used.",
+        "citation": "A page id that the model's answer names as [ref: id]: the page "
+        "was used.",
+        "recall success": "Of the rated turns for which memory brought a page, the "
+        "share whose answer was not corrected.",
+        "effective tokens": "Tokens of cited pages ÷ tokens of the requests whose "
+        "answers cite, in the last 20 turns.",
         "thrashing": "Pages come back as soon as they leave: three refaults or more in "
         "the last five turns.",
         "resident rate": "The share of the last 20 exchanges in which the model had to "

@@ -177,6 +177,8 @@ class NewSlot:
     answers: str | None = None
     #: Whether the message has reasoning that the API wants back within the exchange.
     thinks: bool = False
+    #: Ids that the model's message cites, as the model wrote them.
+    cites: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -20,9 +20,11 @@ from memoryhub.kernel.state.page_events import (
     PageLowered,
     PageMapped,
     PageReferenced,
+    PagesCited,
     PagesEvicted,
     PageUpdated,
     TurnBegan,
+    TurnRated,
 )
 from memoryhub.kernel.state.pages import Location, PageEntry, build_slot_page_id
 from memoryhub.kernel.state.paging import Frame, Hot, Paging, list_values
@@ -31,9 +33,11 @@ from memoryhub.kernel.state.state import ThreadState
 
 Evolve = Callable[[ThreadState, Any], ThreadState]
 #: Events that change keep scores of pages in the hot list.
-_RESCORING = frozenset({PageFaulted, PageReferenced, PageUpdated, TurnBegan})
+_RESCORING = frozenset(
+    {PageFaulted, PageReferenced, PagesCited, PageUpdated, TurnBegan, TurnRated}
+)
 #: Events of an append that add no frame, and make none larger.
-_NOT_GROWING = (PageCompressed, PageEvicted, PageLowered, PagesEvicted)
+_NOT_GROWING = (PageCompressed, PageEvicted, PageLowered, PagesCited, PagesEvicted)
 
 
 class PageTable(Protocol):

@@ -9,7 +9,7 @@ from memoryhub.kernel.knowledge import blocks, consolidation, facts
 from memoryhub.kernel.memory import checkpoints
 from memoryhub.kernel.memory.nouns import NOUNS
 from memoryhub.kernel.observing import observing
-from memoryhub.kernel.paging import page_parts, tlb_upkeep
+from memoryhub.kernel.paging import citations, page_parts, tlb_upkeep
 from memoryhub.kernel.parts import Decide, KernelPart
 from memoryhub.kernel.state.bodies import EventBody
 from memoryhub.kernel.threads import slots, strikes, threads
@@ -21,6 +21,7 @@ PARTS: tuple[KernelPart, ...] = (
     strikes.PART,
     runs.PART,
     page_parts.PART,
+    citations.PART,
     turns.PART,
     tlb_upkeep.PART,
     own_tools.PART,

@@ -113,14 +113,17 @@ class PageLevel(models.Model):
 
 
 class EvictedPage(models.Model):
-    """One page of a pages.evicted event, for look-ups of a page's history."""
+    """One page of an event that names several, for look-ups of a page's history.
+
+    Such events are pages.evicted, which names the table, pages.cited and turn.rated.
+    """
 
     pk = models.CompositePrimaryKey("thread_id", "page", "seq")
     thread = models.ForeignKey(
         Thread, models.PROTECT, related_name="evicted_pages", db_index=False
     )
     page = NameField()
-    #: Seq of the pages.evicted event.
+    #: Seq of the event.
     seq = models.BigIntegerField()
 
     privacy = Privacy(

@@ -58,6 +58,7 @@ OF_A_THREAD: dict[str, Any] = {
     "post /pages/{page_id}/reference": {},
     "post /pages/{page_id}/pin": {},
     "post /turns": {},
+    "post /turns/{turn}/feedback": {"corrected": True},
     "post /tool-calls": {},
     "post /tool-calls:record": {
         "name": "look",

@@ -88,6 +88,8 @@ def _page(agent: Agent, user_id: str, name: str, text: str) -> None:
     factories.make_page(
         agent, two, thread=name, text=text, provenance=(one,), hint=text
     )
+    answer = factories.make_slot(f"{text} [ref: {one}, x]", type="chat.assistant")
+    act(agent, commands.AppendSlots(slots=(answer,)), name)
     definitions = f'[{{"description":"{text}"}}]'.encode()
     for command in (
         paging.WriteLevels(made=levels_of(one, {1: text, 2: text, 3: text})),
@@ -163,6 +165,7 @@ def _import(agent: Agent, user_id: str, name: str, text: str) -> None:
         ),
         name,
     )
+    act(agent, paging.RateTurn(turn=1, corrected=True, cited=("slot-0",)), name)
 
 
 def _know(agent: Agent, subject: Subject, thread: str, text: str) -> None:

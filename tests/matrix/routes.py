@@ -127,6 +127,11 @@ ROWS: dict[str, tuple[str, object, bool]] = {
         )
         for lens in ("diff", "prefix")
     },
+    "post /api/v1/threads/{thread}/turns/{turn}/feedback": (
+        "/threads/{t}/turns/1/feedback",
+        {"corrected": False, "cited": ["slot-0"]},
+        True,
+    ),
     "get /api/v1/threads/{thread}/turns/{turn}/context": (
         "/threads/{t}/turns/1/context",
         None,

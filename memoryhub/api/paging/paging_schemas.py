@@ -64,6 +64,18 @@ _MUTATION = {
 }
 
 
+_QUALITY = {
+    "recall_success": 1.0,
+    "recalls": 1,
+    "corrected": 0,
+    "effective_tokens": 0.7,
+    "cited_tokens": 91,
+    "packed_tokens": 131,
+    "citations": 2,
+    "unknown_citations": 0,
+}
+
+
 class BudgetOut(Out):
     """Use of the budget, in tokens of request lines."""
 
@@ -159,6 +171,25 @@ class TurnTallyOut(Out):
     counts: PagingTallyOut
 
 
+class QualityOut(Out):
+    """Quality of memory in the last 20 turns; a rate is null without samples."""
+
+    recall_success: float | None = Field(
+        description="Of rated turns for which memory brought pages, those that were "
+        "not corrected: above 0.95 is good."
+    )
+    recalls: int
+    corrected: int
+    effective_tokens: float | None = Field(
+        description="Tokens of cited pages ÷ tokens of the requests: above 0.60 is "
+        "good."
+    )
+    cited_tokens: int
+    packed_tokens: int
+    citations: int
+    unknown_citations: int
+
+
 class PagingOut(Out):
     model_config = build_example(
         {
@@ -178,6 +209,7 @@ class PagingOut(Out):
             "thrash_index": 0.0,
             "over_budget": False,
             "verdict": {"thrashing": False, "reasons": [], "pages": []},
+            "quality": _QUALITY,
         }
     )
 
@@ -202,6 +234,7 @@ class PagingOut(Out):
     thrash_index: float
     over_budget: bool
     verdict: VerdictOut
+    quality: QualityOut
 
 
 class TlbPointOut(Out):

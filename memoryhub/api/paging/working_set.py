@@ -33,6 +33,7 @@ from memoryhub.api.paging.paging_schemas import (
     MutationsQuery,
     PagingOut,
     PagingTallyOut,
+    QualityOut,
     TurnTallyOut,
     VerdictOut,
 )
@@ -47,6 +48,7 @@ from memoryhub.queries.paging.paging_metrics import PagingCounts, get_metrics
 from memoryhub.queries.paging.residency import Residency, ResidentPage, get_residency
 from memoryhub.queries.threads.mutations import MutationFilter, list_mutations
 from memoryhub.queries.turns import manifests, prefetch
+from memoryhub.queries.turns.qualities import get_quality
 from memoryhub.services.paging import pages as writing
 
 _FRAME = {
@@ -438,6 +440,7 @@ def get_paging(
         thrash_index=found.residency.thrash_index,
         over_budget=found.residency.over_budget,
         verdict=VerdictOut.model_validate(found.verdict),
+        quality=QualityOut.model_validate(get_quality(thread_row, state)),
     )
     return render_answer(out)
 

@@ -77,6 +77,7 @@ _APPENDED = {
     "at": AT,
     "page_id": "slot-1",
     "mapped": True,
+    "unknown_refs": [],
 }
 _HANDLER = {
     "own_name": "assistant",
@@ -181,6 +182,7 @@ class AppendedOut(Out):
     at: datetime
     page_id: str
     mapped: bool = Field(description="Whether the model is shown it for now.")
+    unknown_refs: list[str]
 
 
 SlotIndex = Annotated[
@@ -362,14 +364,15 @@ async def append(
     Makes the thread if the name is new. With an Idempotency-Key a repeat writes nothing
     and gets the same answer; `handler` is not compared, the first one is kept.
     """
+    new = [body.to_new_slot()]
     receipt = await slots.append(
         agent=auth.get_caller(request),
         thread=thread,
-        slots=[body.to_new_slot()],
+        slots=new,
         if_match=parse_if_match(request),
         request=parse_idempotency(request, body, but={"handler"}),
     )
-    (made,) = _build_appended(receipt)
+    (made,) = _build_appended(receipt, new)
     return render_answer(made, status=201, replayed=receipt.replayed)
 
 
@@ -385,16 +388,17 @@ async def append_batch(
     request: HttpRequest, thread: Path[ThreadName], body: SlotsIn
 ) -> HttpResponse:
     """Append up to 200 messages in order, all or nothing."""
+    new = [item.to_new_slot() for item in body.items]
     receipt = await slots.append(
         agent=auth.get_caller(request),
         thread=thread,
-        slots=[item.to_new_slot() for item in body.items],
+        slots=new,
         if_match=parse_if_match(request),
         request=parse_idempotency(
             request, body, but={"items": {"__all__": {"handler"}}}
         ),
     )
-    made = AppendedBatchOut(items=_build_appended(receipt))
+    made = AppendedBatchOut(items=_build_appended(receipt, new))
     return render_answer(made, status=201, replayed=receipt.replayed)
 
 
@@ -516,8 +520,9 @@ def list_messages(
     )
 
 
-def _build_appended(receipt: OrderReceipt) -> list[AppendedOut]:
+def _build_appended(receipt: OrderReceipt, new: list[NewSlot]) -> list[AppendedOut]:
     mapped = pages.map_residency(receipt)
+    unknown = iter(slots.list_unknown_refs(receipt, new))
     return [
         AppendedOut(
             thread=receipt.name,
@@ -528,6 +533,7 @@ def _build_appended(receipt: OrderReceipt) -> list[AppendedOut]:
             at=each.at,
             page_id=(page_id := build_slot_page_id(each.event.index)),
             mapped=mapped.get(page_id, False),
+            unknown_refs=next(unknown),
         )
         for each in receipt.events
         if isinstance(each.event, SlotAppended)

@@ -2,6 +2,7 @@ from __future__ import annotations
 
 import hashlib
 from datetime import datetime
+from itertools import chain
 from typing import Annotated, Any, Self
 from uuid import UUID
 
@@ -20,6 +21,7 @@ from memoryhub.api.document.fields import (
     By,
     FieldRefusedError,
     In,
+    Name,
     Out,
     ThreadName,
     build_example,
@@ -37,6 +39,7 @@ from memoryhub.api.http.preconditions import (
     parse_if_match,
 )
 from memoryhub.api.http.reading import GONE, get_agent_state, get_agent_thread, get_seq
+from memoryhub.api.paging.page_conditions import parse_conditions
 from memoryhub.api.threads.slots import SlotIn
 from memoryhub.api.turns import own_tools
 from memoryhub.api.turns.own_tools import Tools
@@ -50,16 +53,21 @@ from memoryhub.errors import (
     ThreadFullError,
     TokensRequiredError,
 )
+from memoryhub.kernel.commands import NewSlot
 from memoryhub.kernel.context.block_lines import CarriedBlock
 from memoryhub.kernel.packing import packing
 from memoryhub.kernel.packing.selection import PackingOptions
+from memoryhub.kernel.paging.page_commands import RateTurn
+from memoryhub.kernel.state.page_events import TurnRated
 from memoryhub.kernel.state.paging_config import ESTIMATED, RANGES, Format, Mode
-from memoryhub.kernel.text import names
+from memoryhub.kernel.text import citations, names
 from memoryhub.kernel.turns.turns import carry_blocks
 from memoryhub.models.server.clock import clock
 from memoryhub.queries.knowledge.blocks import list_carried
 from memoryhub.queries.turns import contexts, turns
 from memoryhub.queries.turns.turns import TurnLine, TurnStart
+from memoryhub.services.paging import pages
+from memoryhub.services.threads.slots import list_unknown_refs
 from memoryhub.services.turns import turns as beginning
 from memoryhub.services.turns.turns import BegunTurn, NewTurn
 
@@ -201,7 +209,9 @@ class CutOut(Out):
 
 
 class TurnOut(Out):
-    model_config = build_example({**PLACE, **_PACKED, "over_budget": False})
+    model_config = build_example(
+        {**PLACE, **_PACKED, "over_budget": False, "unknown_refs": []}
+    )
 
     thread: str
     thread_id: UUID
@@ -217,6 +227,46 @@ class TurnOut(Out):
     recall_asked: int | None
     recall_given: int
     over_budget: bool
+    unknown_refs: list[str]
+
+
+def _check_cited(cited: list[str]) -> list[str]:
+    if len(cited) > citations.IDS:
+        raise FieldRefusedError("batch_size")
+    return cited
+
+
+class FeedbackIn(In):
+    model_config = build_example({"corrected": False, "cited": ["fare-rules"]})
+
+    corrected: bool | None = None
+    cited: Annotated[
+        list[Name],
+        AfterValidator(_check_cited),
+        Field(json_schema_extra={"maxItems": citations.IDS}),
+    ] = []
+    by: By = "tool"
+
+
+class FeedbackOut(Out):
+    model_config = build_example(
+        {
+            **PLACE,
+            "seq": 18,
+            "turn": 3,
+            "corrected": False,
+            "cited": ["fare-rules"],
+            "unknown_refs": [],
+        }
+    )
+
+    thread: str
+    thread_id: UUID
+    seq: int
+    turn: int
+    corrected: bool | None
+    cited: list[str]
+    unknown_refs: list[str]
 
 
 class ContextOut(Out):
@@ -336,11 +386,12 @@ async def begin(
     `request` is recorded by its parts, and is handed out again byte for byte as long as
     none of it is erased. Makes the thread if the name is new.
     """
+    new = [slot.to_new_slot() for slot in body.items]
     begun = await beginning.begin_turn(
         agent=auth.get_caller(request),
         thread=thread,
         new=NewTurn(
-            slots=[slot.to_new_slot() for slot in body.items],
+            slots=new,
             mode=body.mode,
             continues=body.continues,
             token_budget=body.token_budget,
@@ -353,8 +404,44 @@ async def begin(
         ),
     )
     return render_answer(
-        _build_turn(begun), status=201, replayed=begun.receipt.replayed
+        _build_turn(begun, new), status=201, replayed=begun.receipt.replayed
     )
+
+
+@router.route(
+    "POST",
+    "/threads/{thread}/turns/{int:turn}/feedback",
+    needs=auth.WRITE,
+    out=FeedbackOut,
+    refusals=CONDITIONAL,
+)
+async def rate(
+    request: HttpRequest, thread: Path[ThreadName], turn: Path[int], body: FeedbackIn
+) -> HttpResponse:
+    """Say whether a turn's answer was corrected, and which pages it relied on.
+
+    The last feedback of a turn counts, whole. Cited pages stay longer, as if used.
+    """
+    command = RateTurn(
+        turn=turn, corrected=body.corrected, cited=tuple(body.cited), by=body.by
+    )
+    receipt = await pages.submit_command(
+        auth.get_caller(request),
+        thread,
+        command,
+        preconditions=parse_conditions(request, body),
+    )
+    rated = receipt.get_event(TurnRated)
+    out = FeedbackOut(
+        thread=receipt.name,
+        thread_id=receipt.thread,
+        seq=receipt.seq,
+        turn=turn,
+        corrected=rated.corrected,
+        cited=rated.page_ids,
+        unknown_refs=citations.list_unknown(body.cited, rated.page_ids),
+    )
+    return render_answer(out, replayed=receipt.replayed)
 
 
 @router.route(
@@ -488,12 +575,14 @@ def preview(
     return render_answer(out)
 
 
-def _build_turn(begun: BegunTurn) -> TurnOut:
+def _build_turn(begun: BegunTurn, new: list[NewSlot]) -> TurnOut:
+    unknown = chain.from_iterable(list_unknown_refs(begun.receipt, new))
     return TurnOut.from_record(
         begun,
         thread=begun.receipt.name,
         thread_id=begun.receipt.thread,
         request=orjson.Fragment(begun.request),
+        unknown_refs=[*dict.fromkeys(unknown)][: citations.TOLD],
     )
 
 

@@ -95,9 +95,7 @@ def _add_compressed(rows: PageRows, before: ThreadState, event: Any, seq: int) -
         rows.add_level(_build_level(before.id, event, level, producer=event.producer))
 
 
-def _add_evicted_pages(
-    rows: PageRows, before: ThreadState, event: Any, seq: int
-) -> None:
+def _add_joint_pages(rows: PageRows, before: ThreadState, event: Any, seq: int) -> None:
     rows.evicted += [
         EvictedPageRow(before.id, page_id, seq) for page_id in event.page_ids
     ]
@@ -157,7 +155,9 @@ _MAKERS: dict[type[EventBody], Callable[[PageRows, ThreadState, Any, int], None]
     page_events.PageCreated: _add_created,
     page_events.PageUpdated: _add_updated,
     page_events.PageCompressed: _add_compressed,
-    page_events.PagesEvicted: _add_evicted_pages,
+    page_events.PagesEvicted: _add_joint_pages,
+    page_events.PagesCited: _add_joint_pages,
+    page_events.TurnRated: _add_joint_pages,
     page_events.PageDeleted: _add_deleted,
     page_events.SlotStruck: _add_struck,
     RecordsErased: _add_erased,

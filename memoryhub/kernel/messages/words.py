@@ -21,6 +21,11 @@ def render_words(message: Message) -> str:
     return "\n".join(text for _, text in _iter_pieces(message) if text)
 
 
+def render_parts(message: Message) -> str:
+    """Render what the speaker says: texts, without calls, results and thoughts."""
+    return "\n".join(part.words for part in message.parts if part.kind == "text")
+
+
 def list_spans(message: Message) -> list[tuple[int, int]]:
     """Return the span of each result's words among the words of the message."""
     found, at = [(0, 0)] * len(message.results), 0

@@ -156,6 +156,16 @@ class ReferencePages(PageCommand):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class RateTurn(PageCommand):
+    """Say how a turn's answer did, and which pages the answer relied on."""
+
+    turn: int
+    corrected: bool | None = None
+    cited: tuple[str, ...] = ()
+    by: By = "tool"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class FaultPage(PageCommand):
     """Fetch a page back for the model, at `level` or the nearest more faithful one."""
 

@@ -18,6 +18,7 @@ from memoryhub.kernel.state.bodies import (
     SearchSpec,
     Share,
     Size,
+    Switch,
     Token,
 )
 from memoryhub.kernel.state.context_bodies import (
@@ -312,6 +313,46 @@ class PageReferenced(LookUp):
     how: Literal["cited", "read", "fault"]
 
 
+class CitingEvent(PageEvent):
+    """Base of the events that say which pages an answer relied on."""
+
+    #: Cited pages that were live, each once.
+    page_ids: list[Name] = Field(default_factory=list)
+    #: Tokens of each page in the working set; 0: the page was not mapped.
+    tokens: list[Count] = Field(default_factory=list)
+    #: Number of cited ids that named no live page.
+    unknown: Count = 0
+
+    def split(self) -> Iterator[PageReferenced]:
+        """Yield a reference to each cited page."""
+        for page_id in self.page_ids:
+            yield PageReferenced(
+                turn=self.turn,
+                cause=self.cause,
+                by=self.by,
+                page_id=page_id,
+                how="cited",
+            )
+
+
+class PagesCited(CitingEvent):
+    """The model cited pages in a message, the slot that is appended next."""
+
+    event_type = "pages.cited"
+
+    slot: Count
+
+
+class TurnRated(CitingEvent):
+    """A client said how a turn's answer did; the last rating of a turn counts."""
+
+    event_type = "turn.rated"
+
+    rated: Count
+    #: Whether the answer had to be corrected; None: not said.
+    corrected: Switch | None = None
+
+
 class PageEvicted(PageEvent):
     """A page left a tier: the working set, or the hot list."""
 
@@ -413,8 +454,10 @@ def list_evictions(event: EventBody) -> Iterable[PageEvicted]:
 
 
 def split_event(event: EventBody) -> Sequence[EventBody]:
-    """Return the evictions that an event joins, or the event itself."""
-    return [*event.split()] if isinstance(event, PagesEvicted) else [event]
+    """Return the evictions or references that an event joins, or the event itself."""
+    if isinstance(event, PagesEvicted | CitingEvent):
+        return [*event.split()]
+    return [event]
 
 
 class PageLowered(PageEvent):

@@ -17,7 +17,7 @@ from memoryhub.kernel.context.opened import (
 from memoryhub.kernel.context.tokens import Count, Tokenizer
 from memoryhub.kernel.formats.transcripts import ImportedMessage
 from memoryhub.kernel.levels import making
-from memoryhub.kernel.messages import reading, writing
+from memoryhub.kernel.messages import reading, words, writing
 from memoryhub.kernel.messages.message import Message
 from memoryhub.kernel.state.pages import (
     FULL,
@@ -25,7 +25,7 @@ from memoryhub.kernel.state.pages import (
     build_slot_page_id,
     choose_slot_type,
 )
-from memoryhub.kernel.text import strict_json
+from memoryhub.kernel.text import citations, strict_json
 from memoryhub.kernel.threads.slots import get_role
 from memoryhub.kernel.tools import own_calls
 
@@ -70,7 +70,15 @@ def measure_slot(slot: NewSlot, content: Any) -> NewSlot:
         thinks=any(
             writing.list_signed_thoughts(message, vendor) for vendor in writing.FORMATS
         ),
+        cites=list_cited_ids(slot, message),
     )
+
+
+def list_cited_ids(slot: NewSlot, message: Message) -> tuple[str, ...]:
+    """List the ids that a message of the model cites in its own words."""
+    if citations.SIGN not in slot.content or get_role(slot) != "assistant":
+        return ()
+    return citations.list_cited_ids(words.render_parts(message))
 
 
 def measure_message(

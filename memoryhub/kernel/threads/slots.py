@@ -16,7 +16,7 @@ from memoryhub.kernel.context.opened import OpenedPage
 from memoryhub.kernel.decision import Decision, PageTable
 from memoryhub.kernel.levels import making
 from memoryhub.kernel.messages.reading import ROLES
-from memoryhub.kernel.paging import prerequisites, residency, working_set
+from memoryhub.kernel.paging import citations, prerequisites, residency, working_set
 from memoryhub.kernel.paging.entries import build_place_body
 from memoryhub.kernel.paging.eviction import groups, pins
 from memoryhub.kernel.paging.eviction.precedence import USER, Precedence, Rank
@@ -75,6 +75,9 @@ def append_one(decision: Decision, slot: NewSlot, pages: PageTable) -> None:
     """
     decision.paging.settings.require_tokens(slot.counted_by)
     index, role = decision.state.slot_count, get_role(slot)
+    if slot.cites:
+        # Before the message makes room, so that pages in use stay.
+        citations.emit_citations(decision, slot.cites, pages, slot=index)
     fetched = _find_fetched(decision, slot, pages)
     if fetched is not None or _has_brought_page(decision, slot, pages):
         item = build_draft(slot, index=index, role=role, page=None, carries=fetched)

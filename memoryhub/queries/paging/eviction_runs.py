@@ -160,7 +160,9 @@ def find_last_steps(
     rows = Event.objects.filter(
         thread_id=thread.id, page__in=wanted, type__in=LEAVING, seq__lte=up_to
     )
-    joined = evicted_pages.list_places([(thread.id, up_to)], wanted, newest=1)
+    joined = evicted_pages.list_places(
+        [(thread.id, up_to)], wanted, newest=1, types=EVICTED
+    )
     among = Event.objects.filter_places({place for place, _ in joined})
     found: dict[str, EvictionStep] = {}
     # Sort here: an ORDER BY would make the database search all earlier events.

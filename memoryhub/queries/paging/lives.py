@@ -30,7 +30,7 @@ from memoryhub.kernel.state.state import LineageSegment
 from memoryhub.models.events import Event
 from memoryhub.models.slots import Turn
 from memoryhub.queries.threads import evicted_pages
-from memoryhub.queries.threads.evicted_pages import Body, Place, split_evictions
+from memoryhub.queries.threads.evicted_pages import Body, Place, split_joint
 
 #: Maximum number of steps in a page's life; older steps are left out.
 STEPS = 60
@@ -237,26 +237,27 @@ def _iter_rows(
     columns = ("thread_id", "seq", "type")
     for *row, page_id, text in found.values_list(*columns, "page", "body"):
         yield *row, page_id, orjson.loads(text)
-    yield from _iter_evicted_rows(parts, page_ids)
+    yield from _iter_joint_rows(parts, page_ids)
 
 
-def _iter_evicted_rows(
+def _iter_joint_rows(
     parts: Sequence[LineageSegment], page_ids: Collection[str]
 ) -> Iterator[tuple[UUID, int, str, str, Body]]:
-    """Yield the evictions of these pages that joint eviction events record."""
+    """Yield the evictions and citations of these pages that joint events record."""
     journals = [(part.thread, part.up_to_seq) for part in parts]
     places = evicted_pages.list_places(journals, page_ids, newest=STEPS)
     events = Event.objects.filter_places({place for place, _ in places})
-    read: dict[Place, dict[str, Body]] = {}
+    read: dict[Place, dict[str, tuple[str, Body]]] = {}
     for thread, seq, kind, text in events.values_list(
         "thread_id", "seq", "type", "body"
     ):
-        each = split_evictions(kind, orjson.loads(text))
-        read[thread, seq] = {body["page_id"]: body for _, body in each}
+        each = split_joint(kind, orjson.loads(text))
+        read[thread, seq] = {body["page_id"]: (word, body) for word, body in each}
     for (thread, seq), page_id in places:
         # An erasure may have blanked the page ids since the places were read.
-        if body := read[thread, seq].get(page_id):
-            yield thread, seq, PageEvicted.event_type, page_id, body
+        if found := read[thread, seq].get(page_id):
+            kind, body = found
+            yield thread, seq, kind, page_id, body
 
 
 def _build_step(

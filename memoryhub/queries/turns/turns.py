@@ -38,7 +38,9 @@ from memoryhub.models.events import Event
 from memoryhub.models.slots import Turn
 from memoryhub.models.threads import Thread
 from memoryhub.queries.lists.cursors import ListBatch, ListScope
+from memoryhub.queries.threads import evicted_pages
 from memoryhub.queries.threads.events import get_rows_at
+from memoryhub.queries.threads.evicted_pages import CITING
 from memoryhub.queries.threads.forks import get_segments
 from memoryhub.queries.turns import contexts
 from memoryhub.queries.turns.contexts import RecordedTurn
@@ -409,7 +411,7 @@ def _add_recall(
 ) -> Iterator[UsedText]:
     """Add the source, the shared words and the use to each recalled text.
 
-    Two queries where there are recalled texts.
+    Three queries where there are recalled texts.
     """
     used, recall = [*found], recorded.record.recall
     if recall is None:
@@ -442,14 +444,18 @@ def _list_wanted(recorded: RecordedTurn, recall: TurnRecall) -> Iterable[str | N
     turns = Turn.objects.filter(thread=home, n__in=(recall.turn, last))
     began = dict(turns.values_list("n", "seq"))
     end = began.get(last)
+    pages, since = [each for each in recall.pages if each], began[recall.turn]
     rows = Event.objects.filter(
         thread=home,
-        page__in=[each for each in recall.pages if each],
-        seq__gt=began[recall.turn],
+        page__in=pages,
+        seq__gt=since,
         type__in=(PageReferenced.event_type, PageFaulted.event_type),
     )
     rows = rows if end is None else rows.filter(seq__lt=end)
-    return rows.values_list("page", flat=True)
+    yield from rows.values_list("page", flat=True)
+    journal = (home.id, home.head_seq if end is None else end - 1)
+    cited = evicted_pages.list_places([journal], pages, newest=1, types=CITING)
+    yield from (page for (_, seq), page in cited if seq > since)
 
 
 def _list_rows(

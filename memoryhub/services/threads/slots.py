@@ -10,6 +10,9 @@ from uuid import UUID
 from memoryhub.errors import NoRoomError
 from memoryhub.journal import Address, KeyedRequest, Order, OrderReceipt, submit
 from memoryhub.kernel.commands import AppendSlots, NewSlot, StrikeSlots
+from memoryhub.kernel.state.events import SlotAppended
+from memoryhub.kernel.state.page_events import PagesCited
+from memoryhub.kernel.text import citations
 from memoryhub.services.access.api_keys import Agent
 from memoryhub.services.observing import extraction
 from memoryhub.services.threads import counting
@@ -50,6 +53,26 @@ async def append(
         if not await extraction.relieve_log(agent.project, thread, agent.bound):
             raise
     return await counting.submit(order, recount)
+
+
+def list_unknown_refs(
+    receipt: OrderReceipt, slots: Sequence[NewSlot]
+) -> list[list[str]]:
+    """List, for each appended message, the ids that it cites and that name no page.
+
+    Events only count these ids. A repeated request has them once more.
+    """
+    cited: dict[int, Collection[str]] = {
+        each.event.slot: each.event.page_ids
+        for each in receipt.events
+        if isinstance(each.event, PagesCited)
+    }
+    made = (each.event for each in receipt.events)
+    indexes = [event.index for event in made if isinstance(event, SlotAppended)]
+    return [
+        citations.list_unknown(slot.cites, cited[index]) if index in cited else []
+        for slot, index in zip(slots, indexes, strict=True)
+    ]
 
 
 async def strike(

@@ -356,3 +356,20 @@ def test_turn_page_links_to_its_api_call_and_event_export(
     lines = [orjson.loads(line) for line in b"".join(sent).splitlines()]
     assert "turn.began" in {line["type"] for line in lines}
     assert len(lines) < refund.head_seq / 2
+
+
+def test_turn_page_marks_cited_pages_and_warns_of_unknown_ids(
+    viewer: Client, agent: Agent
+) -> None:
+    factories.make_page(agent, "fares")
+    begin(agent, "What of fares?")
+    answer = factories.make_slot("Once [ref: fares, q-7].", type="chat.assistant")
+    act(agent, AppendSlots(slots=(answer,)))
+    page = text_of(viewer, "/p/acme/threads/t-1/turns/1")
+    assert page.count('class="chip in">cited</span>') == 1
+    (warning,) = re.findall(r'<div class="notice bad".*?</div>', page, re.DOTALL)
+    assert "q-7" in warning
+    assert "fares" not in warning
+    figures = text_of(viewer, "/p/acme/threads/t-1/paging")
+    assert "no samples yet; good above 0.95" in figures
+    assert "tokens; good above 0.60" in figures
