@@ -242,12 +242,13 @@ def list_all(
     "/blocks/{block:block}/append",
     needs=auth.WRITE,
     out=BlockWrittenOut,
-    refusals=_EDITS,
+    status=(200, 201),
+    refusals=[*_EDITS, BlocksFullError],
 )
 async def append(
     request: HttpRequest, place: Place, block: Path[BlockName], body: AppendIn
 ) -> HttpResponse:
-    """Append text to a block; concurrent appends are all kept."""
+    """Append text to a block, made if need be; concurrent appends are all kept."""
     agent = auth.get_caller(request)
     receipt = await writing.append_text(
         agent=agent,

@@ -28,9 +28,11 @@ def _build_tool(
 
 _KEY = _build_string("Name of the key.")
 _VALUE = {"description": "Any JSON value."}
-#: JSON text by version; a text never changes, since recorded contexts hold it.
-DEFINITIONS: dict[str, str] = {
-    "memory/1": dump_json(
+
+
+def _build_definitions(about_edit: str) -> str:
+    """Build the text of a version, whose tools differ in what is said of an edit."""
+    return dump_json(
         [
             _build_tool(
                 NOTE_ADD,
@@ -48,7 +50,7 @@ DEFINITIONS: dict[str, str] = {
             _build_tool(KEY_GET, "Read the value of a name.", "key", key=_KEY),
             _build_tool(
                 BLOCK_EDIT,
-                "Change a block: put `new` where `old` stands, or append `new`.",
+                about_edit,
                 "block new",
                 block=_build_string("Name of the block."),
                 old=_build_string("Text that stands there once; without it, append."),
@@ -56,8 +58,19 @@ DEFINITIONS: dict[str, str] = {
             ),
         ]
     )
+
+
+#: JSON text by version; a text never changes, since recorded contexts hold it.
+DEFINITIONS: dict[str, str] = {
+    "memory/1": _build_definitions(
+        "Change a block: put `new` where `old` stands, or append `new`."
+    ),
+    "memory/2": _build_definitions(
+        "Change a block: put `new` where `old` stands, or append `new`. "
+        "Appending under an unused name makes a block."
+    ),
 }
-CURRENT = "memory/1"
+CURRENT = "memory/2"
 #: Fields by tool name, each with its type; a name that ends in `?` is optional.
 FIELDS: dict[str, dict[str, type]] = {
     NOTE_ADD: {"text": str},

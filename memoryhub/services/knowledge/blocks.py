@@ -17,6 +17,7 @@ from memoryhub.errors import (
     NotInBlockError,
     NotUniqueError,
     PageErasedError,
+    PageUnknownError,
     StaleError,
     ValueTooLargeError,
 )
@@ -150,13 +151,13 @@ async def append_text(
     text: str,
     conditions: BlockConditions = ANY,
 ) -> OrderReceipt:
-    """Append text to a block; concurrent appends are all kept.
+    """Append text to a block, made if need be; concurrent appends are all kept.
 
-    Raises PageUnknownError, PageErasedError, BlockReadOnlyError for a model,
-    ValueTooLargeError.
+    Raises PageErasedError, BlockReadOnlyError for a model, ValueTooLargeError,
+    BlocksFullError, PageUnknownError where a version of a missing block was named.
     """
-    change: Change = partial(_append_text, text)
-    return await _edit_block(agent, subject, block, change, conditions)
+    make = partial(_build_append, subject, block, text, conditions)
+    return await _write_block(agent, subject, block, make, conditions)
 
 
 async def replace_text(
@@ -170,7 +171,8 @@ async def replace_text(
 ) -> OrderReceipt:
     """Replace the only occurrence of `old` by `new`.
 
-    Raises NotInBlockError and NotUniqueError, and as `append_text`.
+    Raises NotInBlockError, NotUniqueError, PageUnknownError, PageErasedError,
+    BlockReadOnlyError for a model, ValueTooLargeError.
     """
     change: Change = partial(_replace_text, old, new)
     return await _edit_block(agent, subject, block, change, conditions)
@@ -187,7 +189,8 @@ async def insert_lines(
 ) -> OrderReceipt:
     """Insert text as lines after a line; the block then ends with a line break.
 
-    Line 0 is the top. Raises InvalidError beyond the last line, and as `append_text`.
+    Line 0 is the top. Raises InvalidError beyond the last line, PageUnknownError,
+    PageErasedError, BlockReadOnlyError for a model, ValueTooLargeError.
     """
     change: Change = partial(_insert_lines, line, text)
     return await _edit_block(agent, subject, block, change, conditions, inserted=line)
@@ -205,8 +208,8 @@ async def rename_block(
     """Give a block another name, in a version with the same text.
 
     `description` None: as before. The block keeps its page, and so its history. Raises
-    NameTakenError, PageErasedError for a name that another block had, and as
-    `append_text`.
+    NameTakenError, PageErasedError for a name that another block had,
+    PageUnknownError, BlockReadOnlyError for a model.
     """
     make = partial(_build_rename, subject, block, name, description, conditions)
     return await _write_block(agent, subject, block, make, conditions)
@@ -325,6 +328,22 @@ def _build_write(
     if not there and page_id != draft.block:
         page = replace(page, name=draft.block)
     return _build_command(page, draft.block, version, conditions)
+
+
+def _build_append(
+    subject: Subject, block: str, text: str, conditions: BlockConditions
+) -> WriteBlock:
+    """Build the command that appends text, or creates the block with that text."""
+    try:
+        change: Change = partial(_append_text, text)
+        return _build_edit(subject, block, change, conditions)
+    except PageUnknownError:
+        if conditions.version:
+            raise
+    made = _build_write(subject, BlockDraft(block=block, text=text), conditions)
+    # Version 0 fails if another writer creates the block meanwhile: the text of that
+    # block must stay.
+    return replace(made, version=0)
 
 
 def _build_edit(

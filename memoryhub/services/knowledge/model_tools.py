@@ -11,6 +11,7 @@ from typing import Any
 
 from memoryhub.errors import (
     BlockReadOnlyError,
+    BlocksFullError,
     KeyNotFoundError,
     KeysFullError,
     NotInBlockError,
@@ -42,7 +43,13 @@ from memoryhub.services.memory import keys, working_memory
 _MAX_NOTE = 16 * 1024
 _REFUSED = (
     *(BlockReadOnlyError, NotInBlockError, NotUniqueError, PageErasedError),
-    *(PageUnknownError, KeysFullError, ThreadClosedError, ValueErasedError),
+    *(
+        BlocksFullError,
+        PageUnknownError,
+        KeysFullError,
+        ThreadClosedError,
+        ValueErasedError,
+    ),
     ValueTooLargeError,
 )
 _OFF = "This thread does not allow that."
@@ -142,7 +149,7 @@ def _read_key(thread: Thread, key: str) -> str:
 async def _edit_block(
     agent: Agent, thread: Thread, given: dict[str, Any], request: KeyedRequest | None
 ) -> str:
-    """Append to a block, or replace text in a block."""
+    """Append to a block, made if need be, or replace text in a block."""
     where = {"agent": agent, "subject": thread.subject, "block": given["block"]}
     conditions = BlockConditions(by="model", request=request)
     old, new = given.get("old"), given["new"]

@@ -28,6 +28,7 @@ from memoryhub.models.threads import Thread
 from memoryhub.queries.knowledge import blocks as reading
 from memoryhub.queries.knowledge.blocks import BlockView
 from memoryhub.queries.knowledge.homes import find_home
+from memoryhub.queries.verify.verification import verify
 from memoryhub.services.access.api_keys import Agent
 from memoryhub.services.knowledge import blocks
 from memoryhub.services.knowledge.blocks import BlockConditions, BlockDraft
@@ -97,8 +98,6 @@ def test_block_is_read_as_it_was_written(agent: Agent, ann: Subject) -> None:
 
 
 def test_appended_text_stands_at_the_end_of_a_block(agent: Agent, ann: Subject) -> None:
-    with pytest.raises(PageUnknownError):
-        append(agent, ann, "no block yet")
     put(agent, ann, "Ann.", description="Who it is.")
     append(agent, ann, "\nShe flies.")
     assert read(ann).text == "Ann.\nShe flies."
@@ -106,6 +105,20 @@ def test_appended_text_stands_at_the_end_of_a_block(agent: Agent, ann: Subject) 
     with pytest.raises(ValueTooLargeError):
         append(agent, ann, "x" * MAX_BLOCK_BYTES)
     assert read(ann).version == 2
+
+
+def test_append_makes_a_missing_block(agent: Agent, ann: Subject) -> None:
+    with pytest.raises(PageUnknownError):
+        append(agent, ann, "Ann.", conditions=BlockConditions(version=2))
+    append(agent, ann, "Ann", conditions=MODEL)
+    append(agent, ann, " flies.", conditions=MODEL)
+    append(agent, ann, "Oslo.", block="places/home")
+    texts = [(each.block, each.text) for each in reading.list_blocks(home(ann))]
+    assert texts == [("persona", "Ann flies."), ("places/home", "Oslo.")]
+    run(blocks.delete_block(agent=agent, subject=ann, block="persona"))
+    with pytest.raises(PageErasedError):
+        append(agent, ann, "again")
+    assert verify(home(ann)) is None
 
 
 def test_block_replace_needs_one_exact_match(agent: Agent, ann: Subject) -> None:

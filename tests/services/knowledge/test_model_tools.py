@@ -52,6 +52,8 @@ def test_model_writes_notes_keys_and_blocks(agent: Agent, ann: Subject) -> None:
     call(agent, "block_edit", block="persona", new=" At night.")
     home = find_home(ann)
     assert reading.get_block(home, "persona").text == "Ann sails. At night."
+    call(agent, "block_edit", block="boat", new="A sloop.")
+    assert reading.get_block(home, "boat").text == "A sloop."
     kinds = (NoteAdded.event_type, KeySet.event_type, "page.updated")
     bodies = Event.objects.filter(type__in=kinds).values_list("body", flat=True)
     assert [json.loads(body)["by"] for body in bodies] == ["model"] * 4
@@ -67,7 +69,7 @@ def test_mistake_of_a_model_is_answered_in_words(agent: Agent, ann: Subject) -> 
         ("key_set", {"key": "a b", "value": 1}, "no name"),
         ("block_edit", {"block": "persona", "old": "x", "new": "y"}, "no such text"),
         ("block_edit", {"block": "persona", "old": "", "new": "y"}, "leave `old` out"),
-        ("block_edit", {"block": "none", "new": "y"}, "no block"),
+        ("block_edit", {"block": "none", "old": "x", "new": "y"}, "no block"),
         ("block_edit", {"block": "persona", "new": "y" * 65_536}, "65536 bytes"),
         ("block_edit", {"block": "persona", "new": 7}, "is a text"),
     ]
