@@ -21,6 +21,7 @@ class SearchOptions(TypedDict, total=False):
     from_: str
     to: str
     versions: bool
+    modality: Literal["text", "image", "audio", "video", "structured"]
     explain: bool
 
 

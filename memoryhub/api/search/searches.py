@@ -35,6 +35,7 @@ from memoryhub.kernel.knowledge.derivation import Fact
 from memoryhub.kernel.search import parsing
 from memoryhub.kernel.search.parsing import Filters
 from memoryhub.kernel.search.ranking import Cut, Order, Reason
+from memoryhub.kernel.state.pages import Modality
 from memoryhub.kernel.text.strict_json import MAX_INTEGER
 from memoryhub.models.server.clock import clock
 from memoryhub.models.subjects import Subject
@@ -120,6 +121,7 @@ class SearchFields(In):
     from_: Time | None = Field(None, alias="from", description="Not before this.")
     to: Time | None = Field(None, description="Before this.")
     versions: bool = Field(default=False, description="Old versions of pages as well.")
+    modality: Modality | None = Field(None, description="Pages of this kind only.")
     explain: bool = Field(default=False, description="Say what made the scores.")
 
     @model_validator(mode="after")
@@ -140,6 +142,7 @@ class SearchFields(In):
             order=self.order,
             limit=self.limit,
             versions=self.versions,
+            modality=self.modality,
         )
 
 

@@ -10,8 +10,8 @@ from memoryhub.kernel.messages import reading
 from memoryhub.kernel.messages.words import render_words
 from memoryhub.kernel.state.bodies import EventBody
 from memoryhub.kernel.state.events import SlotAppended
-from memoryhub.kernel.state.page_events import PageCreated, PageUpdated
-from memoryhub.kernel.state.pages import BLOCK
+from memoryhub.kernel.state.page_events import PageCreated, PageUpdated, SlotPage
+from memoryhub.kernel.state.pages import BLOCK, Modality
 from memoryhub.kernel.tools import own_calls
 
 #: Kind of records that stand for other messages.
@@ -52,6 +52,14 @@ def get_kind(event: EventBody) -> str:
 def get_page_id(event: EventBody) -> str:
     """Return the page that an event's record is a version of; empty for none."""
     return event.page_id if isinstance(event, PageCreated | PageUpdated) else ""
+
+
+def get_modality(event: EventBody) -> Modality | None:
+    """Return the modality of the page that an event makes or writes; None for none."""
+    page = event.page if isinstance(event, SlotAppended) else event
+    if isinstance(page, SlotPage | PageCreated | PageUpdated):
+        return page.modality
+    return None
 
 
 def _build_slot_text(event: SlotAppended, content: Any) -> str | None:

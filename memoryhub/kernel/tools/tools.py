@@ -13,7 +13,14 @@ from typing import Any
 
 from memoryhub.kernel.context.contexts import Texts
 from memoryhub.kernel.messages import message, reading
-from memoryhub.kernel.state.pages import ABSTRACT, FULL, REFERENCE, Location
+from memoryhub.kernel.state.pages import (
+    ABSTRACT,
+    FULL,
+    MODALITIES,
+    REFERENCE,
+    Location,
+    Modality,
+)
 from memoryhub.kernel.text import strict_json
 from memoryhub.kernel.text.json_text import dump_json
 from memoryhub.kernel.text.strict_json import JsonRefusedError
@@ -67,12 +74,14 @@ def _build_fault_tool(properties: dict[str, Any], *, strict: bool) -> dict[str, 
     return _build_tool(PAGE_FAULT, _ABOUT, named, strict=strict)
 
 
-def _build_search_tool(*, strict: bool) -> dict[str, Any]:
+def _build_search_tool(
+    properties: dict[str, Any] | None = None, *, strict: bool
+) -> dict[str, Any]:
     bounds = {"minimum": 1, "maximum": MOST_HITS, "default": HITS}
     kind = {"type": ["integer", "null"]} if strict else {"type": "integer", **bounds}
     limit = {**kind, "description": f"Results; at most {MOST_HITS}."}
     query = {"type": "string", "description": 'Words, or "a phrase" in quotes.'}
-    named = {"query": query, "limit": limit}
+    named = {"query": query, **(properties or {}), "limit": limit}
     return _build_tool(PAGE_SEARCH, _ABOUT_SEARCH, named, strict=strict)
 
 
@@ -92,6 +101,21 @@ def _build_tool(
     return {"type": "function", "function": function}
 
 
+_ABOUT_MODALITY = "Kind of content; without it any."
+_MODALITY = {
+    "modality": {
+        "type": "string",
+        "enum": [*MODALITIES],
+        "description": _ABOUT_MODALITY,
+    }
+}
+_STRICT_MODALITY = {
+    "modality": {
+        "type": ["string", "null"],
+        "enum": [*MODALITIES, None],
+        "description": _ABOUT_MODALITY,
+    }
+}
 _OLD, _OLD_STRICT = {"target_level": _LEVEL}, {"target_level": _STRICT_LEVEL}
 
 
@@ -115,8 +139,20 @@ DEFINITIONS: dict[str, str] = {
             _build_search_tool(strict=True),
         ]
     ),
+    "tools/4": dump_json(
+        [
+            _build_fault_tool(_OLD | _RANGE, strict=False),
+            _build_search_tool(_MODALITY, strict=False),
+        ]
+    ),
+    "tools/4-strict": dump_json(
+        [
+            _build_fault_tool(_OLD_STRICT | _STRICT_RANGE, strict=True),
+            _build_search_tool(_STRICT_MODALITY, strict=True),
+        ]
+    ),
 }
-CURRENT, CURRENT_STRICT = "tools/3", "tools/3-strict"
+CURRENT, CURRENT_STRICT = "tools/4", "tools/4-strict"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -137,6 +173,7 @@ class SearchCall:
 
     query: str
     limit: int
+    modality: Modality | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -304,13 +341,19 @@ def _parse_fault_call(call: message.Call) -> FaultCall:
 
 def _parse_search_call(call: message.Call) -> SearchCall:
     given = _parse_object(call.arguments)
-    if given.keys() - {"query", "limit"}:
-        raise _Wrong("arguments", "unknown field; there are query and limit")
+    if given.keys() - {"query", "modality", "limit"}:
+        fields = "query, modality and limit"
+        raise _Wrong("arguments", f"unknown field; there are {fields}")
     query = given.get("query")
     if not isinstance(query, str) or not query.strip():
         raise _Wrong("arguments", "query: expected words")
     limit = _require_number(given, "limit", 1, MOST_HITS)
-    return SearchCall(query=query, limit=HITS if limit is None else limit)
+    modality = given.get("modality")
+    if modality is not None and modality not in MODALITIES:
+        raise _Wrong("arguments", f"modality: expected {', '.join(MODALITIES)}")
+    return SearchCall(
+        query=query, limit=HITS if limit is None else limit, modality=modality
+    )
 
 
 _PARSED: dict[str, Callable[[message.Call], FaultCall | SearchCall]] = {

@@ -28,7 +28,7 @@ from memoryhub.kernel.search.segments import ROLES
 from memoryhub.kernel.search.terms import Stem
 from memoryhub.kernel.state.bodies import EventBody as Body
 from memoryhub.kernel.state.events import SlotAppended
-from memoryhub.kernel.state.pages import build_slot_page_id
+from memoryhub.kernel.state.pages import Modality, build_slot_page_id
 from memoryhub.models.threads import Thread
 from memoryhub.queries.knowledge import standing
 from memoryhub.queries.knowledge.facts import FactFilter
@@ -85,12 +85,13 @@ def iter_hits(
     threads: Mapping[UUID, Thread],
     where: FactFilter | None = None,
     *,
+    modality: Modality | None = None,
     expected: int = CHUNK,
 ) -> Iterator[SearchHit | DropReason | UnopenedCount]:
     """Yield hits in order, or the reason why an indexed record is no hit.
 
     With `where`, the iterator shows each fact that passes the filter once and opens no
-    record of another fact. `threads` come with their subject. One query for the first
+    record of another fact. `modality` drops records of other pages. `threads` come with their subject. One query for the first
     `expected` records, one per 100 beyond, and the queries of facts.
     """
     shown = set[Fact]()
@@ -115,7 +116,8 @@ def iter_hits(
             if row is None or text is None:
                 yield "erased"
                 continue
-            if not _has_phrases(text[1], query):
+            other = modality not in (None, contents.get_modality(text[0]))
+            if other or not _has_phrases(text[1], query):
                 yield "no_match"
                 continue
             hit = _build_hit(index, ranked, at, thread, text, stem=stem)

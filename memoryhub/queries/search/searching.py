@@ -20,7 +20,7 @@ from memoryhub.kernel.search.segments import ERASED, STRUCK
 from memoryhub.kernel.state.erase_events import Range, RecordsErased
 from memoryhub.kernel.state.erased import resolve_places
 from memoryhub.kernel.state.page_events import SlotStruck
-from memoryhub.kernel.state.pages import BLOCK
+from memoryhub.kernel.state.pages import BLOCK, Modality
 from memoryhub.models.events import Event
 from memoryhub.models.subjects import Subject
 from memoryhub.models.threads import Thread
@@ -56,6 +56,8 @@ class SearchRequest:
     limit: int = 5
     #: Whether old versions of pages are searched too.
     versions: bool = False
+    #: Modality of the pages to find; None: of any, and records that are no pages.
+    modality: Modality | None = None
     #: Instants for marks on texts that no longer hold, and in recall the filter of
     #: facts. None: assertions are found as recorded, and no text is marked.
     where: FactFilter | None = None
@@ -69,6 +71,7 @@ class SearchRequest:
         order: Order = "best",
         limit: int = 5,
         versions: bool = False,
+        modality: Modality | None = None,
         can_exclude: bool = False,
     ) -> SearchRequest:
         """Parse a query; `filters` narrow the query's own filters.
@@ -81,7 +84,18 @@ class SearchRequest:
         query = parsing.parse(text, kinds=KINDS, can_exclude=can_exclude)
         if filters is not None:
             query = replace(query, filters=query.filters.narrow(filters))
-        return cls(query=query, order=order, limit=limit, versions=versions)
+        return cls(
+            query=query,
+            order=order,
+            limit=limit,
+            versions=versions,
+            modality=modality,
+        )
+
+    @property
+    def needs_texts(self) -> bool:
+        """Tell whether only the opened records say which of them match."""
+        return bool(self.query.phrases) or self.modality is not None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -96,8 +110,8 @@ class SearchResult:
     #: Reason for an empty result.
     reason: Reason | None = None
     #: Deficits of the answer: `indexing` while some records are not indexed yet,
-    #: `phrases` when not all candidates of a phrase were opened, `matches` when there
-    #: are fewer hits than requested and not all matches were checked.
+    #: `phrases` when not all candidates of a phrase were opened, `matches` when
+    #: not all matches were checked, and there are too few hits or a modality is asked.
     degraded: tuple[str, ...] = ()
     #: Words of the query that were ignored.
     cut: tuple[CutTerm, ...] = field(default=())
@@ -241,9 +255,17 @@ def _search_index(
     found = SearchResult(
         searched=ranked.ranged, reason=ranked.reason, degraded=degraded, cut=ranked.cut
     )
-    # A phrase search opens all candidates: read them in as few statements as possible.
-    expected = CHUNK if request.query.phrases else request.limit
-    every = iter_hits(index, ranked, request.query, threads, facts, expected=expected)
+    # Where all candidates are opened, read them in as few statements as possible.
+    expected = CHUNK if request.needs_texts else request.limit
+    every = iter_hits(
+        index,
+        ranked,
+        request.query,
+        threads,
+        facts,
+        modality=request.modality,
+        expected=expected,
+    )
     return _open_hits(every, ranked, request, threads, found)
 
 
@@ -254,8 +276,11 @@ def _open_hits(
     threads: Mapping[UUID, Thread],
     found: SearchResult,
 ) -> SearchResult:
-    """Return the result with checked hits; a phrase search opens all candidates."""
-    phrases = bool(request.query.phrases)
+    """Return the result with checked hits.
+
+    A search for phrases or for a modality opens all candidates.
+    """
+    opens_all = request.needs_texts
     hits, dropped, untold = list[SearchHit](), list[DropReason](), 0
     for hit in every:
         if isinstance(hit, SearchHit):
@@ -264,17 +289,17 @@ def _open_hits(
             untold += hit
         else:
             dropped.append(hit)
-        enough = len(hits) >= request.limit and not phrases
+        enough = len(hits) >= request.limit and not opens_all
         if enough or len(hits) + len(dropped) >= OPENED:
             break
     looked = len(hits) + len(dropped) + untold
     lacking: tuple[str, ...] = ()
-    if looked < ranked.total and (phrases or len(hits) < request.limit):
-        lacking = ("phrases" if phrases else "matches",)
-    total = len(hits) if phrases else ranked.total - len(dropped) - untold
+    if looked < ranked.total and (opens_all or len(hits) < request.limit):
+        lacking = ("phrases" if request.query.phrases else "matches",)
+    total = len(hits) if opens_all else ranked.total - len(dropped) - untold
     reason: Reason | None = found.reason
     if ranked.total and not hits:
-        gone = "erased" in dropped and not phrases
+        gone = "erased" in dropped and not opens_all
         reason = "erased" if gone else "no_match"
     return replace(
         found,

@@ -60,7 +60,10 @@ def _find_pages(agent: Agent, name: str, call: SearchCall) -> _SearchAnswer:
         return _SearchAnswer(Failure(_NONE_LEFT))
     try:
         request = SearchRequest.parse(
-            call.query, filters=Filters(kinds=FETCHED), limit=call.limit
+            call.query,
+            filters=Filters(kinds=FETCHED),
+            limit=call.limit,
+            modality=call.modality,
         )
         request = replace(request, where=FactFilter(valid_at=clock.now()))
     except InvalidError as refusal:

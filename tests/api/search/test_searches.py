@@ -85,6 +85,7 @@ async def test_recall_ranges_over_the_subject(api: Client, agent: Agent) -> None
         ({"query": "x", "limit": 51}, "limit"),
         ({"query": "x", "kinds": ["dream"]}, "value"),
         ({"query": "x", "order": "worst"}, "value"),
+        ({"query": "x", "modality": "smell"}, "value"),
         (
             {
                 "query": "x",

@@ -65,6 +65,8 @@ def test_definitions_never_change() -> None:
         "tools/2-strict": "03510cdef50b1142",
         "tools/3": "0728826913f968d1",
         "tools/3-strict": "c4a5954350052d84",
+        "tools/4": "cd171936ddb96799",
+        "tools/4-strict": "1038c5a5afc1067a",
     }
 
 

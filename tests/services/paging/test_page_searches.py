@@ -53,6 +53,18 @@ def test_model_finds_pages_by_their_words(agent: Agent) -> None:
     assert "lamp" not in body
 
 
+def test_page_search_by_modality_finds_pages_of_that_kind(agent: Agent) -> None:
+    factories.append(agent, "t-1", *(f"the blue lamp {n}" for n in range(30)))
+    shown = {"modality": "image", "content": {"caption": "A lamp in a room of books"}}
+    factories.make_page(agent, "photo", **shown)
+    factories.append(agent, "t-1", {"lamp": 7}, "Which one?")
+    head, _, hit = call(agent, query="lamp", modality="image").split("\n")
+    assert head == "1 of 1 pages · 2 searches left"
+    assert hit.startswith("photo · ")
+    assert "slot-30 · " in call(agent, query="lamp", modality="structured")
+    assert call(agent, query="lamp", modality="audio").startswith("nothing was found")
+
+
 def test_exchange_has_three_page_searches(agent: Agent) -> None:
     factories.append(agent, "t-1", "the blue lamp", "Which one?")
     for left in (2, 1, 0):
@@ -105,8 +117,15 @@ def test_search_leaves_out_the_exchange_that_a_fork_continues(agent: Agent) -> N
         ({"query": " "}, "query: expected words"),
         ({"query": "x", "limit": 0}, "limit: expected 1 to 10"),
         ({"query": "x", "limit": 11}, "limit: expected 1 to 10"),
+        (
+            {"query": "x", "modality": ["text"]},
+            "modality: expected text, image, audio, video, structured",
+        ),
         ({"query": "\ud800"}, "arguments: expected JSON text"),
-        ({"query": "x", "page_id": "y"}, "unknown field; there are query and limit"),
+        (
+            {"query": "x", "page_id": "y"},
+            "unknown field; there are query, modality and limit",
+        ),
     ],
 )
 def test_invalid_page_search_is_answered_by_a_sentence(
