@@ -11,6 +11,7 @@ from pydantic import Field
 from memoryhub.api.document.fields import Name, Out, Turn, build_example
 from memoryhub.api.document.samples import AT, THREAD_ID, THREAD_NAME
 from memoryhub.api.document.schemas import AsOf, Pagination
+from memoryhub.kernel.state.paging import Paging
 from memoryhub.kernel.state.paging_config import Policy
 from memoryhub.queries.paging.paging_metrics import PagingCounts
 from memoryhub.queries.paging.residency import TokenUse
@@ -190,6 +191,22 @@ class QualityOut(Out):
     unknown_citations: int
 
 
+class TlbUseOut(Out):
+    size: int = Field(description="Entries it may hold.")
+    held: int = Field(description="Entries it holds.")
+    use: float | None = Field(description="`held` ÷ `size`; null without a size.")
+
+    @classmethod
+    def from_paging(cls, paging: Paging) -> Self:
+        return cls(**cls.count_entries(paging))
+
+    @staticmethod
+    def count_entries(paging: Paging) -> dict[str, Any]:
+        """Count the entries of a thread's TLB, as fields."""
+        size, held = paging.settings.tlb_entries, len(paging.tlb.held)
+        return {"size": size, "held": held, "use": held / size if size else None}
+
+
 class PagingOut(Out):
     model_config = build_example(
         {
@@ -200,6 +217,7 @@ class PagingOut(Out):
             "pages": 7,
             "mapped": 6,
             "hot": 1,
+            "tlb": {"size": 512, "held": 7, "use": 0.013671875},
             "exchanges": 2,
             "resident_rate": 0.5,
             "resident_rate_in_all": 0.5,
@@ -220,6 +238,7 @@ class PagingOut(Out):
     pages: int
     mapped: int
     hot: int
+    tlb: TlbUseOut
     exchanges: int
     resident_rate: float | None = Field(
         description="Exchanges in which nothing was fetched ÷ exchanges, of the last "

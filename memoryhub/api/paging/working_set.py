@@ -34,6 +34,7 @@ from memoryhub.api.paging.paging_schemas import (
     PagingOut,
     PagingTallyOut,
     QualityOut,
+    TlbUseOut,
     TurnTallyOut,
     VerdictOut,
 )
@@ -192,12 +193,14 @@ class TlbEntryOut(Out):
         return cls.from_record(entry, tier=tier, levels=LevelOut.from_entry(entry))
 
 
-class TlbOut(Out):
+class TlbOut(TlbUseOut):
     model_config = build_example(
         {
             "thread": THREAD_NAME,
             "seq": 17,
             "size": 512,
+            "held": 1,
+            "use": 0.001953125,
             "hits": 8,
             "misses": 2,
             "hit_rate": 0.8,
@@ -214,7 +217,6 @@ class TlbOut(Out):
 
     thread: str
     seq: int
-    size: int = Field(description="Entries it may hold.")
     hits: int
     misses: int
     hit_rate: float | None = Field(description="Null before the first look-up.")
@@ -395,7 +397,7 @@ def get_tlb(
     out = TlbOut(
         thread=thread,
         seq=state.seq,
-        size=state.paging.settings.tlb_entries,
+        **TlbUseOut.count_entries(state.paging),
         hits=tlb.hits,
         misses=tlb.misses,
         hit_rate=PagingCounts(counts={"hits": tlb.hits, "misses": tlb.misses}).hit_rate,
@@ -424,6 +426,7 @@ def get_paging(
         pages=state.paging.pages,
         mapped=len(state.paging.frames),
         hot=len(state.paging.hot),
+        tlb=TlbUseOut.from_paging(state.paging),
         exchanges=exchanges.begun,
         resident_rate=exchanges.rate,
         resident_rate_in_all=exchanges.rate_in_all,

@@ -63,6 +63,9 @@ async def test_tlb_tells_its_entries_and_is_dropped_on_request(api: Client) -> N
     held = await get(api, "/tlb")
     assert [entry["page_id"] for entry in held["items"]] == ["a", "c", "b"]
     assert (held["hits"], held["misses"], held["hit_rate"]) == (1, 0, 1.0)
+    used = {"size": 512, "held": 3, "use": 3 / 512}
+    assert {name: held[name] for name in used} == used
+    assert (await get(api, "/paging"))["tlb"] == used
     dropped = await api.post(f"{T}/tlb:invalidate", {"tier": "L1"})
     assert dropped.json["dropped"] == 1
     assert (await api.post(f"{T}/tlb:invalidate", {"page_id": "b"})).json[
@@ -73,6 +76,9 @@ async def test_tlb_tells_its_entries_and_is_dropped_on_request(api: Client) -> N
     await api.post(f"{T}/pages/a/reference", {})
     after = await get(api, "/tlb")
     assert (after["hits"], after["misses"]) == (1, 1)
+    await api.patch(T, {"config": {"tlb_entries": 0}})
+    none = (await get(api, "/paging"))["tlb"]
+    assert none == {"size": 0, "held": 0, "use": None}
 
 
 async def test_metrics_are_counted_in_total_and_by_turn(api: Client) -> None:
