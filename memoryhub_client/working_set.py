@@ -54,6 +54,10 @@ def get_prefetch(thread: str, **query: Unpack[AsOfQuery]) -> Request:
     return read(build_path("threads", thread, "prefetch"), query)
 
 
+def clear_prefetch(thread: str, **fields: Unpack[ActFields]) -> Request:
+    return write("POST", build_path("threads", thread, "prefetch:clear"), fields)
+
+
 def mutations(thread: str, **query: Unpack[MutationListFilter]) -> Listing:
     return build_listing(build_path("threads", thread, "mutations"), query)
 

@@ -368,6 +368,7 @@ _SUMMARISERS: dict[str, Callable[[Body], str]] = {
     "tools.set": lambda body: _render_count(body["tools"], "tool"),
     "tlb.invalidated": _summarise_invalidation,
     "tlb.flushed": _summarise_invalidation,
+    "prefetch.cleared": lambda body: _render_count(body["tools"], "tool"),
     "key.set": _summarise_key_set,
     "key.retimed": _summarise_key_retimed,
     "key.deleted": lambda body: str(body["key"]),

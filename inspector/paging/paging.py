@@ -148,6 +148,17 @@ def flush(request: HttpRequest, project: str, thread: str) -> HttpResponse:
     return HttpResponseRedirect(_build_url("paging", project, thread))
 
 
+@require_post
+@require_signed_in
+def clear_prefetch(request: HttpRequest, project: str, thread: str) -> HttpResponse:
+    """Forget which pages are read before which tools."""
+    visitor = access.require_visitor(request, project)
+    row = access.require_thread(visitor, thread)
+    visitor.require_role(Membership.Role.EDITOR)
+    operator_pages.clear_prefetch(row, actor=visitor.actor)
+    return HttpResponseRedirect(_build_url("paging", project, thread))
+
+
 def _parse_axis(request: HttpRequest) -> str:
     """Parse the charts' axis: turns, or events if the URL asks for them."""
     return "event" if request.GET.get("by") == "event" else "turn"

@@ -69,6 +69,8 @@ GROUPS: Final[Mapping[str, Mapping[str, str]]] = {
         "share whose answer was not corrected.",
         "effective tokens": "Tokens of cited pages ÷ tokens of the requests whose "
         "answers cite, in the last 20 turns.",
+        "prefetch": "Pages that a turn adds unasked because they are usually read "
+        "before the tools called last.",
         "thrashing": "Pages come back as soon as they leave: three refaults or more in "
         "the last five turns.",
         "resident rate": "The share of the last 20 exchanges in which the model had to "

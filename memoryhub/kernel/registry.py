@@ -9,7 +9,12 @@ from memoryhub.kernel.knowledge import blocks, consolidation, facts
 from memoryhub.kernel.memory import checkpoints
 from memoryhub.kernel.memory.nouns import NOUNS
 from memoryhub.kernel.observing import observing
-from memoryhub.kernel.paging import citations, page_parts, tlb_upkeep
+from memoryhub.kernel.paging import (
+    citations,
+    page_parts,
+    prefetch_upkeep,
+    tlb_upkeep,
+)
 from memoryhub.kernel.parts import Decide, KernelPart
 from memoryhub.kernel.state.bodies import EventBody
 from memoryhub.kernel.threads import slots, strikes, threads
@@ -24,6 +29,7 @@ PARTS: tuple[KernelPart, ...] = (
     citations.PART,
     turns.PART,
     tlb_upkeep.PART,
+    prefetch_upkeep.PART,
     own_tools.PART,
     calls.PART,
     searches.PART,

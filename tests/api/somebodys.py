@@ -66,6 +66,7 @@ OF_A_THREAD: dict[str, Any] = {
         "outcome": "success",
         "result": "{w}",
     },
+    "post /prefetch:clear": {},
     "post /tlb:flush": {},
     "post /tlb:invalidate": {"tier": "L0"},
     "post /pages/{page_id}/unpin": {},

@@ -110,6 +110,7 @@ def _page(agent: Agent, user_id: str, name: str, text: str) -> None:
         ),
         paging.InvalidateTlb(page_id=two),
         paging.FlushTlb(),
+        paging.ClearPrefetch(),
         new_text(two, f"{text} And more."),
         paging.FaultPage(page_id=one),
         paging.FaultPage(page_id=f"{user_id}-none"),

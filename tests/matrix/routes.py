@@ -91,6 +91,7 @@ ROWS: dict[str, tuple[str, object, bool]] = {
             ("get", "/prefetch", None),
             ("get", "/mutations", None),
             ("post", "/tlb:flush", {}),
+            ("post", "/prefetch:clear", {}),
             ("post", "/tlb:invalidate", {"tier": "L0"}),
             ("get", "/context", None),
             ("post", "/turns", {}),

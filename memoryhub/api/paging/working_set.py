@@ -40,8 +40,12 @@ from memoryhub.api.paging.paging_schemas import (
 )
 from memoryhub.errors import BadCursorError, SeqUnknownError
 from memoryhub.journal import OrderReceipt
-from memoryhub.kernel.paging.page_commands import FlushTlb, InvalidateTlb
-from memoryhub.kernel.state.page_events import TlbFlushed, TlbInvalidated
+from memoryhub.kernel.paging.page_commands import ClearPrefetch, FlushTlb, InvalidateTlb
+from memoryhub.kernel.state.page_events import (
+    PrefetchCleared,
+    TlbFlushed,
+    TlbInvalidated,
+)
 from memoryhub.kernel.state.pages import Modality, PageEntry, PageType, Tier
 from memoryhub.kernel.state.state import ThreadState
 from memoryhub.queries.paging import curves
@@ -315,6 +319,16 @@ class PrefetchOut(Out):
     coming: list[PrefetchedOut] = Field(description="What would come with a turn now.")
 
 
+class PrefetchClearedOut(Out):
+    model_config = build_example({**PLACE, "seq": 19, "tools": 2, "pages": 5})
+
+    thread: str
+    thread_id: UUID
+    seq: int
+    tools: int = Field(description="Tools that were known.")
+    pages: int = Field(description="Pages of theirs.")
+
+
 class ManifestOut(Out):
     """Pages that a model can know of; here with every frame."""
 
@@ -491,6 +505,34 @@ def get_prefetch(
     thread_row, state = get_agent_state(auth.get_caller(request), thread, query)
     found = prefetch.get_prefetch(thread_row, state) | {"thread": thread}
     return render_answer(PrefetchOut.model_validate(found))
+
+
+@router.route(
+    "POST",
+    "/threads/{thread}/prefetch:clear",
+    needs=auth.WRITE,
+    out=PrefetchClearedOut,
+    refusals=CONDITIONAL,
+)
+async def clear_prefetch(
+    request: HttpRequest, thread: Path[ThreadName], body: ActIn
+) -> HttpResponse:
+    """Forget which pages are read before which tools; later calls are learnt anew."""
+    receipt = await writing.submit_command(
+        auth.get_caller(request),
+        thread,
+        ClearPrefetch(by=body.by),
+        preconditions=parse_conditions(request, body),
+    )
+    cleared = receipt.get_event(PrefetchCleared)
+    out = PrefetchClearedOut(
+        thread=receipt.name,
+        thread_id=receipt.thread,
+        seq=receipt.seq,
+        tools=cleared.tools,
+        pages=cleared.pages,
+    )
+    return render_answer(out, replayed=receipt.replayed)
 
 
 @router.route(

@@ -246,6 +246,13 @@ class FlushTlb(PageCommand):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class ClearPrefetch(PageCommand):
+    """Forget which pages are read before which tools."""
+
+    by: By = "tool"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class RecordSearch(PageCommand):
     """Count a search by the model, with its number of results."""
 

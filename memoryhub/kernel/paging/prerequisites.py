@@ -75,3 +75,8 @@ def forget_page(paging: Paging, page_id: str) -> Paging:
     )
     since = tuple(each for each in paging.read_since if each != page_id)
     return paging._replace(tools=tuple(tools), read_since=since)
+
+
+def forget_tools(paging: Paging) -> Paging:
+    """Forget all tools and what was read for them; later calls are learnt anew."""
+    return paging._replace(tools=(), read_since=())

@@ -578,3 +578,13 @@ class TlbFlushed(PageEvent):
     event_type = "tlb.flushed"
 
     dropped: Count
+
+
+class PrefetchCleared(PageEvent):
+    """What was learnt about the pages that tools need was forgotten."""
+
+    event_type = "prefetch.cleared"
+
+    #: Tools that were known, and pages of theirs.
+    tools: Count
+    pages: Count

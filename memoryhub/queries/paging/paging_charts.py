@@ -116,6 +116,9 @@ class PagingCharts:
     #: The hot list at the stretch's end, highest score first, and its capacity.
     warm: tuple[HotPage, ...]
     warm_room: int
+    #: Tools of which is known what is read before their calls, and pages of theirs.
+    tools_known: int
+    pages_known: int
 
     @property
     def flags(self) -> frozenset[Flag]:
@@ -165,6 +168,8 @@ def get_charts(
         ),
         warm=residency.list_hot_pages(state),
         warm_room=state.paging.settings.l1_pages,
+        tools_known=len(state.paging.tools),
+        pages_known=sum(len(tool.pages) for tool in state.paging.tools),
     )
 
 

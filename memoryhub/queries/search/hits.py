@@ -91,8 +91,9 @@ def iter_hits(
     """Yield hits in order, or the reason why an indexed record is no hit.
 
     With `where`, the iterator shows each fact that passes the filter once and opens no
-    record of another fact. `modality` drops records of other pages. `threads` come with their subject. One query for the first
-    `expected` records, one per 100 beyond, and the queries of facts.
+    record of another fact. `modality` drops records of other pages. `threads` come
+    with their subject. One query for the first `expected` records, one per 100 beyond,
+    and the queries of facts.
     """
     shown = set[Fact]()
     # Cache the stems of words while this answer is built.

@@ -12,6 +12,7 @@ from memoryhub import journal
 from memoryhub.journal import Address, Order, OrderReceipt
 from memoryhub.kernel.commands import AmendThread, Command, MadeLevels
 from memoryhub.kernel.paging.page_commands import (
+    ClearPrefetch,
     DeletePage,
     EvictPage,
     FlushTlb,
@@ -77,6 +78,11 @@ def invalidate_tlb(
     """Drop the TLB entry of a page, or the entries of all pages in a tier."""
     command = InvalidateTlb(page_id=page_id, tier=tier, by="system")
     return _perform_command(thread, command, actor)
+
+
+def clear_prefetch(thread: Thread, *, actor: str) -> OrderReceipt:
+    """Forget which pages are read before which tools."""
+    return _perform_command(thread, ClearPrefetch(by="system"), actor)
 
 
 def build_configuration(config: Mapping[str, Any]) -> AmendThread:

@@ -7,11 +7,13 @@ import pytest
 from django.test import Client
 
 from memoryhub.kernel.paging.eviction import pins
+from memoryhub.kernel.paging.page_commands import ReferencePages
 from memoryhub.models.threads import Thread
 from memoryhub.services.access.api_keys import Agent
 from memoryhub.services.paging import operator_pages
+from tests.cast import factories
 from tests.inspector.conftest import Browser
-from tests.inspector.paged import make_paged, state_now, text_of
+from tests.inspector.paged import do, make_paged, state_now, text_of
 
 pytestmark = pytest.mark.django_db
 T = "/p/acme/threads/paged"
@@ -108,6 +110,22 @@ def test_single_tlb_entry_is_dropped(browser: Browser, paged: Thread) -> None:
     assert answer.headers["Location"] == f"{T}/paging"
 
 
+def test_editor_clears_what_prefetch_has_learnt(
+    browser: Browser, agent: Agent, paged: Thread
+) -> None:
+    editor, known = browser("editor"), "1 tool known"
+    do(agent, paged.name, ReferencePages(page_ids=("policy",)))
+    call = {"name": "refund", "arguments": "{}"}
+    said = {"id": "c", "type": "function", "function": call}
+    message = {"role": "assistant", "content": None, "tool_calls": [said]}
+    factories.append(agent, paged.name, message)
+    assert known in text_of(editor, f"{T}/paging")
+    answer: Any = editor.post(f"{T}/paging/prefetch")
+    assert answer.headers["Location"] == f"{T}/paging"
+    assert state_now(paged).paging.tools == ()
+    assert known not in text_of(editor, f"{T}/paging")
+
+
 def test_viewer_sees_no_page_form_and_changes_nothing(
     viewer: Client, paged: Thread
 ) -> None:
@@ -115,7 +133,7 @@ def test_viewer_sees_no_page_form_and_changes_nothing(
     for path in ("pages/policy", "paging", "events", "turns/7"):
         assert f'method="post" action="{T}' not in text_of(viewer, f"{T}/{path}")
     assert viewer.get(f"{T}/pages/policy/unpin").status_code == 403
-    for path in ("pages/policy/pin", "paging/flush"):
+    for path in ("pages/policy/pin", "paging/flush", "paging/prefetch"):
         assert viewer.post(f"{T}/{path}").status_code == 403
     assert Thread.objects.get(id=paged.id).head_seq == before
 

@@ -8,14 +8,21 @@ from typing import Any
 import pytest
 
 from memoryhub.kernel.paging.page_commands import (
+    ClearPrefetch,
     DeletePage,
     EvictPage,
     FaultPage,
     ReferencePages,
 )
-from memoryhub.kernel.state.page_events import PageFaulted, PageReferenced, TurnBegan
+from memoryhub.kernel.state.page_events import (
+    PageFaulted,
+    PageReferenced,
+    PrefetchCleared,
+    TurnBegan,
+)
 from memoryhub.models.events import Event
 from memoryhub.queries.turns import contexts, prefetch, turns
+from memoryhub.queries.verify.verification import verify
 from memoryhub.services.access.api_keys import Agent
 from memoryhub.services.threads import slots
 from tests.cast.erasings import erase
@@ -317,6 +324,20 @@ def test_prefetch_forgets_a_deleted_page(agent: Agent) -> None:
     assert state.read_since == ()
     begun = begin(agent, "And now?")
     assert not [each for each in _used(agent, begun.turn) if each.source]
+
+
+def test_cleared_prefetch_is_learnt_anew(agent: Agent) -> None:
+    test_prerequisites_of_a_tool_are_learnt(agent)
+    act(agent, ReferencePages(page_ids=("fares",)))
+    cleared = act(agent, ClearPrefetch()).get_event(PrefetchCleared)
+    assert (cleared.tools, cleared.pages) == (1, 1)
+    assert (paging(agent).tools, paging(agent).read_since) == ((), ())
+    begun = begin(agent, "And now?")
+    assert not [each for each in _used(agent, begun.turn) if each.source]
+    act(agent, ReferencePages(page_ids=("fares",)))
+    call_tool(agent, "refund", 9)
+    assert [tool.pages for tool in paging(agent).tools] == [(("fares", 1),)]
+    assert verify(get_thread(agent)) is None
 
 
 def test_turn_recalls_as_many_tokens_as_asked(agent: Agent) -> None:
