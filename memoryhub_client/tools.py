@@ -32,6 +32,7 @@ class CallEnding(WriteConditions, total=False):
 class ToolForm(TypedDict, total=False):
     mode: Mode
     strict: bool
+    search: bool
 
 
 def call_tool(

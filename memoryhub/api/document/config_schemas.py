@@ -115,6 +115,7 @@ class ConfigOut(Out):
     map_slots: bool
     blocks: bool
     model_tools: bool
+    search_tool: bool
     recall: RecallScope
     recall_tokens: int
     observe: bool

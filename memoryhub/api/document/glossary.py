@@ -69,6 +69,7 @@ WORDS: Final[Mapping[str, str]] = {
     "read_only": "Whether models can't change it.",
     "role": "Role of the message for a model.",
     "subject": "The subject's id.",
+    "search_tool": "Whether the model may search pages by `page_search`.",
     "scope": "Agent and session of the thread.",
     "sealed": "Whether the event has sealed content.",
     "senders": "Messages by sender.",

@@ -178,6 +178,14 @@ class FunctionResponsesOut(Out):
 class ToolsQuery(In):
     mode: Mode = "strict"
     strict: Literal["true", "false"] = "false"
+    search: Literal["true", "false"] = "true"
+
+
+#: Forms of the tools, plain and strict, with and without search.
+_FORMS = {
+    "true": (tools.CURRENT, tools.CURRENT_STRICT),
+    "false": (tools.WITHOUT_SEARCH, tools.WITHOUT_SEARCH_STRICT),
+}
 
 
 class ToolsOut(Out):
@@ -222,5 +230,6 @@ async def list_tools(request: HttpRequest, query: Query[ToolsQuery]) -> ToolsOut
     """List definitions of the model's tools, as chat completions take them."""
     if query.mode == "passive":
         return ToolsOut(tools=[], version=None)
-    form = tools.CURRENT_STRICT if query.strict == "true" else tools.CURRENT
+    plain, strict = _FORMS[query.search]
+    form = strict if query.strict == "true" else plain
     return ToolsOut(tools=orjson.loads(tools.DEFINITIONS[form]), version=form)

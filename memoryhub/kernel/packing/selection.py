@@ -107,9 +107,8 @@ def _list_offered(state: ThreadState, home: Sequence[PageEntry]) -> list[Manifes
 
 
 def _choose_tools(settings: PagingSettings, options: PackingOptions) -> str:
-    return (
-        tools.add_memory_tools(options.tools) if settings.model_tools else options.tools
-    )
+    form = options.tools if settings.search_tool else tools.WITHOUT_SEARCH
+    return tools.add_memory_tools(form) if settings.model_tools else form
 
 
 def _build_candidates(state: ThreadState) -> tuple[list[Candidate], list[Candidate]]:

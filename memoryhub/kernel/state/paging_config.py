@@ -68,6 +68,8 @@ class PagingConfig(Body):
     blocks: Switch | None = None
     #: The model may keep what it learns.
     model_tools: Switch | None = None
+    #: The model may search: absent in older journals, which offered the tool.
+    search_tool: Switch | None = None
     recall: RecallScope | None = None
     #: Most tokens of recall; by default an eighth of `usable`, up to 4,000 tokens.
     recall_tokens: Number | None = None
@@ -109,6 +111,7 @@ class PagingSettings:
     map_slots: bool = True
     blocks: bool = False
     model_tools: bool = False
+    search_tool: bool = True
     recall: RecallScope = "thread"
     recall_tokens: int | None = None
     observe: bool = False

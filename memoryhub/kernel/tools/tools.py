@@ -153,6 +153,8 @@ DEFINITIONS: dict[str, str] = {
     ),
 }
 CURRENT, CURRENT_STRICT = "tools/4", "tools/4-strict"
+#: Forms for threads whose model does not search.
+WITHOUT_SEARCH, WITHOUT_SEARCH_STRICT = "tools/2", "tools/2-strict"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -23,6 +23,7 @@ from memoryhub.queries.threads.readers import read
 from memoryhub.services.access.api_keys import Agent
 from memoryhub.services.paging import pages
 
+_OFF = "This thread does not allow searches."
 _NONE_LEFT = "No searches are left in this exchange."
 _NOTHING = "nothing was found beside this exchange"
 
@@ -37,9 +38,10 @@ class _SearchAnswer(NamedTuple):
 async def search_for_model(agent: Agent, thread: str, call: SearchCall) -> str:
     """Search the thread for a model, and return the text of its tool's message.
 
-    Emits pages.searched, unless the query is invalid or three searches of the exchange
-    are over. A search is no fault: nothing is charged or mapped. Pages that the running
-    exchange shows in full are left out: a question is not its own answer.
+    Emits pages.searched, unless the thread allows no search, the query is invalid or
+    three searches of the exchange are over. A search is no fault: nothing is charged or
+    mapped. Pages that the running exchange shows in full are left out: a question is
+    not its own answer.
     """
     found = await read(_find_pages, agent, thread, call)
     if found.results is not None:
@@ -51,6 +53,8 @@ def _find_pages(agent: Agent, name: str, call: SearchCall) -> _SearchAnswer:
     """Find pages, and render the answer."""
     row = threads.get_unrestricted(agent.project, name, bound=agent.bound)
     state = states.load_state(row)
+    if not state.paging.settings.search_tool:
+        return _SearchAnswer(Failure(_OFF))
     since = searches.get_exchange_seq(state)
     made = Event.objects.filter(
         thread_id=row.id, seq__gt=since, type=PagesSearched.event_type

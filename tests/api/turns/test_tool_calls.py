@@ -162,6 +162,9 @@ async def test_tools_are_defined_by_mode_and_form(api: Client) -> None:
     assert not any("strict" in tool["function"] for tool in plain["tools"])
     strict = (await api.get("/tools?strict=true&mode=relaxed")).json
     assert strict["tools"][0]["function"]["strict"] is True
+    for search in ("?search=false", "?search=false&strict=true"):
+        (only,) = (await api.get(f"/tools{search}")).json["tools"]
+        assert only["function"]["name"] == "page_fault"
     assert (await api.get("/tools?mode=passive")).json["tools"] == []
     assert (await api.get("/tools?mode=loud")).code == "value"
     assert (await api.get("/tools?strict=1")).code == "value"

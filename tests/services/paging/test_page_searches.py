@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from typing import Any
 
 import pytest
@@ -14,6 +15,7 @@ from memoryhub.services.paging import page_faults
 from memoryhub.services.threads import slots
 from tests.cast import factories
 from tests.services.acts import fork, paging
+from tests.services.turns.test_turns import begin
 
 pytestmark = pytest.mark.django_db
 
@@ -73,6 +75,15 @@ def test_exchange_has_three_page_searches(agent: Agent) -> None:
     assert len(counted()) == 3
     factories.append(agent, "t-1", "again")
     assert "2 searches left" in call(agent, query="lamp")
+
+
+def test_thread_without_the_search_tool_offers_and_answers_none(agent: Agent) -> None:
+    factories.make_thread(agent, search_tool=False)
+    begun = begin(agent, "Where is the lamp?")
+    offered = json.loads(begun.request)["tools"]
+    assert [each["function"]["name"] for each in offered] == ["page_fault"]
+    assert call(agent, query="lamp") == "This thread does not allow searches."
+    assert not counted()
 
 
 def test_search_that_finds_nothing_says_so_and_counts(agent: Agent) -> None:
