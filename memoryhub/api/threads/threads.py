@@ -617,7 +617,7 @@ def _build_fork(agent: Agent, name: str, body: ForkIn) -> ForkThread:
             seq,
             scope=body.scope.to_scope(),
             labels=body.labels,
-            config=ThreadConfig(**body.config.model_dump()),
+            config=ThreadConfig(**body.config.model_dump(exclude_unset=True)),
         )
     except SeqUnknownError:
         raise BeyondHeadError(head_seq=parent.head_seq) from None

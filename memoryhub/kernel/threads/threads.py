@@ -129,15 +129,17 @@ def decide_fork_thread(
 
 
 def _build_forked_config(parent: ThreadConfig, sent: ThreadConfig) -> ThreadConfig:
-    """Build the child's config; inherited pages keep their counts and weights."""
+    """Build the child's config: the parent's, but for the fields that were sent.
+
+    A null that was sent restores a default. Inherited pages keep their counts.
+    """
     was = build_settings(parent)
     for name in FIXED:
         if getattr(sent, name) not in (None, getattr(was, name)):
             raise InvalidError(loc=f"config.{name}", allowed=_FIXED)
-    kept = {name: getattr(parent, name) for name in FIXED}
-    if sent.blocks is None:
-        kept["blocks"] = parent.blocks
-    return sent.model_copy(update=kept)
+    told = sent.model_fields_set.difference(FIXED)
+    config = parent.model_copy(update={name: getattr(sent, name) for name in told})
+    return _build_config(config) if "blocks" in told else config
 
 
 def decide_amend_thread(

@@ -13,7 +13,7 @@ from memoryhub.kernel.commands import (
     Command,
     ReopenThread,
 )
-from memoryhub.kernel.state.events import CloseReason, ThreadConfig
+from memoryhub.kernel.state.events import CloseReason
 from memoryhub.kernel.state.state import ScopeLabels
 from memoryhub.kernel.text import names
 from memoryhub.models.threads import Thread
@@ -50,7 +50,7 @@ def set_retention(
 def fork(thread: Thread, *, actor: str, name: str, seq: int) -> OrderReceipt:
     """Fork the thread as of `seq`.
 
-    The fork gets the scope, labels and limits of its parent. `thread` comes with its
+    The fork gets the scope and labels of its parent. `thread` comes with its
     subject. Emits thread.forked. Raises InvalidError, BeyondHeadError, NameTakenError,
     ForkTooDeepError, ProjectFullError.
     """
@@ -64,7 +64,6 @@ def fork(thread: Thread, *, actor: str, name: str, seq: int) -> OrderReceipt:
             seq,
             scope=_build_scope(thread),
             labels=orjson.loads(thread.labels),
-            config=ThreadConfig.model_validate_json(thread.config),
         )
     except SeqUnknownError:
         raise BeyondHeadError(head_seq=thread.head_seq) from None

@@ -42,6 +42,7 @@ from memoryhub.services.access import projects
 from memoryhub.services.access.api_keys import Agent
 
 Labels = Mapping[str, LabelValue]
+_AS_PARENT = ThreadConfig()
 
 
 async def create(
@@ -118,9 +119,11 @@ def build_fork(
     *,
     scope: ScopeLabels,
     labels: Labels | None,
-    config: ThreadConfig,
+    config: ThreadConfig = _AS_PARENT,
 ) -> ForkThread:
     """Build the command that forks. `parent` comes with its subject.
+
+    What `config` does not set is the parent's, as of `seq`.
 
     Reads the parent's history, which can't change, and so may be called before the
     transaction that forks. Raises SeqUnknownError beyond the head.

@@ -213,6 +213,16 @@ def test_fork_that_pins_do_not_fit_is_refused() -> None:
         parent.fork(thread=9, **BARE, pin_share=0.01)
 
 
+def test_fork_has_the_config_of_its_parent_unless_told_otherwise() -> None:
+    parent = Bench(**BARE, observe=True, max_slots=9, blocks=True)
+    chosen = parent.state.config
+    assert parent.fork(thread=9).state.config == chosen
+    told: dict[str, Any] = {"observe": None, "budget_tokens": 9_000}
+    child = parent.fork(thread=9, **told)
+    assert child.state.config == chosen.model_copy(update=told)
+    assert not child.paging.settings.observe
+
+
 def test_fork_counts_as_its_parent_does() -> None:
     parent = Bench(**BARE, tokenizer="o200k_base")
     child = parent.fork(thread=9, **BARE)
