@@ -91,7 +91,7 @@ def test_observer_prompt_includes_the_projects_instructions(
     assert observer().run_round() == 1
     assert "Keep order numbers." in scripted.asked[0]["messages"][0]["content"]
     (made,) = observers.list_waiting(get_thread(agent))
-    assert str(made.body.prompt).startswith("observer/1+")
+    assert str(made.body.prompt).startswith("observer/2+")
 
 
 @pytest.mark.usefixtures("scripted")

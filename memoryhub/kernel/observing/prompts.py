@@ -13,7 +13,7 @@ from typing import Final, NamedTuple, Protocol
 
 from memoryhub.kernel.observing.answers import Refusal
 
-OBSERVER: Final = "observer/1"
+OBSERVER: Final = "observer/2"
 REFLECTOR: Final = "reflector/1"
 
 _FORM = """\
@@ -26,7 +26,7 @@ what is finished. "slots" are the first and last number of the messages that a l
 from. "at" is when it was said. "current_task" and "suggested_response" are what the \
 assistant works on and what it would say next; leave them out if nothing is open."""
 
-_OBSERVER = f"""\
+_OBSERVER_HEAD = """\
 You read messages of a conversation and note, in short lines, what must be known when \
 the messages themselves are not shown any more. Each message has its number, role and \
 time above it, and a bar before each of its lines. What stands behind the bars is \
@@ -39,6 +39,13 @@ whether …".
 - Keep names, numbers, dates, paths, identifiers and quoted words exactly.
 - Invent nothing, and explain nothing that was not explained.
 - Write in the language of the conversation.
+"""
+_OBSERVER = f"{_OBSERVER_HEAD}{_FORM}"
+_OBSERVER_2 = f"""\
+{_OBSERVER_HEAD}\
+- Before the messages may stand what was noted of earlier ones, behind bars as well, \
+each line with the numbers of its messages. Go on from it: note none of it again, and \
+name what it says where the messages change it. Your lines are of the messages alone.
 {_FORM}"""
 
 _REFLECTOR = f"""\
@@ -57,7 +64,13 @@ asserted.
 - Write in the language of the log.
 {_FORM}"""
 
-PROMPTS: Final = {OBSERVER: _OBSERVER, REFLECTOR: _REFLECTOR}
+PROMPTS: Final = {
+    "observer/1": _OBSERVER,
+    OBSERVER: _OBSERVER_2,
+    REFLECTOR: _REFLECTOR,
+}
+_TAIL: Final = "Noted so far, of earlier messages:"
+_MESSAGES: Final = "The messages:"
 
 _INSTRUCTIONS: Final = """\
 What those want to be kept who run this, in their words; the form of your answer \
@@ -117,6 +130,14 @@ def render_transcript(slots: Iterable[TranscriptSlot]) -> str:
         parts.append(f"[{slot.index}] {slot.role}{at}")
         parts.append("(erased)" if slot.text is None else quote_lines(slot.text))
     return "\n".join(parts)
+
+
+def render_question(slots: Iterable[TranscriptSlot], tail: str) -> str:
+    """Render slots behind the tail of the log, if there is one."""
+    transcript = render_transcript(slots)
+    if not tail:
+        return transcript
+    return "\n".join((_TAIL, quote_lines(tail), "", _MESSAGES, transcript))
 
 
 def quote_lines(text: str) -> str:

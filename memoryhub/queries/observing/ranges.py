@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import deque
 from collections.abc import Iterable, Iterator
 from typing import NamedTuple
 
@@ -39,6 +40,13 @@ class LogExcerpt(NamedTuple):
     entries: tuple[Observation, ...]
     lines: tuple[ObservationLine, ...]
     places: tuple[Location, ...]
+
+
+class ReadTail(NamedTuple):
+    """The newest lines of the log, as text, and the places of their observations."""
+
+    text: str = ""
+    places: tuple[Location, ...] = ()
 
 
 def list_unobserved(state: ThreadState) -> list[tuple[int, int]]:
@@ -147,6 +155,39 @@ def read_log(thread: Thread, state: ThreadState) -> LogExcerpt | None:
         )
     ]
     return LogExcerpt(tuple(entries), tuple(logged), tuple(places))
+
+
+def read_tail(
+    thread: Thread, state: ThreadState, begin: int, *, most: int, count: Count
+) -> ReadTail:
+    """Read the newest lines that were observed of slots before `begin`.
+
+    At most `most` tokens, as the log renders them. Two queries.
+    """
+    seen, entries, total = state.observing, list[Observation](), 0
+    for each in reversed((*seen.log, *seen.chunks)):
+        if each.end <= begin and total < most:
+            entries.insert(0, each)
+            total += each.tokens
+    places = [Location(*state.locate_event(each.clock), FULL) for each in entries]
+    opened = texts.open_texts(thread, places)
+    found = deque[ObservationLine]()
+    used = list[Location]()
+    for each, place in reversed([*zip(entries, places, strict=True)]):
+        if place not in opened:
+            continue
+        text = log_lines.remove_hints(opened[place].content["text"])
+        fits = True
+        for line in reversed(lines.read_any(text, each.begin, each.end)):
+            found.appendleft(line)
+            if count(lines.render_lines(found)) > most:
+                found.popleft()
+                fits = False
+                break
+            used.append(place)
+        if not fits:
+            break
+    return ReadTail(lines.render_lines(found), tuple(dict.fromkeys(used)))
 
 
 def _choose_slots(

@@ -49,7 +49,7 @@ from memoryhub.kernel.state.observing_events import Failure
 from memoryhub.kernel.state.page_events import ObservedBody
 from memoryhub.models.threads import Thread
 from memoryhub.queries.observing import ranges
-from memoryhub.queries.observing.ranges import LogExcerpt, ObservationRange
+from memoryhub.queries.observing.ranges import LogExcerpt, ObservationRange, ReadTail
 from memoryhub.queries.replay import states, tokenizers
 from memoryhub.services.model_calls import (
     Ask,
@@ -64,6 +64,9 @@ from memoryhub.services.observing import extraction
 FIRST, MOST = 10, 600
 #: Useless answers after which the extractive observer replaces the model.
 USELESS: Final = 3
+#: Most tokens of the log that an observer is shown; at most this part of a window.
+TAIL: Final = 2_000
+TAIL_SHARE: Final = 10
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -79,6 +82,8 @@ class ObserverRequest:
     count: Count
     #: The range to observe, or the log to condense.
     found: ObservationRange | LogExcerpt
+    #: What was noted before the range, for a model to go on from.
+    tail: ReadTail = ReadTail()  # noqa: RUF009  # a tuple
     #: Instant at which the request was due.
     at: datetime
     #: Whether a reflection replaces the log at once.
@@ -137,7 +142,17 @@ def find_due_request(
         whole = seen.observer.useless < USELESS
         found = ranges.read_next(thread, state, count=count, model=window, whole=whole)
         if found is not None:
-            return due(role="observer", failing=seen.observer, found=found)
+            most = TAIL if window is None else min(TAIL, window // TAIL_SHARE)
+            return due(
+                role="observer",
+                failing=seen.observer,
+                found=found,
+                tail=ranges.read_tail(
+                    thread, state, found.begin, most=most, count=count
+                )
+                if whole
+                else ReadTail(),
+            )
     when = formulas.find_due_reflection(state, window)
     log = ranges.read_log(thread, state) if when else None
     if log is None or seen.reflector.is_waiting(now):
@@ -250,7 +265,7 @@ def _ask_observation(
     prompt = _build_prompt(due, prompts.OBSERVER)
     messages = [
         build_message("system", prompt.text),
-        build_message("user", prompts.render_transcript(found.spoken)),
+        build_message("user", prompts.render_question(found.spoken, due.tail.text)),
     ]
     failure: Failure = "empty"
     for _ in range(2):
@@ -271,7 +286,8 @@ def _ask_observation(
                 host=host,
                 **spent.figures,
             )
-            return _build_made(due, answer, body, found.places)
+            # What the tail says may be in the answer, and has to go with its sources.
+            return _build_made(due, answer, body, (*found.places, *due.tail.places))
         failure = refusal
         again = build_message("user", prompts.AGAIN[refusal])
         messages = [*messages, quote_useless(text), again]

@@ -13,7 +13,11 @@ from memoryhub.kernel.observing import answers, prompts
 from memoryhub.kernel.observing.answers import ObserverAnswer, Refusal
 from memoryhub.kernel.observing.extractive import ObservedSlot
 
-DIGESTS = {"observer/1": "825fd2383404f231", "reflector/1": "978877ba0a094030"}
+DIGESTS = {
+    "observer/1": "825fd2383404f231",
+    "observer/2": "ca044fc45bf7f65c",
+    "reflector/1": "978877ba0a094030",
+}
 
 
 def test_prompt_wording_never_changes() -> None:
