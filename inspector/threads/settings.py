@@ -70,9 +70,10 @@ class AgentLimitsForm:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class InstructionsForm:
-    """Form of the project's additional instructions for the observer."""
+    """Form of the project's additional instructions for observer and reflector."""
 
-    text: str
+    observer: str
+    reflector: str
     problem: str = ""
     most: int = MOST_INSTRUCTION_BYTES
 
@@ -190,14 +191,15 @@ def _save_consolidation(request: HttpRequest, visitor: Visitor) -> HttpResponse 
 
 
 def _save_instructions(request: HttpRequest, visitor: Visitor) -> HttpResponse | None:
-    text = request.POST["observer_instructions"]
+    observer = request.POST["observer_instructions"]
+    reflector = request.POST.get("reflector_instructions", "")
     try:
         projects.set_observer_instructions(
-            visitor.project, observer=text, actor=visitor.actor
+            visitor.project, observer=observer, reflector=reflector, actor=visitor.actor
         )
     except Refusal as refusal:
         problem = refusals.get_error_text(refusal, {InvalidError: _INSTRUCTIONS})
-        sent = InstructionsForm(text=text, problem=problem)
+        sent = InstructionsForm(observer=observer, reflector=reflector, problem=problem)
         return _render_page(request, visitor, instructions=sent, refusal=refusal)
     return None
 
@@ -237,7 +239,10 @@ def _render_page(
         ),
         "lasting": lasting or lifetimes.build_form(saved),
         "instructions": instructions
-        or InstructionsForm(text=saved.observer_instructions),
+        or InstructionsForm(
+            observer=saved.observer_instructions,
+            reflector=saved.reflector_instructions,
+        ),
         "learning": learning or BacklogForm(),
         "was": policy.render_days(saved.retention_idle_days),
         "model": settings.MODEL.host if settings.MODEL else "",

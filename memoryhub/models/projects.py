@@ -17,7 +17,7 @@ EXPIRED_VALUE_GRACE_SECONDS = 86_400
 MOST_TTL_SECONDS = 31_536_000
 #: Largest value of `retention_idle_days`.
 MOST_IDLE_DAYS = 36_500
-#: Most bytes of `observer_instructions`, in UTF-8.
+#: Most bytes of instructions to observer or reflector, in UTF-8.
 MOST_INSTRUCTION_BYTES = 8_192
 
 
@@ -59,8 +59,9 @@ class Project(models.Model):
     )
     #: Instant since which exchanges are consolidated; None: all exchanges.
     consolidate_since = models.DateTimeField(null=True)
-    #: Instructions appended to the observer's and reflector's prompts.
+    #: Instructions appended to the observer's prompt, and to the reflector's.
     observer_instructions = models.TextField(default="")
+    reflector_instructions = models.TextField(default="")
     state = models.CharField(max_length=8, choices=State.choices, default=State.ACTIVE)
     #: Reason of the deletion, as in its erasures; empty without a deletion.
     deletion_reason = models.CharField(max_length=17, default="")
@@ -76,7 +77,7 @@ class Project(models.Model):
             id_word="deletion_actor",
             # The slug outlives the project's data, as proof of the erasures.
             title="slug",
-            staff="observer_instructions",
+            staff="observer_instructions reflector_instructions",
             word="create_on_write has_webhooks consolidate state deletion_reason",
             number="max_threads thread_count retention_idle_days"
             " default_ttl_seconds expired_value_grace_seconds",

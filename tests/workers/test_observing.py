@@ -87,9 +87,12 @@ def test_observer_prompt_includes_the_projects_instructions(
     agent: Agent, acme: Project, scripted: ScriptedModel
 ) -> None:
     behind(agent)
-    projects.set_observer_instructions(acme, observer="Keep order numbers.")
+    projects.set_observer_instructions(
+        acme, observer="Keep order numbers.", reflector="Join."
+    )
     assert observer().run_round() == 1
-    assert "Keep order numbers." in scripted.asked[0]["messages"][0]["content"]
+    prompt = scripted.asked[0]["messages"][0]["content"]
+    assert prompt.endswith("Keep order numbers.")
     (made,) = observers.list_waiting(get_thread(agent))
     assert str(made.body.prompt).startswith("observer/2+")
 

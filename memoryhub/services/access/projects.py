@@ -170,19 +170,19 @@ def _update_consolidation(project: Project, *, auto: bool, backlog: int | None) 
 
 
 def set_observer_instructions(
-    project: Project, *, observer: str, actor: str = COMMAND_ACTOR
+    project: Project, *, observer: str, reflector: str, actor: str = COMMAND_ACTOR
 ) -> None:
-    """Set the text appended to the prompts of observer and reflector; empty for none.
+    """Set the texts appended to the prompts of observer and reflector; empty for none.
 
-    Raises InvalidError on more than 8,192 bytes of UTF-8. Prompts contain the text from
-    now on.
+    Raises InvalidError on more than 8,192 bytes of UTF-8 in one text. Prompts contain
+    the texts from now on.
     """
-    observer = observer.strip()
-    if len(observer.encode(errors="replace")) > MOST_INSTRUCTION_BYTES:
-        raise InvalidError(loc="observer_instructions", most=MOST_INSTRUCTION_BYTES)
-    project.observer_instructions = observer
-
-    _save_change(project, ["observer_instructions"], actor=actor)
+    told = {"observer_instructions": observer, "reflector_instructions": reflector}
+    for name, text in told.items():
+        if len(text.strip().encode(errors="replace")) > MOST_INSTRUCTION_BYTES:
+            raise InvalidError(loc=name, most=MOST_INSTRUCTION_BYTES)
+        setattr(project, name, text.strip())
+    _save_change(project, [*told], actor=actor)
 
 
 def require_idle_days(idle_days: int | None) -> None:

@@ -345,8 +345,13 @@ def _ask_reflection(
 
 
 def _build_prompt(due: ObserverRequest, version: str) -> ObserverPrompt:
-    """Build a prompt with the project's instructions."""
-    return prompts.build_prompt(version, due.thread.project.observer_instructions)
+    """Build a prompt with the project's instructions to the role."""
+    project = due.thread.project
+    told = {
+        "observer": project.observer_instructions,
+        "reflector": project.reflector_instructions,
+    }
+    return prompts.build_prompt(version, told[due.role])
 
 
 def _ask_once(ask: Ask, messages: Sequence[Message], spent: _CallCosts) -> str:

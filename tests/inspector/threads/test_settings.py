@@ -378,13 +378,21 @@ def test_due_list_cursor_expires_with_its_policy(
 
 
 def test_observer_instructions_are_saved_up_to_a_limit(owner: Client) -> None:
-    owner.post(SETTINGS, {"observer_instructions": " Keep <b>order numbers</b>. "})
+    told = {
+        "observer_instructions": " Keep <b>order numbers</b>. ",
+        "reflector_instructions": "Join what is done.",
+    }
+    owner.post(SETTINGS, told)
     kept = Project.objects.get(slug="acme")
     assert kept.observer_instructions == "Keep <b>order numbers</b>."
-    assert "Keep &lt;b&gt;order numbers" in owner.get(SETTINGS).content.decode()
-    answer = owner.post(SETTINGS, {"observer_instructions": "é" * 4_097})
-    assert answer.status_code == 422
-    assert "at most 8 KiB" in answer.content.decode()
+    assert kept.reflector_instructions == "Join what is done."
+    text = owner.get(SETTINGS).content.decode()
+    assert "Keep &lt;b&gt;order numbers" in text
+    assert "Join what is done.</textarea>" in text
+    for name in told:
+        answer = owner.post(SETTINGS, {**told, name: "é" * 4_097})
+        assert answer.status_code == 422
+        assert "at most 8 KiB" in answer.content.decode()
     kept.refresh_from_db()
     assert kept.observer_instructions.startswith("Keep")
 
