@@ -17,6 +17,7 @@ from memoryhub.kernel.observing import formulas
 from memoryhub.kernel.observing.lines import ObservationLine
 from memoryhub.models.threads import Thread
 from memoryhub.queries.observing import observers, ranges
+from memoryhub.queries.observing.calls import find_call
 from memoryhub.queries.observing.observers import ObservationView, Observer
 from memoryhub.queries.replay import states
 from memoryhub.queries.threads import forks
@@ -86,6 +87,7 @@ def _build_panel(scene: ThreadScene) -> Context:
         "runs": observers.list_runs(thread, seq=seq),
         "chosen": "",
         "words": WORDS,
+        "in_flight": find_call(thread.id) if seq is None else None,
         "then": "" if seq is None else f"&at_seq={seq}",
     }
 

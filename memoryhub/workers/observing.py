@@ -1,12 +1,15 @@
 """Observing in the background: a model is asked about threads that are behind.
 
-A few calls run at once, across all projects in turn. Calls in flight are in memory
-alone: another process derives the same work from the threads' states again.
+A few calls run at once, across all projects in turn. What a call is about is in memory
+alone: another process derives the same work from the threads' states again. A lease
+tells which threads have a call in flight.
 """
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import contextmanager
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 from functools import partial
@@ -20,11 +23,15 @@ from django.db.models.functions import RowNumber
 
 from memoryhub import journal
 from memoryhub.errors import Refusal
+from memoryhub.kernel.state.observing import ObserverRole
 from memoryhub.kernel.state.observing_events import ObserverFailed
+from memoryhub.models.server.leases import Lease
 from memoryhub.models.subjects import Subject
 from memoryhub.models.threads import Thread
+from memoryhub.queries.observing import calls
 from memoryhub.services.observing import asking
 from memoryhub.workers import model_calls
+from memoryhub.workers.leases import HeldLease
 from memoryhub.workers.model_calls import ModelWorker
 
 LEASE: Final = "observing"
@@ -67,6 +74,8 @@ class ThreadObserver(ModelWorker):
 
     def ask_all(self, found: list[UUID]) -> int:
         self._until = self.clock() + model_calls.ROUND
+        # This process alone has calls: all others are of processes that died.
+        journal.run(calls.list_leases().delete)
         if self.calls == 1:
             return sum(map(self._ask_next, found))
         with ThreadPoolExecutor(self.calls, thread_name_prefix="observer") as pool:
@@ -102,7 +111,10 @@ class ThreadObserver(ModelWorker):
                 self._again[thread] = now + model_calls.USED_UP
                 return False
             assert self.ask is not None
-            with model_calls.count_run(self.ask, row.project_id, due.role) as run:
+            with (
+                _keep_call(due.role, thread),
+                model_calls.count_run(self.ask, row.project_id, due.role) as run,
+            ):
                 receipt = asking.run_request(due, run, host=model_calls.get_host())
                 if receipt is not None:
                     run.note_result(useless=bool(receipt.list_events(ObserverFailed)))
@@ -115,6 +127,18 @@ class ThreadObserver(ModelWorker):
             self._again[thread] = now + AGAIN
             return False
         return True
+
+
+@contextmanager
+def _keep_call(role: ObserverRole, thread: UUID) -> Iterator[None]:
+    """Keep the lease that tells of a call in flight; delete it afterwards."""
+    lease = HeldLease(name=calls.build_lease_name(role, thread))
+    lease.take()
+    try:
+        with lease.keep_beating():
+            yield
+    finally:
+        journal.run(Lease.objects.filter(holder=lease.holder).delete)
 
 
 def _clear_mark(thread: Thread) -> None:

@@ -16,11 +16,17 @@ from memoryhub.models.projects import Project
 from memoryhub.models.server.clock import clock
 from memoryhub.models.threads import Thread
 from memoryhub.queries.observing import observers
+from memoryhub.queries.observing.calls import (
+    build_lease_name,
+    find_call,
+    list_leases,
+)
 from memoryhub.queries.people import recipients
 from memoryhub.services.access import projects
 from memoryhub.services.access.api_keys import Agent
 from memoryhub.services.rebuild import rebuild
 from memoryhub.workers import observing
+from memoryhub.workers.leases import HeldLease
 from memoryhub.workers.model_calls import build_model
 from memoryhub.workers.observing import ThreadObserver
 from tests.cast import scripted_model
@@ -134,6 +140,26 @@ def test_messages_sent_during_an_observer_call_stay_raw(
     assert state.observing.watermark < state.slot_count
     names = {frame.entry.slot for frame in state.paging.frames.values()}
     assert state.slot_count - 1 in names
+
+
+def test_call_in_flight_is_told_until_it_is_over(
+    agent: Agent, scripted: ScriptedModel
+) -> None:
+    thread, told = behind(agent), list[str | None]()
+
+    def look(key: str, question: dict[str, Any]) -> Reply:
+        told.append(find_call(thread.id))
+        return reply_with_line(key, question)
+
+    scripted.replies = look
+    assert observer().run_round() == 1
+    assert told == ["observer"]
+    assert find_call(thread.id) is None
+    # The lease of a process that died is deleted with the next round.
+    HeldLease(name=build_lease_name("reflector", thread.id)).take()
+    assert find_call(thread.id) == "reflector"
+    observer().ask_all([])
+    assert not list_leases().exists()
 
 
 GARBAGE: dict[str, Callable[[str, dict[str, Any]], Reply]] = {

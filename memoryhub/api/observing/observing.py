@@ -51,6 +51,7 @@ from memoryhub.kernel.state.page_events import PageCreated
 from memoryhub.kernel.state.state import ThreadState
 from memoryhub.queries.lists.cursors import ListBatch
 from memoryhub.queries.observing import observers
+from memoryhub.queries.observing.calls import find_call
 from memoryhub.queries.observing.observers import ObservationView, Observer
 from memoryhub.queries.replay import states
 from memoryhub.queries.threads import threads
@@ -299,4 +300,5 @@ def _get_state_after(agent: Agent, name: str, receipt: OrderReceipt) -> ThreadSt
 
 def _build_observer(state: ThreadState, seq: int | None) -> ObserverStateOut:
     found = Observer.from_state(state, now=states.compute_instant(state, seq))
-    return ObserverStateOut.from_observer(found, state.paging.settings)
+    called = find_call(state.id) if seq is None else None
+    return ObserverStateOut.from_observer(found, state.paging.settings, called)

@@ -105,6 +105,7 @@ _OBSERVER: Final[dict[str, Any]] = {
     "activate_at_tokens": 21600,
     "reflect_at_tokens": 4800,
     "due": False,
+    "in_flight": None,
     "failures": {
         "observer": {"times": 0, "retry_at": None},
         "reflector": {"times": 0, "retry_at": None},
@@ -369,10 +370,15 @@ class ObserverStateOut(Out):
         description="Whether a model would be asked: not while it waits after a "
         "failure."
     )
+    in_flight: ObserverRole | None = Field(
+        description="Whose call is with the model now; null as of an event."
+    )
     failures: FailuresOut
 
     @classmethod
-    def from_observer(cls, found: Observer, settings: object) -> Self:
+    def from_observer(
+        cls, found: Observer, settings: object, in_flight: ObserverRole | None
+    ) -> Self:
         tokens = (
             *("window", "need", "log", "uncovered", "waiting", "unobserved"),
             *("interval", "keep", "activate_at", "reflect_at"),
@@ -382,6 +388,7 @@ class ObserverStateOut(Out):
             **{f"{name}_tokens": getattr(found, name) for name in tokens},
             pinned_tokens=found.pins,
             settings=ObserverSettingsOut.model_validate(settings),
+            in_flight=in_flight,
             gaps=[GapOut(begin=begin, end=end) for begin, end in found.gaps],
             utilization=round(found.need / found.window, 4),
             failures=FailuresOut.model_validate(found),
