@@ -106,7 +106,7 @@ def write_segment(thread: Thread) -> bool:
         parts = [*_open_segments(thread, old), *made]
         row = thread_terms.seal_row(thread, span, segments.join_segments(parts))
         work = partial(thread_terms.replace, thread, old, row, head=thread.head_seq)
-        written = journal.run(work)
+        written = bool(journal.run(work))
     finally:
         if not written:
             # The slices may hold what was erased since.
