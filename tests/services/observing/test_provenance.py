@@ -42,7 +42,7 @@ def check_provenance(thread: Thread) -> int:
             assert len(there) == len(view.body.covers)
         shown = Event.objects.filter_places({*made} - there).values_list("page")
         assert {*made} >= there
-        assert all(page.startswith(("obs-", "ref-")) for (page,) in shown)
+        assert all((page or "").startswith(("obs-", "ref-")) for (page,) in shown)
         assert not shown or view.body.method == "model"
     return len(views)
 

@@ -57,8 +57,8 @@ def test_model_finds_pages_by_their_words(agent: Agent) -> None:
 
 def test_page_search_by_modality_finds_pages_of_that_kind(agent: Agent) -> None:
     factories.append(agent, "t-1", *(f"the blue lamp {n}" for n in range(30)))
-    shown = {"modality": "image", "content": {"caption": "A lamp in a room of books"}}
-    factories.make_page(agent, "photo", **shown)
+    caption = {"caption": "A lamp in a room of books"}
+    factories.make_page(agent, "photo", modality="image", content=caption)
     factories.append(agent, "t-1", {"lamp": 7}, "Which one?")
     head, _, hit = call(agent, query="lamp", modality="image").split("\n")
     assert head == "1 of 1 pages · 2 searches left"
