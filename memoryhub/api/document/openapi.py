@@ -9,7 +9,7 @@ from typing import Any, Final
 
 from memoryhub.api.document import compact, glossary
 from memoryhub.api.document.fields import By
-from memoryhub.api.document.refused import RefusalResponses
+from memoryhub.api.document.refused import SharedResponses
 from memoryhub.api.document.schemas import ErrorOut
 from memoryhub.errors import (
     IdempotencyMismatchError,
@@ -149,7 +149,7 @@ def complete(document: dict[str, Any]) -> None:
     compact.drop_list_examples(schemas)
     compact.name_enums(schemas, _ENUMS)
     _hoist_security(document)
-    refusals, parameters = RefusalResponses(), compact.Shared("parameters")
+    refusals, parameters = SharedResponses(), compact.Shared("parameters")
     for path, methods in document["paths"].items():
         for method, operation in methods.items():
             given = _complete_operation(operation, path=path, method=method)
@@ -159,6 +159,8 @@ def complete(document: dict[str, Any]) -> None:
                 parameters.refer(each["name"], glossary.describe_parameter(each))
                 for each in operation["parameters"]
             ]
+    operations = [each for path in document["paths"].values() for each in path.values()]
+    refusals.share_answers(operations)
     document["components"] |= {
         "responses": refusals.named,
         "parameters": parameters.named,

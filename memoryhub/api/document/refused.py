@@ -1,8 +1,9 @@
-"""Refusals of each operation, as responses of the OpenAPI document."""
+"""Shared responses of the OpenAPI document: refusals, and frequent answers."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections import Counter
+from collections.abc import Iterable, Sequence
 from typing import Any, Final
 
 from memoryhub.api import errors as ours
@@ -100,7 +101,11 @@ _HEADERS: Final = {
 }
 
 
-class RefusalResponses:
+#: Uses of an answer up to which it is written out in each operation.
+_FEW: Final = 2
+
+
+class SharedResponses:
     """Shared responses of the document, each stored once.
 
     The response `default` lists what any operation may answer. An operation lists a
@@ -113,6 +118,20 @@ class RefusalResponses:
     @property
     def named(self) -> dict[str, Any]:
         return self._shared.named
+
+    def share_answers(self, operations: Sequence[dict[str, Any]]) -> None:
+        """Store answers of more than two operations; refer to them in each."""
+        answers = [
+            (responses, status)
+            for responses in (each["responses"] for each in operations)
+            for status in responses
+            if str(status).startswith("2")
+        ]
+        uses = Counter(str(responses[status]) for responses, status in answers)
+        for responses, status in answers:
+            if uses[str(responses[status])] > _FEW:
+                answer = self._shared.refer(f"{status}", responses[status])
+                responses[status] = answer
 
     def build_responses(
         self, own: Iterable[type[Refusal]], *, writes: bool
@@ -134,10 +153,7 @@ class RefusalResponses:
         self, status: int, codes: set[str], common: set[str]
     ) -> dict[str, str]:
         """Build the response of one status, without the codes that `default` lists."""
-        more = f"; those of `default` with {status}" if common else ""
-        response = _build_response(
-            f"Codes: {_render_codes(codes - common)}{more}.", [status]
-        )
+        response = _build_response(f"{_render_codes(codes - common)}.", [status])
         return self._shared.refer(str(status), response)
 
     def _build_default(self, common: Codes, *, writes: bool) -> dict[str, str]:

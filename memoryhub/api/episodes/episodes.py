@@ -28,7 +28,7 @@ from memoryhub.api.http.preconditions import (
     parse_if_match,
 )
 from memoryhub.api.http.reading import GONE, get_agent_subject, get_agent_thread
-from memoryhub.api.knowledge.facts import ASSERTION, AssertionOut
+from memoryhub.api.knowledge.facts import AssertionOut
 from memoryhub.errors import (
     BadCursorError,
     NoRoomError,
@@ -85,7 +85,7 @@ EPISODE = {
     "cut": False,
     "inherited": False,
     "consolidation": "consolidated",
-    "facts": [ASSERTION],
+    "facts": [],
 }
 
 

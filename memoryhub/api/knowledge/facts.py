@@ -293,8 +293,6 @@ class FactsOut(Out):
 
 
 class AssertionOut(Out):
-    model_config = build_example(ASSERTION)
-
     seq: int
     at: datetime
     by: str

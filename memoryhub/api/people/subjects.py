@@ -72,7 +72,7 @@ _PROFILE = {
     **dict.fromkeys(COUNTED, 0),
     "tombstones": {},
     "uses": [_USE],
-    "days": [_USE],
+    "days": [],
     "holds": [],
     "erasures": [],
     "retention_due_at": None,
