@@ -19,6 +19,7 @@ from memoryhub_client.requests import (
 from memoryhub_client.turns import Mode, Tool
 
 Outcome = Literal["success", "failure", "partial", "timeout", "cancelled"]
+Verdict = Literal["allow", "warn", "block", "repair"]
 
 
 class CallEnding(WriteConditions, total=False):
@@ -27,6 +28,9 @@ class CallEnding(WriteConditions, total=False):
     result: Any
     error: str
     duration_ms: int
+    #: Of the check before the call, with the reason of a block or warning.
+    verdict: Verdict
+    reason: str | None
 
 
 class ToolForm(TypedDict, total=False):
@@ -80,7 +84,10 @@ def record(
     outcome: Outcome,
     **ending: Unpack[CallEnding],
 ) -> Request:
-    """Record a call of an own tool, with the arguments as the model wrote them."""
+    """Record a call of an own tool, with the arguments as the model wrote them.
+
+    A blocked call is recorded as `cancelled` with the verdict `block`: not counted.
+    """
     path = build_path("threads", thread, "tool-calls:record")
     fields = {"name": name, "arguments": arguments, "outcome": outcome, **ending}
     return write("POST", path, fields)

@@ -221,6 +221,12 @@ def _summarise_lowering(body: Body) -> str:
     return f"{body['page_id']} {way}, {_render_count(saved, 'token')} less"
 
 
+def _summarise_call(body: Body) -> str:
+    verdict = body.get("verdict")
+    judged = f", guard: {verdict}" if verdict else ""
+    return f"{body['kind']}: {body['outcome']}{judged}"
+
+
 def _summarise_packing(body: Body) -> str:
     tokens = _render_count(body["tokens"], "token")
     return f"turn {body['turn']}, {tokens} of {body['budget']:,}"
@@ -364,7 +370,7 @@ _SUMMARISERS: dict[str, Callable[[Body], str]] = {
     "page.unpinned": _name_page,
     "page.deleted": _name_page,
     "turn.packed": _summarise_packing,
-    "call.recorded": lambda body: f"{body['kind']}: {body['outcome']}",
+    "call.recorded": _summarise_call,
     "tools.set": lambda body: _render_count(body["tools"], "tool"),
     "tlb.invalidated": _summarise_invalidation,
     "tlb.flushed": _summarise_invalidation,

@@ -19,7 +19,6 @@ WORDS: Final[Mapping[str, str]] = {
     "agent_instance": "Name of the agent's instance.",
     "agent_type": "Type of agent.",
     "aliases": "Further names of it.",
-    "args_digest": "Keyed digest of tool and arguments.",
     "at": "Time of writing.",
     "binding": "What its result is bound to.",
     "block": "The block's name.",

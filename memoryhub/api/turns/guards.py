@@ -27,8 +27,8 @@ from memoryhub.api.http.preconditions import (
 from memoryhub.api.http.reading import GONE, get_agent_state
 from memoryhub.errors import ProjectFullError, SeqUnknownError, ValueTooLargeError
 from memoryhub.kernel.guards.calls import normalize_name
-from memoryhub.kernel.guards.checks import GuardReason, NextStep, Verdict
-from memoryhub.kernel.state.calls import CallOutcome, ValueType
+from memoryhub.kernel.guards.checks import NextStep
+from memoryhub.kernel.state.calls import CallOutcome, GuardReason, ValueType, Verdict
 from memoryhub.kernel.state.tool_events import CallRecorded
 from memoryhub.kernel.text import strict_json
 from memoryhub.kernel.text.strict_json import CONTENT, JsonRefusedError
@@ -85,7 +85,6 @@ class CheckIn(In):
 class GuardFindingOut(Out):
     reason: GuardReason
     next_step: NextStep
-    places: list[str] = Field(description="JSON pointers into the arguments.")
 
 
 class CachedOut(Out):
@@ -101,13 +100,7 @@ class CheckOut(Out):
             "verdict": "warn",
             "reason": None,
             "next_step": None,
-            "warnings": [
-                {
-                    "reason": "ungrounded_args",
-                    "next_step": "compute_missing",
-                    "places": ["/seats"],
-                }
-            ],
+            "warnings": [{"reason": "ungrounded_args", "next_step": "compute_missing"}],
             "arguments": {"seats": 2},
             "repaired": {},
             "cached": None,
@@ -136,34 +129,31 @@ class RecordIn(In):
     result: Any = None
     error: Text | None = None
     duration_ms: Milliseconds | None = None
+    verdict: Verdict | None = Field(None, description="Of the check.")
+    reason: GuardReason | None = Field(None, description="Of a block or warning.")
 
     @model_validator(mode="after")
     def check_one_ending(self) -> Self:
         if self.error is not None and "result" in self.model_fields_set:
             says = "null beside `result`"
             raise FieldRefusedError("value", allowed=says, loc=("error",))
+        if self.verdict == "block" and self.outcome != "cancelled":
+            says = "`cancelled` beside `block`"
+            raise FieldRefusedError("value", allowed=says, loc=("outcome",))
         return self
 
 
-class NewBindingOut(Out):
-    id: str
-    value_type: ValueType
-
-
 class RecordOut(Out):
-    model_config = build_example(
-        {"seq": 44, "binding": {"id": "v1", "value_type": "number"}}
-    )
+    model_config = build_example({"seq": 44, "binding": "v1"})
 
     seq: int
-    binding: NewBindingOut | None
+    binding: str | None = Field(description="Id of the result.")
 
 
 class BindingOut(Out):
     id: str
     seq: int | None = Field(description="Of the call; null: named by the assistant.")
     tool: str | None
-    args_digest: str | None
     value_type: ValueType
     value: str = Field(description="Cut.")
     aliases: list[str]
@@ -178,7 +168,6 @@ class BindingsOut(Out):
                     "id": "v1",
                     "seq": 44,
                     "tool": "fare_of",
-                    "args_digest": "6f0c1e9a52d0436fb1a3c7d2e8f49b05",
                     "value_type": "number",
                     "value": "318.5",
                     "aliases": ["fare"],
@@ -229,7 +218,10 @@ def check(
 async def record(
     request: HttpRequest, thread: Path[ThreadName], body: RecordIn
 ) -> HttpResponse:
-    """Record a call of the agent's own tools that has ended. Its result is bound."""
+    """Record a call of the agent's own tools that has ended. Its result is bound.
+
+    A blocked call is `cancelled`, and is not counted.
+    """
     command = RecordCall(
         tool=body.name,
         arguments=body.arguments,
@@ -238,6 +230,8 @@ async def record(
         result=body.result,
         error=body.error,
         duration_ms=body.duration_ms,
+        verdict=body.verdict,
+        reason=body.reason,
     )
     receipt = await working_memory.submit_command(
         agent=auth.get_caller(request),
@@ -249,9 +243,7 @@ async def record(
         born=True,
     )
     (event,) = receipt.list_events(CallRecorded)
-    bound = None
-    if event.binding and event.value_type:
-        bound = NewBindingOut(id=f"v{event.binding}", value_type=event.value_type)
+    bound = f"v{event.binding}" if event.binding else None
     out = RecordOut(seq=receipt.seq, binding=bound)
     return render_answer(out, status=201, replayed=receipt.replayed)
 

@@ -12,18 +12,14 @@ from typing import Any, Literal, NamedTuple
 from memoryhub.kernel.guards import calls
 from memoryhub.kernel.guards.bindings import Bindings, is_reference, resolve
 from memoryhub.kernel.guards.literals import NumberIndex, Numeric, find_number
-from memoryhub.kernel.state.calls import CallKind, RecordedCall
+from memoryhub.kernel.state.calls import (
+    CallKind,
+    GuardReason,
+    RecordedCall,
+    Verdict,
+)
 from memoryhub.kernel.state.paging_config import GuardMode
 
-Verdict = Literal["allow", "warn", "block", "repair"]
-GuardReason = Literal[
-    "ungrounded_args",
-    "missing_refs",
-    "budget_exhausted",
-    "per_tool_limit",
-    "missing_dependency",
-    "runaway",
-]
 NextStep = Literal[
     "rebind_from_existing",
     "compute_missing",
@@ -40,8 +36,6 @@ REPAIRS = 3
 RESULTS = 5
 #: Results smaller than this, but not 0, are taken for noise.
 _TINY = 1e-12
-#: Most places that a finding names.
-_PLACES = 10
 
 
 class GuardLimits(NamedTuple):
@@ -72,8 +66,6 @@ class GuardFinding(NamedTuple):
 
     reason: GuardReason
     next_step: NextStep
-    #: JSON pointers into the arguments.
-    places: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -114,8 +106,8 @@ class _CheckedCall(NamedTuple):
     kind: CallKind
     #: Numbers that are no reference, by JSON pointer.
     numbers: Mapping[str, Numeric]
-    #: Pointers of numbers that are neither typed, nor bound and swapped.
-    ungrounded: tuple[str, ...]
+    #: Whether a number is neither typed, nor bound and swapped.
+    ungrounded: bool
 
 
 class _Ruling(NamedTuple):
@@ -137,7 +129,7 @@ def check_call(name: str, arguments: Any, exchange: GuardedExchange) -> GuardChe
         name=name,
         kind=calls.classify_tool(name),
         numbers=numbers,
-        ungrounded=tuple(at for at in loose if at not in repaired),
+        ungrounded=any(at not in repaired for at in loose),
     )
     rulings = [rule(call, exchange) for rule in _RULES]
     if resolved.unknown:
@@ -169,17 +161,15 @@ def _check_precondition(call: _CheckedCall, exchange: GuardedExchange) -> _Rulin
     """Block a tool that needs numbers from before, unless each is known."""
     if not calls.needs_computed_numbers(call.name):
         return _Ruling()
-    unknown = tuple(
-        at
-        for at, number in call.numbers.items()
-        if number not in (0, 1)
-        and not exchange.typed.has(number, EQUAL)
-        and exchange.bindings.find_by_value(number, EQUAL) is None
+    is_known = all(
+        number in (0, 1)
+        or exchange.typed.has(number, EQUAL)
+        or exchange.bindings.find_by_value(number, EQUAL) is not None
+        for number in call.numbers.values()
     )
-    if exchange.bindings and not unknown:
+    if exchange.bindings and is_known:
         return _Ruling()
-    found = GuardFinding("missing_dependency", "compute_missing", unknown[:_PLACES])
-    return _Ruling(block=found)
+    return _Ruling(block=GuardFinding("missing_dependency", "compute_missing"))
 
 
 def _check_budget(call: _CheckedCall, exchange: GuardedExchange) -> _Ruling:
@@ -205,8 +195,7 @@ def _check_ungrounded(call: _CheckedCall, exchange: GuardedExchange) -> _Ruling:
     """Warn of numbers from nowhere; strict limits block them beyond the grace."""
     if not call.ungrounded:
         return _Ruling()
-    places = call.ungrounded[:_PLACES]
-    found = GuardFinding("ungrounded_args", _choose_source(exchange), places)
+    found = GuardFinding("ungrounded_args", _choose_source(exchange))
     limits = exchange.limits
     if limits.blocks_ungrounded and exchange.ungrounded >= limits.grace:
         return _Ruling(block=found)

@@ -8,6 +8,15 @@ from typing import Any, Literal, NamedTuple, TypeAlias
 CallKind = Literal["discovery", "math", "execution"]
 CallOutcome = Literal["success", "failure", "partial", "timeout", "cancelled"]
 ValueType = Literal["number", "boolean", "string", "json", "list", "object"]
+Verdict = Literal["allow", "warn", "block", "repair"]
+GuardReason = Literal[
+    "ungrounded_args",
+    "missing_refs",
+    "budget_exhausted",
+    "per_tool_limit",
+    "missing_dependency",
+    "runaway",
+]
 
 #: Most calls that a thread remembers; older ones stay in the journal.
 MOST_CALLS = 1_000

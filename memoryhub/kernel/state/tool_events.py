@@ -9,7 +9,13 @@ from memoryhub.kernel.state.bodies import (
     Size,
     Token,
 )
-from memoryhub.kernel.state.calls import CallKind, CallOutcome, ValueType
+from memoryhub.kernel.state.calls import (
+    CallKind,
+    CallOutcome,
+    GuardReason,
+    ValueType,
+    Verdict,
+)
 from memoryhub.kernel.state.page_events import PageEvent
 
 
@@ -29,8 +35,8 @@ class ToolsSet(PageEvent):
 
 
 class CallRecorded(EventBody):
-    """A call of the agent's own tools has ended. Payload: tool, arguments, result or
-    error."""
+    """A call of the agent's own tools has ended, or a guard blocked it. Payload: tool,
+    arguments, result or error."""
 
     event_type = "call.recorded"
     sealed = True
@@ -46,4 +52,8 @@ class CallRecorded(EventBody):
     #: Number of the binding of its result; None without one.
     binding: Count | None = None
     duration_ms: Number | None = None
+    #: What a guard found before the call; None if no guard was asked.
+    verdict: Verdict | None = None
+    #: Of a block, or of the first warning.
+    reason: GuardReason | None = None
     bytes: Size

@@ -21,7 +21,9 @@ from memoryhub.kernel.state.calls import (
     MOST_CALLS,
     CallLog,
     CallOutcome,
+    GuardReason,
     RecordedCall,
+    Verdict,
     list_since,
 )
 from memoryhub.kernel.state.state import ThreadState
@@ -42,6 +44,8 @@ class RecordCall(Command):
     result: Any = None
     error: str | None = None
     duration_ms: int | None = None
+    verdict: Verdict | None = None
+    reason: GuardReason | None = None
 
     def build_payload(self) -> bytes:
         """Build the JSON text to seal."""
@@ -80,12 +84,17 @@ def decide_record_call(
         value_type=value_type,
         binding=binding,
         duration_ms=command.duration_ms,
+        verdict=command.verdict,
+        reason=command.reason,
         bytes=len(payload),
     )
     decision.emit(event, payload)
 
 
 def apply_call_recorded(state: ThreadState, event: CallRecorded) -> ThreadState:
+    """Add a call to the calls that count; a blocked call was never made."""
+    if event.verdict == "block":
+        return state
     call = RecordedCall(
         clock=state.clock + 1,
         turn=event.turn,

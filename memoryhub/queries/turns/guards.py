@@ -49,8 +49,6 @@ class BindingLine:
     #: Seq of the call; None for a number that an assistant named.
     seq: int | None
     tool: str | None
-    #: Keyed digest of tool and arguments.
-    args_digest: str | None
     value_type: ValueType
     #: The value, cut.
     value: str
@@ -219,7 +217,6 @@ def list_bindings(thread: Thread, state: ThreadState) -> tuple[BindingLine, ...]
                 id=each.id,
                 seq=call and state.to_seq(call.clock),
                 tool=call and reader.opened[call.clock]["tool"],
-                args_digest=call and call.digest,
                 value_type=each.value_type,
                 value=bindings.render_shown(each.value),
                 aliases=tuple(each.aliases),

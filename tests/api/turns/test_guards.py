@@ -53,7 +53,7 @@ async def test_guard_that_is_off_allows_and_records(api: Client) -> None:
     found = await check(api, "fly", '{"n": 5, "to": "$v9"}')
     assert (found["verdict"], found["arguments"]) == ("allow", {"n": 5, "to": "$v9"})
     bound = await record(api, "fly", {"n": 5}, result="7")
-    assert bound == {"id": "v1", "value_type": "number"}
+    assert bound == "v1"
 
 
 async def test_results_are_bound_until_the_next_message(api: Client) -> None:
@@ -103,6 +103,18 @@ async def test_recorded_calls_are_counted(api: Client) -> None:
     found = await check(api, "sqrt", {})
     assert (found["reason"], found["next_step"]) == ("budget_exhausted", "ask_user")
     assert (await check(api, "search", {}))["verdict"] == "allow"
+
+
+async def test_blocked_call_is_recorded_but_not_counted(api: Client) -> None:
+    await begin(api)
+    found = await check(api, "fly", {"n": 5})
+    judged = {name: found[name] for name in ("verdict", "reason")}
+    assert judged == {"verdict": "block", "reason": "ungrounded_args"}
+    for _ in range(12):
+        assert await record(api, "fly", {}, outcome="cancelled", **judged) is None
+    event = (await api.get(f"{T}/events?limit=200")).json["items"][-1]
+    assert event["body"] | judged == event["body"]
+    assert (await check(api, "fly", {}))["verdict"] == "allow"
 
 
 async def test_check_writes_nothing_and_asks_a_constant_number_of_queries(
@@ -159,6 +171,8 @@ async def test_repeated_record_has_one_effect_and_is_sealed(api: Client) -> None
         ({"arguments": '{"a":"\\ud800"}'}, ["arguments"], "value"),
         ({"arguments": None}, ["arguments"], "value"),
         ({"outcome": "won"}, ["outcome"], "value"),
+        ({"verdict": "block"}, ["outcome"], "value"),
+        ({"reason": "mood"}, ["reason"], "value"),
         ({"error": "x", "result": None}, ["error"], "value"),
         ({"duration_ms": -1}, ["duration_ms"], "value"),
         ({"duration_ms": 1.5}, ["duration_ms"], "type"),
