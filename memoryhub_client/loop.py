@@ -6,9 +6,10 @@
 The agent's own tools are in `tools`, called with the model's arguments by name. The hub
 answers all other calls, and tells the model when a tool does not exist. If a tool
 raises, the model is told of the failure. A result above the hub's limit keeps its
-beginning and its end. The thread and the model must have the same format: a message's
-`content` is the output of a response, or Anthropic's blocks. For Gemini the message is
-the `content` of the answer's candidate, not the whole answer.
+beginning and its end. If the thread has a `guard`, calls of own tools are checked
+before they run, and recorded: see `guarding`. The thread and the model must have the
+same format: a message's `content` is the output of a response, or Anthropic's blocks.
+For Gemini the message is the `content` of the answer's candidate, not the whole answer.
 """
 
 from __future__ import annotations
@@ -17,14 +18,16 @@ import json
 from collections.abc import Awaitable, Callable, Generator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
+from functools import partial
 from inspect import isawaitable
 from typing import Any, cast
 
-from memoryhub_client import slots, turns
+from memoryhub_client import guarding, slots, turns
 from memoryhub_client import tools as tool_calls
 from memoryhub_client.answers import Call, ModelMessage, ModelRequest, TurnAnswer
 from memoryhub_client.async_client import AsyncClient
 from memoryhub_client.client import Client
+from memoryhub_client.guarding import OwnCall
 from memoryhub_client.problems import Problem, TooLarge
 from memoryhub_client.requests import Request
 
@@ -138,6 +141,7 @@ def _iter_steps(
 ) -> Generator[_Step, Any, ModelMessage]:
     """Yield the steps in turn; the caller sends in each result, or throws a failure."""
     messages = list(said)
+    guarded: bool | None = None
     while True:
         turn = yield from _begin_turn(thread, messages)
         answer: ModelMessage = yield _ModelStep(turn["request"])
@@ -147,7 +151,15 @@ def _iter_steps(
             return answer
         messages = [answer]
         for call in calls:
-            result = yield from _answer_call(thread, call, tools)
+            name, given = _read_call(call)
+            tool = tools.get(name)
+            if tool is None:
+                result = yield from _ask_hub(thread, call)
+            else:
+                if guarded is None:
+                    guarded = yield from guarding.find_guard(thread)
+                own = OwnCall(thread, name, given, partial(_ToolStep, tool))
+                result = yield from _run_own(call, own, guarded=guarded)
             if result["role"] == messages[-1]["role"] == "user":
                 # Anthropic and Gemini require all results in one message.
                 _get_parts(messages[-1]).extend(_get_parts(result))
@@ -217,35 +229,43 @@ def _find_calls(answer: ModelMessage) -> Sequence[Call]:
     ]
 
 
-def _answer_call(
-    thread: str, call: Call, tools: Tools
+def _read_call(call: Mapping[str, Any]) -> tuple[str, Any]:
+    """Return a call's name, and its arguments as the model wrote them."""
+    function = call.get("function") or call.get("functionCall") or call
+    places = (name for name in _ARGUMENTS if name in function)
+    given = function.get(next(places, ""))
+    return function.get("name", ""), {} if given in (None, "") else given
+
+
+def _ask_hub(thread: str, call: Mapping[str, Any]) -> Generator[_Step, Any, Any]:
+    """Return the hub's message that answers a call, also of no tool of ours."""
+    try:
+        told: Any = yield tool_calls.call_tool(thread, call)
+    except Problem as refusal:
+        return _build_result(call, str(refusal), failed=True)
+    return told if "role" in told else {"role": "tool", "content": [told]}
+
+
+def _run_own(
+    call: Mapping[str, Any], own: OwnCall, *, guarded: bool
 ) -> Generator[_Step, Any, ModelMessage]:
     """Return the message that answers a call, also when its tool fails."""
-    sent: Mapping[str, Any] = call
-    function = sent.get("function") or sent.get("functionCall") or sent
-    tool = tools.get(function.get("name", ""))
-    if tool is None:
-        try:
-            told: Any = yield tool_calls.call_tool(thread, sent)
-        except Problem as refusal:
-            return _build_result(sent, str(refusal), failed=True)
-        item: ModelMessage = {"role": "tool", "content": [told]}
-        return told if "role" in told else item
     try:
-        places = (name for name in _ARGUMENTS if name in function)
-        given = function.get(next(places, ""))
-        value = yield _ToolStep(tool, _parse_arguments(given))
-        text = value if isinstance(value, str) else json.dumps(value)
+        arguments = _parse_arguments(own.given)
+        if guarded:
+            text = yield from guarding.run_guarded(own)
+        else:
+            text = guarding.render_result((yield own.step(arguments)))
     except Exception as failure:  # noqa: BLE001  # it is told to the model
         text = str(failure) or type(failure).__name__
-        return _build_result(sent, text, failed=True)
-    return _build_result(sent, text)
+        return _build_result(call, text, failed=True)
+    return _build_result(call, text)
 
 
 def _parse_arguments(given: Any) -> dict[str, Any]:
     """Return the arguments of a call, an object or its JSON. Raises ValueError."""
     with suppress(ValueError):
-        found = json.loads(given or "{}") if isinstance(given, str | None) else given
+        found = json.loads(given) if isinstance(given, str) else given
         if isinstance(found, dict):
             return found
     raise ValueError("The arguments are no JSON object.")
@@ -255,8 +275,7 @@ def _build_result(
     call: Mapping[str, Any], text: str, *, failed: bool = False
 ) -> ModelMessage:
     """Build a result as a message of the API of the call."""
-    # The hub refuses half surrogate pairs and U+0000.
-    text = text.encode(errors="replace").decode().replace("\0", "\ufffd")
+    text = guarding.clean_text(text)
     kind, called = call.get("type"), call.get("functionCall")
     if called:
         named = {name: called[name] for name in ("id", "name") if name in called}

@@ -110,20 +110,25 @@ class Model:
 
 def build_calls(api: Vendor, names: tuple[str, ...]) -> ModelMessage:
     """Build the assistant's message that calls these tools."""
+    calls = [(name, CALLS[name][0] if name in CALLS else {}) for name in names]
+    return build_message(api, {f"c-{name}": (name, given) for name, given in calls})
+
+
+def build_message(api: Vendor, calls: dict[str, tuple[str, Any]]) -> ModelMessage:
+    """Build the assistant's message of these calls: name and arguments, by id."""
     built: list[Any] = []
-    for name in names:
-        given = CALLS[name][0] if name in CALLS else {}
+    for call, (name, given) in calls.items():
         text = {"name": name, "arguments": json.dumps(given)}
         if api == "chat":
-            built.append({"id": f"c-{name}", "type": "function", "function": text})
+            built.append({"id": call, "type": "function", "function": text})
         elif api == "responses":
-            item = {"type": "function_call", "id": f"fc-{name}", "status": "completed"}
-            built.append({**item, "call_id": f"c-{name}", **text})
+            item = {"type": "function_call", "id": f"f{call}", "status": "completed"}
+            built.append({**item, "call_id": call, **text})
         elif api == "gemini":
-            function = {"id": f"c-{name}", "name": name, "args": given}
+            function = {"id": call, "name": name, "args": given}
             built.append({"functionCall": function})
         else:
-            use = {"type": "tool_use", "id": f"c-{name}", "name": name, "input": given}
+            use = {"type": "tool_use", "id": call, "name": name, "input": given}
             built.append(use)
     if api == "chat":
         return {"role": "assistant", "content": None, "tool_calls": built}
