@@ -15,7 +15,7 @@ from memoryhub.models.threads import Thread
 from memoryhub.queries.paging import paging_charts
 from memoryhub.queries.paging.paging_charts import ChartBucket, PagingCharts
 from memoryhub.queries.replay import replay
-from memoryhub.queries.turns import qualities
+from memoryhub.queries.turns import own_calls, qualities
 
 #: Most bins that a chart draws; more would look like a bar code.
 MAX_BINS = 48
@@ -59,7 +59,7 @@ def build_context(
 ) -> dict[str, Any]:
     """Build the context of the paging charts of a thread.
 
-    Queries as `get_charts`, and four more for the quality of memory.
+    Queries as `get_charts`, and five more for the quality of memory and verdicts.
     """
     found = paging_charts.get_charts(thread, first=first, last=last)
     state = replay.load_state_at(thread, found.whole.last).state
@@ -67,6 +67,9 @@ def build_context(
     by = by if turns else "event"
     bins = join_buckets(found.buckets)
     drawn = [*_build_plots(found, bins, by=by, turns=turns)]
+    verdicts = own_calls.count_verdicts(
+        thread, first=found.whole.first, last=found.whole.last
+    )
     data = orjson.dumps([plots.build_chart_data(plot) for plot in drawn]).decode()
     return {
         "charts": found,
@@ -75,6 +78,8 @@ def build_context(
         "drawn": data,
         "by": by,
         "has_turns": turns,
+        "verdicts": verdicts,
+        "own_calls": sum(verdicts.values()),
         "warm": found.warm[:MAX_HOT_PAGES],
         "colder": max(0, len(found.warm) - MAX_HOT_PAGES),
     }

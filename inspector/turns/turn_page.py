@@ -32,6 +32,7 @@ from memoryhub.queries.turns import (
     exchanges,
     inclusions,
     missing,
+    own_calls,
     turn_faults,
     turns,
 )
@@ -232,10 +233,16 @@ def _build_surroundings(visit: Visit, lines: list[TurnLine], line: TurnLine) -> 
 
 
 def _build_exchange(visit: Visit, exchange: Exchange, line: TurnLine) -> Context:
-    """Build the exchange of the turn, with the page faults and citations in it."""
+    """Build the exchange of the turn, with its page faults, own calls and citations."""
     n = line.n
     faults = turn_faults.get_faults(visit.row, n, first=exchange.first)
+    calls = own_calls.list_calls(visit.row, n)
     return {
+        "calls": calls,
+        "call_lines": [
+            (call, turn_words.describe_guard(call))
+            for call in (calls.calls if calls else ())
+        ],
         "exchange": exchange,
         "nth": turn_words.render_ordinal(n - exchange.first + 1),
         "question": exchange.question and _build_speech(exchange.question),

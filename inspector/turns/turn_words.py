@@ -5,6 +5,7 @@ from __future__ import annotations
 from memoryhub.queries.paging.lives import LifeStep
 from memoryhub.queries.paging.newcomers import Newcomer
 from memoryhub.queries.turns.matches import BEST, QuestionMatches
+from memoryhub.queries.turns.own_calls import TurnCall
 from memoryhub.queries.turns.turn_faults import TurnFault
 from memoryhub.queries.turns.verdicts import TurnVerdict
 
@@ -17,6 +18,15 @@ REFUSALS = {
     "fault_budget": "the exchange had used up its fetches",
     "fault_tokens": "the exchange had used up its fetch tokens",
     "no_room": "there was no room for it",
+}
+#: Texts for what a guard found in a call of an own tool.
+_GUARD_REASONS = {
+    "ungrounded_args": "a number was neither the user's nor a result",
+    "missing_refs": "a reference stands for nothing",
+    "budget_exhausted": "the calls of the exchange were used up",
+    "per_tool_limit": "this tool had reached its limit of calls, or nearly",
+    "missing_dependency": "the numbers that the tool needs were not computed yet",
+    "runaway": "the last results were tiny, equal, or only 0 and 1",
 }
 _REASONS = {
     "user_requested_recall": "the user asked for it",
@@ -70,6 +80,15 @@ def describe_verdict(verdict: TurnVerdict, matches: QuestionMatches) -> str:
     if verdict.kind == "unmatched" and not matches.has_question:
         return "Nothing was asked before this turn"
     return _HEADLINES[verdict.kind]
+
+
+def describe_guard(call: TurnCall) -> str:
+    """Describe why the guard blocked or warned of a call; empty if it did neither."""
+    if call.body.get("verdict") is None:
+        return "not checked"
+    if call.body["verdict"] == "repair" and call.body["reason"] is None:
+        return "a number could have been a reference"
+    return _GUARD_REASONS.get(call.body.get("reason") or "", "")
 
 
 def describe_leaving(step: LifeStep | None, newcomer: Newcomer | None) -> str:

@@ -15,6 +15,7 @@ from memoryhub.kernel.commands import AppendSlots
 from memoryhub.kernel.paging.page_commands import BeginTurn, ReferencePages
 from memoryhub.kernel.replay import RecordedEvent, evolve
 from memoryhub.kernel.state.state import ThreadState
+from memoryhub.kernel.turns.calls import RecordCall
 from memoryhub.models.threads import Thread
 from memoryhub.queries.replay import replay
 from memoryhub.queries.turns import contexts, prefixes
@@ -373,3 +374,32 @@ def test_turn_page_marks_cited_pages_and_warns_of_unknown_ids(
     figures = text_of(viewer, "/p/acme/threads/t-1/paging")
     assert "no samples yet; good above 0.95" in figures
     assert "tokens; good above 0.60" in figures
+
+
+def test_turn_page_lists_own_calls_with_what_the_guard_did(
+    viewer: Client, refund: Thread, agent: Agent
+) -> None:
+    n = refund.turn_count
+    assert "None was recorded in this turn" in text_of(viewer, f"{T}/turns/{n}")
+    for tool, judged in (
+        ("pay<b>\u202e", {"verdict": "block", "reason": "ungrounded_args"}),
+        ("fare", {"verdict": "warn", "reason": "runaway", "result": 7}),
+        ("note", {}),
+    ):
+        call: dict[str, Any] = {"tool": tool, "arguments": {}, **judged}
+        call |= {"has_result": "result" in judged, "duration_ms": 1_500}
+        outcome: Any = "cancelled" if tool.startswith("pay") else "success"
+        do(agent, "refund", RecordCall(outcome=outcome, **call))
+    answer: Any = viewer.get(f"{T}/turns/{n}")
+    page = answer.content.decode()
+    section = re.sub(r"\s+", " ", page[page.index('id="calls"') :])
+    assert "<code>pay&lt;b&gt;<span" in section
+    blocked, warned, unchecked = section.split("<tr")[2:5]
+    assert "blocked</span> a number was neither the user&#x27;s nor a result" in blocked
+    assert "not run" in blocked
+    assert "warned</span> the last results were tiny" in warned
+    assert "<code>$v1</code>" in warned
+    assert "1.50 s" in warned
+    assert "not checked" in unchecked
+    figures = re.sub(r"\s+", " ", text_of(viewer, f"{T}/paging"))
+    assert '3 <small class="faint">1 blocked, 1 warned, 0 repaired<' in figures
