@@ -23,7 +23,7 @@ Verdict = Literal["allow", "warn", "block", "repair"]
 
 
 class CallEnding(WriteConditions, total=False):
-    """What a call brought: `result` or `error`."""
+    """Ending of a call: `result` or `error`, and the verdict before it."""
 
     result: Any
     error: str

@@ -62,7 +62,7 @@ LIMITS: dict[GuardMode, GuardLimits] = {
 
 
 class GuardFinding(NamedTuple):
-    """What a rule has against a call, and what the model may do about it."""
+    """Objection of a rule to a call, and the step that the model may take."""
 
     reason: GuardReason
     next_step: NextStep
@@ -70,7 +70,7 @@ class GuardFinding(NamedTuple):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class GuardedExchange:
-    """What the rules know of the exchange; nothing here is changed by a check."""
+    """Facts of the exchange that the rules read; a check changes nothing here."""
 
     limits: GuardLimits
     #: Recorded calls, oldest first, and how many of the tool that is checked.
@@ -122,7 +122,7 @@ def check_call(name: str, arguments: Any, exchange: GuardedExchange) -> GuardChe
     """
     resolved = resolve(arguments, exchange.bindings)
     numbers = dict(_iter_numbers(arguments, exchange.bindings))
-    loose = [at for at, n in numbers.items() if not exchange.typed.has(n, EQUAL)]
+    loose = [at for at, n in numbers.items() if not exchange.typed.has_number(n, EQUAL)]
     repaired = _find_repairs(numbers, loose, exchange.bindings)
     name = calls.normalize_name(name)
     call = _CheckedCall(
@@ -152,7 +152,7 @@ def check_call(name: str, arguments: Any, exchange: GuardedExchange) -> GuardChe
 def has_ungrounded(arguments: Any, bindings: Bindings, typed: NumberIndex) -> bool:
     """Return whether arguments hold a number that is neither typed nor bound."""
     return any(
-        not typed.has(number, EQUAL) and bindings.find_by_value(number) is None
+        not typed.has_number(number, EQUAL) and bindings.find_by_value(number) is None
         for _, number in _iter_numbers(arguments, bindings)
     )
 
@@ -163,7 +163,7 @@ def _check_precondition(call: _CheckedCall, exchange: GuardedExchange) -> _Rulin
         return _Ruling()
     is_known = all(
         number in (0, 1)
-        or exchange.typed.has(number, EQUAL)
+        or exchange.typed.has_number(number, EQUAL)
         or exchange.bindings.find_by_value(number, EQUAL) is not None
         for number in call.numbers.values()
     )
@@ -229,7 +229,7 @@ def is_runaway(results: Sequence[Numeric]) -> bool:
     return (
         sum(number in (0, 1) for number in last) > 1
         or any(0 < abs(number) < _TINY for number in last)
-        or any(sum(each.has(n, EQUAL) for n in last) > 2 for each in index)
+        or any(sum(each.has_number(n, EQUAL) for n in last) > 2 for each in index)
     )
 
 

@@ -46,7 +46,7 @@ class NumberIndex:
         self._exact = frozenset(numbers)
         self._sorted = sorted(float(n) for n in self._exact if abs(n) < EXACT)
 
-    def has(self, number: Numeric, within: float) -> bool:
+    def has_number(self, number: Numeric, within: float) -> bool:
         """Return whether a number of the index is at most `within` away."""
         if number in self._exact:
             return True
