@@ -117,7 +117,8 @@ def _record(
             kept = yield tool_calls.record(
                 call.thread, call.name, call.given, outcome, **sent
             )
-            return kept["binding"]
+            bound: str | None = kept["binding"]
+            return bound
         if "result" not in ended:
             break
     return None
