@@ -38,7 +38,8 @@ PAGING: Final[Mapping[str, str]] = {
     "recall_tokens": "Most tokens of recall; absent: an eighth of usable, up to 4,000.",
     "reflect_at": "Share of the window at which the log is condensed.",
     "reserved_tokens": "Tokens kept for rules, manifest and tools.",
-    "tlb_entries": "Entries of the TLB.",
+    "tlb": "Entries of the TLB.",
+    "tlb_entries": "Most entries of the TLB.",
     "tokenizer": "The tokenizer that counts.",
     # Pages
     "by": "Who did it.",

@@ -582,7 +582,7 @@ def _build_turn(begun: BegunTurn, new: list[NewSlot]) -> TurnOut:
         thread=begun.receipt.name,
         thread_id=begun.receipt.thread,
         request=orjson.Fragment(begun.request),
-        unknown_refs=[*dict.fromkeys(unknown)][: citations.TOLD],
+        unknown_refs=[*dict.fromkeys(unknown)][: citations.MOST_NAMED],
     )
 
 

@@ -1,4 +1,4 @@
-"""What another policy or budget would have done to a working set. Pure.
+"""Runs of other policies and budgets over the references of a thread. Pure.
 
 To first order: without pins, groups, lower levels and precedence, and as if the model
 had asked for the same pages.
@@ -21,7 +21,7 @@ from memoryhub.kernel.state.state import ThreadState
 
 
 class PolicyRun(NamedTuple):
-    """What a policy with a budget would have done to a thread, to first order."""
+    """Estimated outcome of a policy with a budget, to first order."""
 
     policy: str
     budget_tokens: int
@@ -134,9 +134,9 @@ def list_runs(
     budgets: Iterable[int],
 ) -> list[PolicyRun]:
     """Run each policy with each budget: the table of what would have been."""
-    known = [frame.entry for frame in list_values(base.paging.frames)]
-    known += [page.entry for page in list_values(base.paging.hot)]
-    for entry in (*known, *base.paging.tlb.held.values()):
+    entries = [frame.entry for frame in list_values(base.paging.frames)]
+    entries += [page.entry for page in list_values(base.paging.hot)]
+    for entry in (*entries, *base.paging.tlb.held.values()):
         trace.entries.setdefault(entry.page_id, entry)
     return [
         run_policy(

@@ -14,13 +14,13 @@ def decide_clear_prefetch(
     decision: Decision, command: ClearPrefetch, pages: PageTable
 ) -> None:
     """Forget which pages are read before which tools. Emits prefetch.cleared."""
-    known = decision.paging.tools
+    tools = decision.paging.tools
     decision.emit(
         PrefetchCleared(
             turn=decision.turn,
             by=command.by,
-            tools=len(known),
-            pages=sum(len(tool.pages) for tool in known),
+            tools=len(tools),
+            pages=sum(len(tool.pages) for tool in tools),
         )
     )
 

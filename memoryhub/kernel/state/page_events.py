@@ -581,7 +581,7 @@ class TlbFlushed(PageEvent):
 
 
 class PrefetchCleared(PageEvent):
-    """What was learnt about the pages that tools need was forgotten."""
+    """The pages that tools usually need were forgotten."""
 
     event_type = "prefetch.cleared"
 

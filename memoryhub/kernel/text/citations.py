@@ -10,7 +10,7 @@ SIGN = b"[ref:"
 #: Most ids of one message, and characters of an id; a page's id has no more.
 IDS, CHARS = 32, 128
 #: Most unknown ids that an answer names.
-TOLD = 10
+MOST_NAMED = 10
 
 _CITATION = re.compile(r"\[ref:([^\[\]\n]+)\]")
 _FENCES = ("```", "~~~")
@@ -45,4 +45,4 @@ def _list_prose(text: str) -> list[str]:
 
 def list_unknown(cites: Iterable[str], pages: Collection[str]) -> list[str]:
     """List the first ten cited ids that name none of these pages, cut to bounds."""
-    return [each[:CHARS] for each in cites if each not in pages][:TOLD]
+    return [each[:CHARS] for each in cites if each not in pages][:MOST_NAMED]

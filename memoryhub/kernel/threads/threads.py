@@ -137,9 +137,9 @@ def _build_forked_config(parent: ThreadConfig, sent: ThreadConfig) -> ThreadConf
     for name in FIXED:
         if getattr(sent, name) not in (None, getattr(was, name)):
             raise InvalidError(loc=f"config.{name}", allowed=_FIXED)
-    told = sent.model_fields_set.difference(FIXED)
-    config = parent.model_copy(update={name: getattr(sent, name) for name in told})
-    return _build_config(config) if "blocks" in told else config
+    changed = sent.model_fields_set.difference(FIXED)
+    config = parent.model_copy(update={name: getattr(sent, name) for name in changed})
+    return _build_config(config) if "blocks" in changed else config
 
 
 def decide_amend_thread(

@@ -177,12 +177,12 @@ def set_observer_instructions(
     Raises InvalidError on more than 8,192 bytes of UTF-8 in one text. Prompts contain
     the texts from now on.
     """
-    told = {"observer_instructions": observer, "reflector_instructions": reflector}
-    for name, text in told.items():
+    texts = {"observer_instructions": observer, "reflector_instructions": reflector}
+    for name, text in texts.items():
         if len(text.strip().encode(errors="replace")) > MOST_INSTRUCTION_BYTES:
             raise InvalidError(loc=name, most=MOST_INSTRUCTION_BYTES)
         setattr(project, name, text.strip())
-    _save_change(project, [*told], actor=actor)
+    _save_change(project, [*texts], actor=actor)
 
 
 def require_idle_days(idle_days: int | None) -> None:

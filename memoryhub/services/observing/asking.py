@@ -347,11 +347,11 @@ def _ask_reflection(
 def _build_prompt(due: ObserverRequest, version: str) -> ObserverPrompt:
     """Build a prompt with the project's instructions to the role."""
     project = due.thread.project
-    told = {
+    instructions = {
         "observer": project.observer_instructions,
         "reflector": project.reflector_instructions,
     }
-    return prompts.build_prompt(version, told[due.role])
+    return prompts.build_prompt(version, instructions[due.role])
 
 
 def _ask_once(ask: Ask, messages: Sequence[Message], spent: _CallCosts) -> str:
