@@ -36,6 +36,7 @@ class Planning(IdempotencyCondition, total=False):
     ticket: str | None
     thread: str | None
     before: str | None
+    recorded_before: str | None
     record: int | None
     restrict: bool
 

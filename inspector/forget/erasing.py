@@ -78,6 +78,7 @@ def _build_again_query(line: ErasureLine) -> str:
         "thread": erasure_views.get_thread_name(line),
         "record": line.seq or "",
         "before": f"{line.before:%Y-%m-%dT%H:%M}" if line.before else "",
+        "recorded": int(line.clock == "recorded"),
         "reason": line.reason,
         "ticket": line.ticket or "",
         "restrict": int(line.restrict),

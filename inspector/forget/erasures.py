@@ -54,6 +54,7 @@ def _build_record(_: str, line: ErasureLine) -> Record:
         "thread": str(line.thread) if line.thread else None,
         "seq": line.seq,
         "before": line.before.isoformat() if line.before else None,
+        "clock": line.clock,
         "reason": line.reason,
         "ticket": line.ticket,
         "actor": line.actor,
@@ -73,8 +74,8 @@ SCREEN = Screen(
     export=ScreenExport(
         fields=(
             "erasure", "subject", "state", "waiting_on", "defect", "scope", "thread",
-            "seq", "before", "reason", "ticket", "actor", "count", "created_at",
-            "confirmed_at", "times",
+            "seq", "before", "clock", "reason", "ticket", "actor", "count",
+            "created_at", "confirmed_at", "times",
         ),
         record=_build_record,
         batch=_list_batch,

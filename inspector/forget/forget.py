@@ -30,6 +30,7 @@ from memoryhub.models.erasures import Erasure
 from memoryhub.models.subjects import Subject
 from memoryhub.models.threads import Thread
 from memoryhub.queries.forget import erasure_views, erasures
+from memoryhub.queries.forget.erasure_targets import Clock, get_clock
 from memoryhub.queries.people import subject_lists
 from memoryhub.queries.threads import threads
 from memoryhub.services.forget import erasures as eraser
@@ -63,6 +64,8 @@ class ErasureForm:
     record: str = ""
     reason: str = ""
     ticket: str = ""
+    #: Whether `before` compares the time of recording.
+    recorded: bool = False
     restrict: bool = True
 
     @classmethod
@@ -72,7 +75,19 @@ class ErasureForm:
         texts = {word: sent.get(word, "").strip()[:_LONGEST] for word in words}
         scope = sent.get("scope", Erasure.Scope.SUBJECT)
         restrict = sent.get("restrict", "1" if ticked else "0") != "0"
-        return cls(scope=scope, restrict=restrict, **texts)
+        recorded = sent.get("recorded", "") == "1"
+        return cls(scope=scope, restrict=restrict, recorded=recorded, **texts)
+
+    @property
+    def has_thread(self) -> bool:
+        """Tell whether the plan is of one thread, or narrowed to one."""
+        if self.scope == Erasure.Scope.BEFORE:
+            return bool(self.thread)
+        return self.scope in (Erasure.Scope.THREAD, Erasure.Scope.RECORD)
+
+    @property
+    def clock(self) -> Clock:
+        return "recorded" if self.recorded else "occurred"
 
 
 @require_http_methods(["GET", "HEAD", "POST"])
@@ -171,15 +186,17 @@ def cancel(request: HttpRequest, project: str, erasure: UUID) -> HttpResponse:
 
 
 def _plan_erasure(visitor: Visitor, row: Subject, form: ErasureForm) -> Erasure:
-    of_thread = form.scope in (Erasure.Scope.THREAD, Erasure.Scope.RECORD)
     try:
         return eraser.plan(
             row,
             scope=form.scope,
-            thread=_require_thread(visitor, row, form.thread) if of_thread else None,
+            thread=_require_thread(visitor, row, form.thread)
+            if form.has_thread
+            else None,
             before=_parse_before(form.before)
             if form.scope == Erasure.Scope.BEFORE
             else None,
+            clocked=form.clock,
             seq=_parse_seq(form.record) if form.scope == Erasure.Scope.RECORD else None,
             reason=form.reason,
             ticket=form.ticket or None,
@@ -236,7 +253,13 @@ def _is_same_plan(row: Erasure, form: ErasureForm) -> bool:
         return False
     name = row.thread.name if row.thread else form.thread
     seq = form.record if row.seq is None else str(row.seq)
-    return (name, seq, before) == (form.thread, form.record, row.before)
+    clock = get_clock(row) if row.before else form.clock
+    return (name, seq, before, clock) == (
+        form.thread,
+        form.record,
+        row.before,
+        form.clock,
+    )
 
 
 def _redirect_to_erasure(visitor: Visitor, erasure: UUID) -> HttpResponse:

@@ -19,7 +19,7 @@ SCOPES: Final[Mapping[str, str]] = MappingProxyType(
     {
         Scope.SUBJECT: "Everything about this person, with the key that decrypts it",
         Scope.THREAD: "One thread, with everything derived from it",
-        Scope.BEFORE: "Every record before a time, with everything derived from it",
+        Scope.BEFORE: "What happened before a time, with everything derived from it",
         Scope.RECORD: "One record, with everything derived from it",
     }
 )

@@ -48,6 +48,7 @@ from memoryhub.models.erasures import Erasure, Receipt
 from memoryhub.models.events import RequestKey
 from memoryhub.models.subjects import Subject
 from memoryhub.queries.forget import erasures as listed
+from memoryhub.queries.forget.erasure_targets import Clock
 from memoryhub.queries.forget.erasures import ErasureLine
 from memoryhub.queries.threads import threads
 from memoryhub.queries.tombstones import require_subject
@@ -91,6 +92,7 @@ _ERASURE = {
     "reason": "consent_withdrawn",
     "ticket": "LEGAL-42",
     "before": None,
+    "clock": None,
     "record": None,
     "restrict": False,
     "state": "planned",
@@ -148,9 +150,14 @@ class ErasureIn(In):
     reason: Reason
     ticket: Ticket | None = None
     thread: ThreadName | None = Field(
-        None, description="Of the scopes `thread` and `record`."
+        None, description="Of the scopes `thread` and `record`; narrows `before`."
     )
-    before: Time | None = Field(None, description="Of the scope `before`; in the past.")
+    before: Time | None = Field(
+        None, description="Of the scope `before`: what happened or came before then."
+    )
+    recorded_before: Time | None = Field(
+        None, description="Instead: only what was recorded before then."
+    )
     record: Record | None = Field(
         None, description="Of the scope `record`: the seq of its event."
     )
@@ -162,15 +169,21 @@ class ErasureIn(In):
 
     @model_validator(mode="after")
     def check_scope_fields(self) -> Self:
-        for name, scopes in (
-            ("thread", ("thread", "record")),
-            ("before", ("before",)),
-            ("record", ("record",)),
+        clocked = "before" if self.recorded_before is None else "recorded_before"
+        for name, needed, scopes in (
+            ("thread", ("thread", "record"), ("thread", "record", "before")),
+            ("before", ("before",), ("before",)),
+            ("recorded_before", ("before",), ("before",)),
+            ("record", ("record",), ("record",)),
         ):
             given = getattr(self, name) is not None
-            if not given and self.scope in scopes:
+            other = name in ("before", "recorded_before") and name != clocked
+            if not given and not other and self.scope in needed:
                 says = f"the scope `{self.scope}` needs it"
                 raise FieldRefusedError("missing", allowed=says, loc=(name,))
+            if given and other:
+                says = f"either this or `{clocked}`"
+                raise FieldRefusedError("value", allowed=says, loc=(name,))
             if given and self.scope not in scopes:
                 says = f"nothing with the scope `{self.scope}`"
                 raise FieldRefusedError("value", allowed=says, loc=(name,))
@@ -210,6 +223,7 @@ class ErasureOut(Out):
     reason: Reason
     ticket: str | None
     before: str | None
+    clock: Clock | None = Field(description="The time that `before` compares.")
     record: int | None
     restrict: bool
     state: State
@@ -390,7 +404,8 @@ def plan(request: HttpRequest, subject: Path[Id], body: ErasureIn) -> HttpRespon
         scope=body.scope,
         reason=body.reason,
         thread=thread,
-        before=body.before,
+        before=body.recorded_before or body.before,
+        clocked="occurred" if body.recorded_before is None else "recorded",
         seq=body.record,
         ticket=body.ticket,
         restrict=body.restrict,

@@ -60,7 +60,8 @@ is out of our reach. Nothing is erased. The plan is valid for 15 minutes. It
 grows stale when agents write about the person meanwhile; --restrict keeps them out.
 
 Scopes: `subject` (all of a person, with the key), `thread`, `before` (every
-record of the person from before a time) and `record` (one event of a thread). The last
+record of the person that happened, or was recorded, before a time; of one thread
+with --thread) and `record` (one event of a thread). The last
 three take along what was made of it."""
 
 ABOUT_CONFIRM: Final = """\
@@ -146,7 +147,8 @@ class Command(Base):
                 if name
                 else None
             ),
-            before=options["before"],
+            before=options["recorded_before"] or options["before"],
+            clocked="recorded" if options["recorded_before"] else "occurred",
             seq=options["record"],
             reason=options["reason"],
             ticket=options["ticket"],
@@ -286,9 +288,19 @@ def _add_plan(planning: argparse.ArgumentParser) -> None:
         default=Erasure.Scope.SUBJECT,
         help="how much (default: subject)",
     )
-    planning.add_argument("--thread", help="of the scopes thread and record: its name")
     planning.add_argument(
-        "--before", type=_parse_moment, help="of the scope before: 2026-01-31T12:00Z"
+        "--thread", help="of the scopes thread and record: its name; narrows before"
+    )
+    either = planning.add_mutually_exclusive_group()
+    either.add_argument(
+        "--before",
+        type=_parse_moment,
+        help="of the scope before: what happened before 2026-01-31T12:00Z",
+    )
+    either.add_argument(
+        "--recorded-before",
+        type=_parse_moment,
+        help="of the scope before: only what was recorded before then",
     )
     planning.add_argument("--record", type=int, help="of the scope record: the seq")
     planning.add_argument(

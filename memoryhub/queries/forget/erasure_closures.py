@@ -5,12 +5,16 @@ See decision 29.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from datetime import datetime
+from typing import NamedTuple
 from uuid import UUID
 
-from django.db.models import Exists, F, Max, Min, OuterRef, Q
+from django.db.models import Exists, F, Max, Min, OuterRef, Q, QuerySet
 
+from memoryhub.journal import texts
+from memoryhub.kernel.state.events import SlotAppended
+from memoryhub.kernel.threads.slots import parse_agent_time
 from memoryhub.models.derivations import Derivation
 from memoryhub.models.events import Event
 from memoryhub.models.slots import Turn
@@ -22,20 +26,66 @@ from memoryhub.queries.forget.erasure_counts import Range
 _AT_ONCE = 200
 
 
-def list_before(
-    subject: Subject, before: datetime, *, taught: bool = True
-) -> list[Range]:
-    """List every record of the subject from before a time, with its closure.
+class OldMessages(NamedTuple):
+    """Messages recorded later that happened before a time, as far as was looked."""
 
-    One query over the subject's events: time never goes back in a thread. Leaves out
-    threads that are being imported, since an erasure ends their import.
+    #: Seq up to which each thread's messages were opened.
+    looked: Mapping[UUID, int]
+    places: Sequence[tuple[UUID, int]]
+
+
+NOT_LOOKED = OldMessages({}, ())
+
+
+def list_recorded(
+    subject: Subject, before: datetime, *, thread: Thread | None = None
+) -> list[Range]:
+    """List the subject's records, or those of one thread, recorded before a time.
+
+    One query: time never goes back in a thread. Leaves out threads that are being
+    imported, since an erasure ends their import.
     """
-    threads = Thread.objects.filter(subject=subject)
-    living = threads.exclude(status__in=(Thread.Status.ERASED, Thread.Status.IMPORTING))
-    rows = Event.objects.filter(thread__in=living, at__lt=before)
-    lasts = rows.values_list("thread").annotate(last=Max("seq"))
-    ranges = [(thread, 1, last) for thread, last in lasts]
-    return compute_closure(ranges, taught=taught)
+    rows = Event.objects.filter(thread__in=_select_living(subject, thread))
+    lasts = rows.filter(at__lt=before).values_list("thread").annotate(last=Max("seq"))
+    return [(of, 1, last) for of, last in lasts]
+
+
+def find_old_messages(
+    subject: Subject,
+    before: datetime,
+    recorded: Sequence[Range],
+    *,
+    thread: Thread | None = None,
+    earlier: OldMessages = NOT_LOOKED,
+) -> OldMessages:
+    """Find messages recorded later whose agents say they happened before a time.
+
+    The agent's time is sealed: each message beyond `recorded` and `earlier` is opened.
+    A query for 200 threads with such messages.
+    """
+    lasts = {of: last for of, _, last in recorded}
+    heads = dict(_select_living(subject, thread).values_list("id", "head_seq"))
+    start = {of: max(lasts.get(of, 0), earlier.looked.get(of, 0)) for of in heads}
+    late = [of for of in sorted(heads) if heads[of] > start[of]]
+    found = [*earlier.places]
+    for first in range(0, len(late), _AT_ONCE):
+        wanted = Q()
+        for of in late[first : first + _AT_ONCE]:
+            wanted |= Q(thread=of, seq__gt=start[of], seq__lte=heads[of])
+        rows = Event.objects.filter(wanted, type=SlotAppended.event_type)
+        for row in rows.only("thread_id", "seq", "payload").iterator():
+            payload = texts.open_payload(subject, subject.project_id, row)
+            at = parse_agent_time(payload or {})
+            if at is not None and at < before:
+                found.append((row.thread_id, row.seq))
+    return OldMessages(heads, found)
+
+
+def _select_living(subject: Subject, thread: Thread | None) -> QuerySet[Thread]:
+    rows = Thread.objects.filter(subject=subject)
+    if thread is not None:
+        rows = rows.filter(id=thread.id)
+    return rows.exclude(status__in=(Thread.Status.ERASED, Thread.Status.IMPORTING))
 
 
 def list_record(thread: Thread, seq: int, *, taught: bool = True) -> list[Range]:

@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import datetime
-from typing import Any, Final
+from typing import Any, Final, Literal
 from uuid import UUID
 
 import orjson
@@ -23,6 +23,7 @@ from memoryhub.models.server.clock import clock
 from memoryhub.models.subjects import Subject
 from memoryhub.models.threads import Thread
 from memoryhub.queries.forget import erasure_closures, erasure_counts
+from memoryhub.queries.forget.erasure_closures import NOT_LOOKED, OldMessages
 from memoryhub.queries.forget.erasure_counts import PlaceCount, Range
 from memoryhub.queries.forget.holds import select_in_force
 
@@ -30,9 +31,12 @@ Scope = Erasure.Scope
 #: Reason of an erasure by age: old values may be written anew, and facts learnt from
 #: old records stay.
 RETENTION: Final = "retention"
+#: Which time the scope `before` compares: when it happened, or when it was recorded.
+Clock = Literal["occurred", "recorded"]
 #: Threads per statement.
 _AT_ONCE: Final = 200
-#: {"heads": [[thread, seq], …], "ranges": [[thread, first, last], …]}
+#: {"heads": [[thread, seq], …], "ranges": [[thread, first, last], …]}, and by the
+#: clock `occurred` `looked` and `old`, the fields of OldMessages.
 Targets = Mapping[str, Any]
 
 
@@ -44,9 +48,12 @@ class ErasureRequest:
     reason: str
     thread: Thread | None = None
     before: datetime | None = None
+    clock: Clock = "occurred"
     seq: int | None = None
     ticket: str | None = None
     restrict: bool = False
+    #: Messages found by the stored plan, which need not be opened again.
+    earlier: OldMessages = NOT_LOOKED
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -89,20 +96,34 @@ def draft_plan(subject: Subject, wish: ErasureRequest) -> ErasureDraft:
         "holds": select_in_force(subject.id, now=clock.now()).count(),
         "residue": [*iter_residue(scope, forked=bool(forks))],
     }
+    if scope == Scope.BEFORE:
+        planned["clock"] = wish.clock
     return ErasureDraft(planned=planned, targets=goes)
 
 
 def build_request(row: Erasure) -> ErasureRequest:
     """Return the request that a stored erasure was planned for."""
+    held: Targets = orjson.loads(row.targets)
     return ErasureRequest(
         scope=row.scope,
         reason=row.reason,
         thread=row.thread,
         before=row.before,
+        clock=get_clock(row),
+        earlier=OldMessages(
+            {UUID(of): head for of, head in held.get("looked", ())},
+            [(UUID(of), seq) for of, seq in held.get("old", ())],
+        ),
         seq=row.seq,
         ticket=row.ticket,
         restrict=row.restrict,
     )
+
+
+def get_clock(row: Erasure) -> Clock:
+    """Return the clock of a stored erasure; plans of earlier versions name none."""
+    clock: Clock = orjson.loads(row.planned).get("clock", "recorded")
+    return clock
 
 
 def list_targets(subject: Subject, wish: ErasureRequest) -> Targets:
@@ -115,11 +136,22 @@ def list_targets(subject: Subject, wish: ErasureRequest) -> Targets:
     taught = wish.reason != RETENTION
     heads: QuerySet[Thread] = Thread.objects.none()
     ranges: Sequence[Range] = ()
+    looked: dict[str, Any] = {}
     if scope == Scope.SUBJECT:
         heads = Thread.objects.filter(subject=subject)
     elif scope == Scope.BEFORE:
         assert wish.before is not None
-        ranges = erasure_closures.list_before(subject, wish.before, taught=taught)
+        ranges = erasure_closures.list_recorded(subject, wish.before, thread=thread)
+        if wish.clock == "occurred":
+            old = erasure_closures.find_old_messages(
+                subject, wish.before, ranges, thread=thread, earlier=wish.earlier
+            )
+            ranges += [(of, seq, seq) for of, seq in old.places]
+            looked = {
+                "looked": [[str(of), head] for of, head in sorted(old.looked.items())],
+                "old": [[str(of), seq] for of, seq in old.places],
+            }
+        ranges = erasure_closures.compute_closure(ranges, taught=taught)
     elif scope == Scope.THREAD:
         assert thread is not None
         heads = Thread.objects.filter(id=thread.id)
@@ -132,6 +164,7 @@ def list_targets(subject: Subject, wish: ErasureRequest) -> Targets:
     return {
         "heads": [[str(of), head] for of, head in whole],
         "ranges": [[str(of), first, last] for of, first, last in ranges],
+        **looked,
     }
 
 

@@ -60,6 +60,8 @@ class ErasureLine:
     scope: str
     thread: UUID | None
     before: datetime | None
+    #: Time that `before` compares: `occurred` or `recorded`; None in other scopes.
+    clock: str | None
     seq: int | None
     reason: str
     ticket: str | None
@@ -106,6 +108,7 @@ class ErasureLine:
             scope=row.scope,
             thread=row.thread_id,
             before=row.before,
+            clock=planned.get("clock", "recorded") if row.before else None,
             seq=row.seq,
             reason=row.reason,
             ticket=row.ticket,

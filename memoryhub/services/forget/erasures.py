@@ -50,6 +50,7 @@ from memoryhub.models.server.clock import clock
 from memoryhub.models.subjects import Subject
 from memoryhub.models.threads import Thread
 from memoryhub.queries.forget.erasure_targets import (
+    Clock,
     ErasureDraft,
     ErasureRequest,
     build_request,
@@ -110,6 +111,7 @@ def plan(
     actor: str,
     thread: Thread | None = None,
     before: datetime | None = None,
+    clocked: Clock = "occurred",
     seq: int | None = None,
     ticket: str | None = None,
     restrict: bool = False,
@@ -118,8 +120,10 @@ def plan(
     """Count what would be erased and keep the plan for 15 minutes; changes no memory.
 
     With `restrict` agents are kept out until the plan is confirmed or expires, so that
-    the plan can't grow stale. Raises InvalidError, ErasureInProgressError while another
-    erasure of the subject is open, SubjectErasedError, ThreadErasedError,
+    the plan can't grow stale. `before` compares when a record happened, or with
+    `clocked` "recorded" when it was recorded; a thread narrows it. Raises
+    InvalidError, ErasureInProgressError while another erasure of the subject is open,
+    SubjectErasedError, ThreadErasedError,
     SeqUnknownError; InProgressError too for a `request` served meanwhile, which is
     recorded with the plan.
     """
@@ -128,6 +132,7 @@ def plan(
         reason=reason,
         thread=thread,
         before=before,
+        clock=clocked,
         seq=seq,
         ticket=ticket,
         restrict=restrict,
@@ -264,6 +269,8 @@ def check_wish(wish: ErasureRequest, *, subject: Subject, now: datetime) -> None
         ("before", wish.before, (Scope.BEFORE,)),
         ("record", wish.seq, (Scope.RECORD,)),
     ):
+        if loc == "thread" and wish.scope == Scope.BEFORE:
+            continue
         if (given is not None) != (wish.scope in scopes):
             code = "missing" if given is None else "value"
             raise InvalidError(code=code, loc=loc)

@@ -18,6 +18,7 @@ from memoryhub.errors import ProjectDeletedError
 from memoryhub.models.erasures import Erasure, Tombstone
 from memoryhub.models.server.clock import clock
 from memoryhub.models.threads import Thread
+from memoryhub.queries.forget import erasure_targets
 from memoryhub.vault.keys import blind_index, keys
 from memoryhub.vault.proof.ledger import LedgerLine
 
@@ -34,7 +35,9 @@ def build_targets(erasure: Erasure) -> list[Any]:
         return [str(erasure.thread_id), erasure.seq]
     if erasure.scope == Erasure.Scope.BEFORE:
         assert erasure.before is not None
-        return [erasure.before.isoformat(timespec="microseconds")]
+        at = erasure.before.isoformat(timespec="microseconds")
+        narrowed = [str(erasure.thread_id)] if erasure.thread_id else []
+        return [at, erasure_targets.get_clock(erasure), *narrowed]
     return [digest.hex() for digest in _iter_new_name_digests(erasure)]
 
 
@@ -95,6 +98,15 @@ def parse_names_digests(line: LedgerLine) -> list[bytes]:
     return [bytes.fromhex(digest) for digest in line.targets]
 
 
-def parse_before(line: LedgerLine) -> datetime:
-    """Parse the instant in the targets of the scope `before`."""
-    return datetime.fromisoformat(line.targets[0])
+def parse_before(line: LedgerLine) -> dict[str, Any]:
+    """Parse the fields of a request of the scope `before`; old lines hold the instant.
+
+    One query for a line that names a thread.
+    """
+    at, *rest = line.targets
+    given: dict[str, Any] = {"before": datetime.fromisoformat(at), "clock": "recorded"}
+    if rest:
+        given["clock"] = rest[0]
+    if rest[1:]:
+        given["thread"] = Thread.objects.get(id=rest[1])
+    return given

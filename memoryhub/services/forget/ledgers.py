@@ -245,16 +245,23 @@ def _iter_repeatable(lines: Sequence[LedgerLine]) -> Iterator[LedgerLine]:
     states: Mapping[UUID, str] = dict(owners.values_list("id", "state"))
     tenants = Project.objects.filter(id__in=[line.project for line in lines])
     projects = set(tenants.values_list("id", flat=True))
+    before = [line for line in lines if line.scope == Erasure.Scope.BEFORE]
     threads = _filter_live_threads(
         [line.targets[0] for line in lines if line.scope in _OF_THREAD]
+        + [line.targets[2] for line in before if len(line.targets) > 2]
     )
     for line in lines:
         state = states.get(line.subject)
         if line.project not in projects or state == Subject.State.ERASED:
             continue
         whole = line.scope == Erasure.Scope.SUBJECT
-        before = line.scope == Erasure.Scope.BEFORE and state is not None
-        if whole or before or (state and line.targets and line.targets[0] in threads):
+        if line.scope == Erasure.Scope.BEFORE:
+            # A line of the scope `before` may name the thread that narrows it.
+            named = line.targets[2:]
+            there = state is not None and all(each in threads for each in named)
+        else:
+            there = bool(state and line.targets and line.targets[0] in threads)
+        if whole or there:
             yield line
 
 

@@ -22,6 +22,7 @@ from memoryhub.models.projects import Instance
 from memoryhub.models.server.clock import clock
 from memoryhub.models.server.ids import uuid7
 from memoryhub.models.threads import Thread
+from memoryhub.queries.forget import erasure_targets
 from memoryhub.queries.forget.erasure_views import ErasureRemains
 from memoryhub.services.forget import ledgers
 from memoryhub.vault.proof import receipts, signing
@@ -212,6 +213,7 @@ def _build_statement(erasure: Erasure, facts: Mapping[str, Any]) -> dict[str, An
         "project_ref": str(erasure.project_id),
         "subject_ref": ref.hex() if ref else None,
         "scope": erasure.scope,
+        **_build_clock(erasure),
         "reason": erasure.reason,
         "ticket": erasure.ticket,
         "actor_ref": erasure.actor,
@@ -221,6 +223,14 @@ def _build_statement(erasure: Erasure, facts: Mapping[str, Any]) -> dict[str, An
         "threads_root": compute_threads_root(erasure.subject_id).hex(),
         "ledger_n": erasure.ledger_n,
     }
+
+
+def _build_clock(erasure: Erasure) -> dict[str, str]:
+    """Build the instant of the scope `before`, and the clock that counted."""
+    if erasure.before is None:
+        return {}
+    at = erasure.before.isoformat(timespec="microseconds")
+    return {"before": at, "clock": erasure_targets.get_clock(erasure)}
 
 
 def _sign_receipt(erasure: Erasure, n: int, shape: Mapping[str, Any]) -> Receipt:

@@ -210,7 +210,7 @@ def _parse_wish(line: LedgerLine) -> ErasureRequest:
     """Parse the wish of an erasure from its line."""
     given: dict[str, Any] = {"ticket": line.ticket}
     if line.scope == Scope.BEFORE:
-        given["before"] = ledger_targets.parse_before(line)
+        given |= ledger_targets.parse_before(line)
     elif line.scope != Scope.SUBJECT:
         given["thread"] = Thread.objects.get(id=line.targets[0])
         if line.scope == Scope.RECORD:

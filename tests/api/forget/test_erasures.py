@@ -70,6 +70,18 @@ async def test_confirmed_erasure_hides_everything_at_once(
     assert (early.status, early.code) == (409, "not_complete")
 
 
+@pytest.mark.parametrize(
+    ("named", "clock"), [("before", "occurred"), ("recorded_before", "recorded")]
+)
+async def test_plan_names_its_clock(
+    forgetter: Client, ann: Subject, threads: None, named: str, clock: str
+) -> None:
+    fields = {"scope": "before", named: "2020-01-01T00:00:00Z", "thread": "ann-1"}
+    made = await plan(forgetter, ann.id, **fields)
+    assert (made.status, made.json["clock"]) == (201, clock), made.body
+    assert made.json["before"] == "2020-01-01T00:00:00+00:00"
+
+
 def _forms(row: UUID) -> list[str]:
     """Return other spellings of an id, which the API does not accept."""
     text = str(row)
@@ -119,6 +131,16 @@ async def test_stale_plan_is_answered_with_the_new_one(
         ({"scope": "before", "before": "2190-01-01T00:00:00Z"}, "time_range"),
         ({"scope": "before", "before": "1969-12-31T23:59:59Z"}, "time_range"),
         ({"scope": "before", "before": "2020-01-01T00:00:00"}, "time"),
+        ({"scope": "before", "recorded_before": "2190-01-01T00:00:00Z"}, "time_range"),
+        (
+            {
+                "scope": "before",
+                "before": "2020-01-01T00:00:00Z",
+                "recorded_before": "2020-01-01T00:00:00Z",
+            },
+            "value",
+        ),
+        ({"recorded_before": "2020-01-01T00:00:00Z"}, "value"),
         ({"scope": "thread", "thread": "ann-1", "before": "2020-01-01T00:00Z"}, None),
         ({"scope": "thread"}, "missing"),
         ({"scope": "record", "thread": "ann-1"}, "missing"),

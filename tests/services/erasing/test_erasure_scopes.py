@@ -1,6 +1,6 @@
 from __future__ import annotations
 
-from datetime import timedelta
+from datetime import datetime, timedelta
 
 import orjson
 import pytest
@@ -12,14 +12,18 @@ from memoryhub.errors import (
     ValueErasedError,
 )
 from memoryhub.kernel.paging.page_commands import SetTools
-from memoryhub.models.erasures import Erasure, Tombstone
+from memoryhub.models.erasures import Erasure, Receipt, Tombstone
 from memoryhub.models.events import Event
 from memoryhub.models.subjects import Subject
 from memoryhub.models.threads import Thread
 from memoryhub.queries.forget import erasure_counts
 from memoryhub.queries.forget.erasures import ErasureLine
 from memoryhub.services.access.api_keys import Agent
+from memoryhub.services.forget import erasure_steps, erasures, ledger_targets
 from memoryhub.services.memory.working_memory import submit_command
+from memoryhub.services.threads import episodes
+from memoryhub.services.threads.episodes import NewEpisode
+from memoryhub.vault.proof import ledger
 from tests.cast.factories import append, get_thread, make_page, run
 from tests.cast.forgetting import confirm, finish, kept, make_person, of, plan
 from tests.services.acts import fork
@@ -145,6 +149,76 @@ def test_scope_before_erases_older_records_alone(
     assert left[0] > old[-1]
     assert list_sealed_seqs("ann-2") == []
     assert kept(bob) == before
+
+
+def remember(agent: Agent, subject: Subject, thread: str, at: datetime) -> list[int]:
+    """Append an exchange that took place at `at`; returns its seqs."""
+    new = NewEpisode(question="Which seat?", answer="12A.", occurred_at=at)
+    made = run(
+        episodes.append_episode(
+            agent=agent, subject=subject.id, thread=thread, episode=new
+        )
+    )
+    return [made.seq - 1, made.seq]
+
+
+def test_scope_before_erases_what_happened_before_and_was_recorded_later(
+    agent: Agent, ann: Subject
+) -> None:
+    now = timezone.now()
+    old = remember(agent, ann, "ann-1", now - timedelta(days=400))
+    other = remember(agent, ann, "ann-2", now - timedelta(days=400))
+    remember(agent, ann, "ann-1", now - timedelta(days=2))
+    moment = now - timedelta(days=365)
+    # Nothing was recorded before that time.
+    recorded = plan(ann, "before", before=moment, clocked="recorded")
+    assert (line := ErasureLine.from_row(recorded)).count == 0
+    assert line.clock == "recorded"
+    erasures.cancel(recorded, actor="command")
+    sealed = list_sealed_seqs("ann-1"), list_sealed_seqs("ann-2")
+    row = plan(ann, "before", before=moment, thread=get_thread(agent, "ann-1"))
+    assert ErasureLine.from_row(row).clock == "occurred"
+    # Imported between the plan and the fence: the fence finds it too.
+    confirmed = confirm(row)
+    late = remember(agent, ann, "ann-1", now - timedelta(days=500))
+    row = finish(confirmed)
+    assert (row.state, row.waiting_on) == (State.COMPLETE, "")
+    assert not {*old, *late} & {*list_sealed_seqs("ann-1")}
+    assert {*list_sealed_seqs("ann-1")} == {*sealed[0]} - {*old}
+    # The thread narrows the scope: the other thread keeps what is as old.
+    assert list_sealed_seqs("ann-2") == sealed[1]
+    assert {*other} < {*sealed[1]}
+    receipt = orjson.loads(Receipt.objects.get(erasure=row).text)
+    assert receipt["clock"] == "occurred"
+    assert receipt["before"] == moment.isoformat(timespec="microseconds")
+    intent = next(each for each in ledger.iter_lines() if each.erasure == row.id)
+    wish = ledger_targets.parse_before(intent)
+    assert (wish["clock"], wish["thread"].name) == ("occurred", "ann-1")
+
+
+def test_stored_plan_without_a_clock_goes_on_by_recorded_time(
+    agent: Agent, ann: Subject
+) -> None:
+    """Go on as it began: plans of earlier versions name no clock."""
+    old = remember(agent, ann, "ann-1", timezone.now() - timedelta(days=400))
+    append(agent, "ann-2", "Now.")
+    with time_machine.travel(timezone.now() + timedelta(days=2), tick=False):
+        later = remember(agent, ann, "ann-2", timezone.now() - timedelta(days=400))
+        row = plan(
+            ann,
+            "before",
+            before=timezone.now() - timedelta(days=1),
+            clocked="recorded",
+        )
+        planned = orjson.loads(row.planned)
+        del planned["clock"]
+        row.planned = erasure_steps.to_json(planned)
+        row.save()
+        row = finish(confirm(row))
+    assert row.state == State.COMPLETE
+    assert not {*old} & {*list_sealed_seqs("ann-1")}
+    assert list_sealed_seqs("ann-2") == later
+    assert ErasureLine.from_row(row).clock == "recorded"
 
 
 def test_fork_keeps_no_content_of_its_erased_parent(agent: Agent, ann: Subject) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from datetime import UTC, datetime
 from typing import Any
 from uuid import UUID, uuid4
@@ -104,14 +105,18 @@ def test_ledger_targets_are_known_to_a_restored_database(
     for scope, given, said in (
         ("thread", some, (str(thread.id), digest)),
         ("record", {**some, "seq": 7}, (str(thread.id), 7)),
-        ("before", {"before": AT}, ("2026-11-21T12:00:00.000000+00:00",)),
+        ("before", {"before": AT}, ("2026-11-21T12:00:00.000000+00:00", "recorded")),
     ):
         row = make_confirmed(ann, scope=scope, **given)
         line = ledgers.record_intent(row)
         assert line.targets == said
         enter(row, State.COMPLETE)
         if scope == "before":
-            assert ledger_targets.parse_before(line) == AT
+            wanted = {"before": AT, "clock": "recorded"}
+            assert ledger_targets.parse_before(line) == wanted
+            # A line of an earlier version holds the instant alone.
+            line = replace(line, targets=line.targets[:1])
+            assert ledger_targets.parse_before(line) == wanted
 
 
 def test_subject_ref_is_found_by_the_tombstone_alone(ann: Subject) -> None:
