@@ -45,6 +45,7 @@ from memoryhub.queries.search.hits import SearchHit
 from memoryhub.queries.search.searching import KINDS, SearchRequest, SearchResult
 from memoryhub.queries.threads import threads
 from memoryhub.services.access.api_keys import Agent
+from memoryhub.services.people import subjects
 
 MOST_HITS = 50
 
@@ -236,6 +237,9 @@ class FoundOut(Out):
     degraded: list[Literal["indexing", "phrases", "matches", "vectors"]] = Field(
         description="What it lacks: not all is indexed, or looked at."
     )
+    warnings: list[Literal["anonymous_bucket"]] | None = Field(
+        None, description="As of threads: nobody is named here, but elsewhere."
+    )
     searched: int | None = Field(None, description="With `explain`: records looked at.")
     cut: list[CutTermOut] | None = Field(None, description="With `explain` only.")
 
@@ -271,7 +275,7 @@ def recall(request: HttpRequest, place: Place, body: RecallIn) -> HttpResponse:
     """Search the memory of a subject, in all of its threads.
 
     Valid facts are found, each once. A message or page comes with the present state of
-    facts learnt from it.
+    facts learnt from it. Recall of nobody warns in a project with named people.
     """
     agent = auth.get_caller(request)
     subject = get_agent_subject(agent, place)
@@ -295,7 +299,8 @@ def recall(request: HttpRequest, place: Place, body: RecallIn) -> HttpResponse:
         threads=_get_thread_names(agent, subject, body.thread),
         exclude=_list_names(agent, body.exclude_thread),
     )
-    return _render_found(agent, found, body)
+    mixed = subject.anonymous and subjects.has_named(agent.project)
+    return _render_found(agent, found, body, mixed=mixed)
 
 
 def _get_thread_names(
@@ -316,13 +321,14 @@ def _list_names(agent: Agent, name: str | None) -> Sequence[str]:
 
 
 def _render_found(
-    agent: Agent, found: SearchResult, body: SearchFields
+    agent: Agent, found: SearchResult, body: SearchFields, *, mixed: bool = False
 ) -> HttpResponse:
     out = FoundOut(
         items=[_build_hit(agent, hit, explain=body.explain) for hit in found.items],
         total=found.total,
         reason=found.reason,
         degraded=[*found.degraded],  # type: ignore[list-item]  # closed words
+        warnings=["anonymous_bucket"] if mixed else None,
         searched=found.searched if body.explain else None,
         cut=[CutTermOut.model_validate(each) for each in found.cut]
         if body.explain

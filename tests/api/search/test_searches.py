@@ -49,6 +49,21 @@ async def test_search_hit_tells_that_a_fact_no_longer_holds(
     assert then.json["items"][0]["marks"] is None
 
 
+async def test_recall_of_nobody_warns_where_people_are_named(
+    api: Client, agent: Agent
+) -> None:
+    api.connect()
+    factories.append(agent, "t-1", "A seat by the window.")
+    path = "/threads/t-1/recall"
+    assert (await api.post(path, {"query": "seat"})).json["warnings"] is None
+    api.connect()
+    factories.make_thread(agent, "ann-1", user_id="ann")
+    warned = (await api.post(path, {"query": "seat"})).json
+    assert warned["warnings"] == ["anonymous_bucket"]
+    named = (await api.post("/threads/ann-1/recall", {"query": "seat"})).json
+    assert named["warnings"] is None
+
+
 async def test_recall_ranges_over_the_subject(api: Client, agent: Agent) -> None:
     api.connect()
     for n, user in ((1, "ann"), (2, "ann"), (3, "bob")):
