@@ -162,7 +162,7 @@ WORDS: Final[Mapping[str, str]] = {
     "keep": "Rows to keep.",
     "kinds": "Records by type of event.",
     "last_day": "Last day of use.",
-    "last_seen": "Time of the last event.",
+    "last_seen": "Time of the person's newest message.",
     "lifted_at": "Time of lifting.",
     "method": "Way of erasing: deleted, nulled, shredded.",
     "numbers": "Counts.",

@@ -1,7 +1,7 @@
 from __future__ import annotations
 
 from datetime import date, datetime
-from typing import Literal
+from typing import Any, Literal
 from uuid import UUID
 
 from django.http import HttpRequest, HttpResponse
@@ -13,6 +13,7 @@ from memoryhub.api.document.samples import AT, SUBJECT_ID
 from memoryhub.api.http import auth
 from memoryhub.api.http.operations import StrictRouter, render_answer
 from memoryhub.api.http.preconditions import REPEATABLE, parse_person_request
+from memoryhub.api.knowledge.facts import FactOut
 from memoryhub.errors import (
     ErasureInProgressError,
     NotErasedError,
@@ -23,6 +24,8 @@ from memoryhub.errors import (
 from memoryhub.journal.log import requests
 from memoryhub.models.server.clock import clock
 from memoryhub.models.subjects import Subject
+from memoryhub.models.threads import Thread
+from memoryhub.queries.knowledge.facts import FactLine
 from memoryhub.queries.nouns import COUNTED
 from memoryhub.queries.people import profiles
 from memoryhub.queries.people.profiles import Profile
@@ -76,6 +79,8 @@ _PROFILE = {
     "holds": [],
     "erasures": [],
     "retention_due_at": None,
+    "sessions": [{"thread": "booking:204", "messages": 2, "last_event_at": AT}],
+    "sample": [],
 }
 
 
@@ -147,8 +152,14 @@ class ErasureLineOut(Out):
     confirmed_at: datetime | None
 
 
+class SessionOut(Out):
+    thread: str
+    messages: int = Field(description="Messages of the thread.")
+    last_event_at: datetime
+
+
 class ProfileOut(SubjectOut):
-    """Exact counts of a subject's records; no content, no name."""
+    """Exact counts of a subject's records, and samples for keys that may read."""
 
     model_config = build_example(_PROFILE)
 
@@ -182,12 +193,15 @@ class ProfileOut(SubjectOut):
     holds: list[HoldOut]
     erasures: list[ErasureLineOut]
     retention_due_at: datetime | None
+    sessions: list[SessionOut] = Field(description="Threads that moved last.")
+    sample: list[FactOut] = Field(description="The newest facts that hold now.")
 
     @classmethod
-    def from_profile(cls, found: Profile) -> ProfileOut:
+    def from_profile(cls, found: Profile, **samples: Any) -> ProfileOut:
         levels = {str(level): count for level, count in found.levels.items()}
+        pending = found.pending._asdict()
         return cls.from_record(
-            found, levels=levels, pending=found.pending._asdict(), **found.counts
+            found, levels=levels, pending=pending, **found.counts, **samples
         )
 
 
@@ -297,14 +311,31 @@ async def unrestrict(
 def get(request: HttpRequest, subject: Path[Id]) -> ProfileOut:
     """Count a subject's records.
 
-    While the subject is restricted, only for keys with a subject scope.
+    Sessions and facts only for keys with `memory:read`. While the subject is
+    restricted, only for keys with a subject scope.
     """
     agent = auth.get_caller(request)
     found = _get_subject(agent, subject)
     restricted = found.state == Subject.State.RESTRICTED
     if restricted and auth.READ in agent.scopes:
         raise SubjectRestrictedError
-    return ProfileOut.from_profile(profiles.get_profile(found, now=clock.now()))
+    now = clock.now()
+    sessions, sample = list[Thread](), tuple[FactLine, ...]()
+    if auth.READ in agent.scopes:
+        sessions = profiles.list_sessions(found)
+        sample = profiles.list_sample(found, now=now)
+    return ProfileOut.from_profile(
+        profiles.get_profile(found, now=now),
+        sessions=[
+            SessionOut(
+                thread=agent.get_thread_name(each.name),
+                messages=each.slot_count,
+                last_event_at=each.last_event_at,
+            )
+            for each in sessions
+        ],
+        sample=[FactOut.from_line(agent, each) for each in sample],
+    )
 
 
 def _get_subject(agent: Agent, subject: UUID) -> Subject:

@@ -16,10 +16,10 @@ from uuid import UUID
 from django.db.models import Max, Min, QuerySet, Sum
 
 from memoryhub.errors import NotFoundError
-from memoryhub.journal.log.heads import LISTED_EVERY
 from memoryhub.journal.rows import totals
 from memoryhub.journal.rows.totals import Figures
 from memoryhub.models.access.audit import DailyUse
+from memoryhub.models.slots import Slot
 from memoryhub.models.subjects import Subject
 from memoryhub.models.threads import Thread
 from memoryhub.models.working_memory import Key
@@ -30,6 +30,7 @@ from memoryhub.queries.forget import erasures, holds
 from memoryhub.queries.forget.erasures import ErasureLine
 from memoryhub.queries.forget.holds import HoldLine
 from memoryhub.queries.knowledge import blocks, facts
+from memoryhub.queries.knowledge.facts import FactLine
 from memoryhub.queries.knowledge.homes import find_home
 from memoryhub.queries.nouns import COUNTED
 from memoryhub.queries.threads import retention
@@ -38,6 +39,9 @@ from memoryhub.queries.threads import retention
 DAYS: Final = 90
 #: Most erasures shown, newest first; the list of erasures has all.
 ERASURES: Final = 50
+#: Most sessions and facts shown, newest first.
+SESSIONS: Final = 5
+FACTS: Final = 5
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -84,8 +88,9 @@ class Profile:
     epoch: int
     generation: int
     created_at: datetime
-    #: Times of the subject's first and last event; None without events.
+    #: When the subject's first thread began; None without threads.
     first_seen: datetime | None
+    #: When the subject's newest message came; None for who has said nothing.
     last_seen: datetime | None
     #: Threads by status.
     threads: Mapping[str, int]
@@ -139,7 +144,7 @@ def get_subject(project: UUID, subject: UUID, *, bound: UUID | None = None) -> S
 
 
 def get_profile(subject: Subject, *, now: datetime) -> Profile:
-    """Return the profile of a subject. Seventeen queries, for memory of any size.
+    """Return the profile of a subject. Sixteen queries, for memory of any size.
 
     `subject` comes with its project.
     """
@@ -172,16 +177,32 @@ def get_profile(subject: Subject, *, now: datetime) -> Profile:
 
 
 def _get_seen(subject: Subject) -> dict[str, Any]:
-    """Return when the subject's threads were first and last written. Three queries."""
+    """Return when the first thread began, and the last message. Two queries."""
     own = Thread.objects.filter_visible(subject.project).filter(subject=subject)
     oldest = own.order_by("created_at").values_list("created_at", flat=True)
-    listed = own.order_by("-listed_at").values_list("listed_at", flat=True).first()
-    newest = None
-    if listed is not None:
-        # `listed_at` lags by up to LISTED_EVERY: the newest thread is among these.
-        moved = own.filter(listed_at__gte=listed - LISTED_EVERY)
-        newest = moved.aggregate(at=Max("last_event_at"))["at"]
+    newest = select_spoken(subject=subject).values_list("at", flat=True).first()
     return {"first_seen": oldest.first(), "last_seen": newest}
+
+
+def select_spoken(**owner: Any) -> QuerySet[Slot]:
+    """Select a subject's own messages, newest first."""
+    rows = Slot.objects.filter(role="user", **owner)
+    rows = rows.exclude(thread__status=Thread.Status.IMPORTING)
+    return rows.order_by("-at", "-thread_id", "-index")
+
+
+def list_sessions(subject: Subject) -> list[Thread]:
+    """List the subject's threads that moved last, up to SESSIONS. One query."""
+    rows = Thread.objects.filter(
+        project=subject.project_id, subject=subject, home=False
+    ).exclude(status__in=(Thread.Status.IMPORTING, Thread.Status.ERASED))
+    return [*rows.order_by("-listed_at", "id")[:SESSIONS]]
+
+
+def list_sample(subject: Subject, *, now: datetime) -> tuple[FactLine, ...]:
+    """List the newest facts that hold now, up to FACTS. Five queries."""
+    home = find_home(subject)
+    return facts.list_newest(home, at=now, limit=FACTS)[0] if home else ()
 
 
 def _count_expired(subject: Subject, now: datetime) -> int:

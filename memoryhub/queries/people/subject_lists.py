@@ -14,6 +14,7 @@ from memoryhub.models.projects import Project
 from memoryhub.models.subjects import Subject
 from memoryhub.models.threads import Thread
 from memoryhub.queries.lists.cursors import ListBatch, ListScope
+from memoryhub.queries.people.profiles import select_spoken
 
 #: Most threads of a subject that a line counts; the subject's page counts all.
 COUNTED = 1_000
@@ -85,10 +86,7 @@ def list_subjects(
 
 
 def _annotate_rows(rows: Any, *, now: datetime) -> Any:
-    own = Thread.objects.filter(
-        project=OuterRef("project"), subject=OuterRef("id")
-    ).exclude(status=Thread.Status.IMPORTING)
-    newest = own.order_by("-listed_at").values("last_event_at")[:1]
+    newest = select_spoken(subject=OuterRef("id")).values("at")[:1]
     holding = Hold.objects.filter(
         subject=OuterRef("id"), lifted_at=None, expires_at__gt=now
     )

@@ -10,6 +10,7 @@ from memoryhub.models.projects import Project
 from memoryhub.models.subjects import Subject
 from memoryhub.services.people import subjects
 from tests.api.client import Client
+from tests.cast import factories
 
 pytestmark = pytest.mark.django_db
 
@@ -43,6 +44,22 @@ async def test_memory_is_blocks_facts_and_counts(api: Client, ann: Subject) -> N
     assert loaded["counts"] == counts
     profile = (await api.get(f"/subjects/{ann.id}")).json
     assert {name: profile[name] for name in counts} == counts
+    assert profile["sample"] == loaded["facts"]
+
+
+async def test_profile_lists_sessions_for_keys_that_may_read(
+    api: Client, acme: Project, ann: Subject
+) -> None:
+    api.connect()
+    key = factories.make_key(acme, scopes=["subject:export"])
+    officer = Client(key=key[1])
+    talk = {"thread": "talk", "input": "Is 12A free?", "output": "Yes."}
+    said = (await api.post(f"/subjects/{ann.id}/episodes", talk)).json
+    (session,) = (await api.get(f"/subjects/{ann.id}")).json["sessions"]
+    assert (session["thread"], session["messages"]) == ("talk", 2)
+    assert session["last_event_at"] == said["at"]
+    counted = (await officer.get(f"/subjects/{ann.id}")).json
+    assert (counted["slots"], counted["sessions"], counted["sample"]) == (2, [], [])
 
 
 async def test_memory_of_another_subject_is_absent(

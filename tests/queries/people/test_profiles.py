@@ -18,6 +18,7 @@ from memoryhub.kernel.memory.tasks import SetTask
 from memoryhub.models import Event, Project, Subject
 from memoryhub.models.access.audit import DailyUse
 from memoryhub.models.server.clock import clock
+from memoryhub.models.slots import Slot
 from memoryhub.queries.people import profiles
 from memoryhub.queries.people.profiles import Profile
 from memoryhub.services.access import projects
@@ -78,8 +79,19 @@ def test_profile_counts_one_person_alone(agent: Agent) -> None:
     assert found.kinds["thread.created"].sealed == 0
     assert (twin.slots, dict(twin.threads)) == (2, {"open": 1})
     assert found.first_seen == rows.earliest("at").at
-    assert found.last_seen == rows.latest("at").at
+    spoken = Slot.objects.filter(thread__subject=ann, role="user")
+    assert found.last_seen == spoken.latest("at").at
     assert (found.state, found.generation, found.basis) == ("active", 1, None)
+
+
+def test_subject_who_said_nothing_was_never_seen(agent: Agent) -> None:
+    factories.make_thread(agent, "ann-1", user_id="ann")
+    factories.make_page(agent, "rules", thread="ann-1")
+    ann = subjects.find_or_create(agent.project, "ann")
+    assert _profile(ann).first_seen is not None
+    assert _profile(ann).last_seen is None
+    factories.append(agent, "ann-1", "hello")
+    assert _profile(ann).last_seen == Slot.objects.get(thread__subject=ann).at
 
 
 def test_profile_of_a_subject_without_data_is_zero(agent: Agent) -> None:

@@ -27,6 +27,7 @@ def test_subject_list_costs_one_query(
     for n in range(size):
         subjects.find_or_create(acme.id, f"person-{n}")
     factories.make_thread(agent, "t-1", user_id="person-1")
+    factories.append(agent, "t-1", "hello")
     with django_assert_num_queries(1):
         found = subject_lists.list_subjects(acme, now=timezone.now(), limit=200)
     assert len(found.items) == size + 1
