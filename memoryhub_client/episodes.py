@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any, NotRequired, TypedDict, Unpack
+from typing import Any, Literal, NotRequired, TypedDict, Unpack
 
 from memoryhub_client.requests import (
     Listing,
@@ -34,11 +34,23 @@ class EpisodeSearch(PartQuery, total=False):
     thread: str
     from_: str
     to: str
+    recorded_before: str
+    consolidation: Literal["pending", "consolidated", "failed", "given_up"]
 
 
 def remember(subject: str, **episode: Unpack[EpisodeFields]) -> Request:
     """Append the messages of one exchange to a thread of the subject."""
     return write("POST", build_path("subjects", subject, "episodes"), episode)
+
+
+def mark_consolidated(
+    subject: str, thread: str, index: int, **fields: Unpack[WriteConditions]
+) -> Request:
+    """Mark the exchange at slot `index`: the agent has learnt from it itself."""
+    stated = {"thread": thread, "index": index, **fields}
+    return write(
+        "POST", build_path("subjects", subject, "episodes:consolidated"), stated
+    )
 
 
 def list_all(subject: str, **query: Unpack[EpisodeSearch]) -> Listing:

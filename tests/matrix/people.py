@@ -58,6 +58,11 @@ PEOPLE: dict[str, Row] = {
         body={"thread": "ann-1", "input": "Hello.", "output": "Hello, Ann."},
         restricted=(409, "subject_restricted"),
     ),
+    "post /api/v1/subjects/{subject}/episodes:consolidated": Row(
+        target="/subjects/{s}/episodes:consolidated",
+        body={"thread": "ann-1", "index": 0},
+        restricted=(409, "subject_restricted"),
+    ),
     "get /api/v1/subjects/{subject}/memory": Row(
         target="/subjects/{s}/memory", restricted=(409, "subject_restricted")
     ),

@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 from datetime import datetime
+from functools import partial
 from typing import Annotated, Any
 from uuid import UUID
 
@@ -17,6 +18,8 @@ from memoryhub.api.document.fields import (
     ThreadName,
     Time,
     build_example,
+    build_range_check,
+    build_range_schema,
 )
 from memoryhub.api.document.samples import AT, PLACE
 from memoryhub.api.document.schemas import Pagination
@@ -38,10 +41,13 @@ from memoryhub.errors import (
     TokensRequiredError,
 )
 from memoryhub.journal import OrderReceipt
+from memoryhub.kernel.commands import Command
 from memoryhub.kernel.state.events import SlotAppended
 from memoryhub.kernel.text.json_text import dump_json
+from memoryhub.kernel.text.strict_json import MAX_INTEGER
 from memoryhub.kernel.threads.exchanges import RememberedCall
 from memoryhub.models.server.clock import clock
+from memoryhub.models.subjects import Subject
 from memoryhub.queries.episodes.episodes import (
     EpisodeFilter,
     EpisodeView,
@@ -50,10 +56,12 @@ from memoryhub.queries.episodes.episodes import (
 from memoryhub.queries.episodes.pending import (
     EpisodeOutcome,
     ExchangeState,
+    build_state_check,
     list_outcomes,
 )
 from memoryhub.queries.threads.readers import read
 from memoryhub.services.access.api_keys import Agent
+from memoryhub.services.knowledge import consolidations, homes
 from memoryhub.services.threads import episodes
 from memoryhub.services.threads.episodes import NewEpisode
 
@@ -105,6 +113,11 @@ Words = Annotated[
     str,
     AfterValidator(_check_words),
     WithJsonSchema({"type": "string", "minLength": 1}),
+]
+
+
+Count = Annotated[
+    int, build_range_check(0, MAX_INTEGER), build_range_schema(0, MAX_INTEGER)
 ]
 
 
@@ -236,10 +249,25 @@ class EpisodesOut(Out):
 
 class EpisodesQuery(Pagination):
     thread: ThreadName | None = Field(None, description="Of this thread only.")
-    begin: Time | None = Field(
-        None, alias="from", description="Recorded then or later."
-    )
-    end: Time | None = Field(None, alias="to", description="Recorded before then.")
+    begin: Time | None = Field(None, alias="from", description="It was then or later.")
+    end: Time | None = Field(None, alias="to", description="It was before then.")
+    recorded_before: Time | None = Field(None, description="Recorded before then.")
+    consolidation: ExchangeState | None = Field(None, description="In that state.")
+
+
+class ConsolidatedIn(In):
+    model_config = build_example({"thread": "booking:204", "index": 0})
+
+    thread: ThreadName
+    index: Count = Field(description="Of the user's message.")
+
+
+class ConsolidatedOut(Out):
+    model_config = build_example({"thread": "booking:204", "index": 0, "seq": 3})
+
+    thread: str
+    index: int
+    seq: int = Field(description="The head of the home thread.")
 
 
 router = StrictRouter(tags=["episodes"])
@@ -257,8 +285,9 @@ def list_all(
 ) -> HttpResponse:
     """List exchanges of the subject's threads, newest first.
 
-    `from` and `to` compare recorded times. Tool results are read as slots. A part ends
-    early at about 4 MiB of content; `next` goes on after it.
+    Ordered by recorded time; `from` and `to` compare `occurred_at`. Tool results are
+    read as slots. A part ends early at about 4 MiB of content, or after 2,000 episodes
+    looked at; `next` goes on after it.
     """
     agent = auth.get_caller(request)
     found = get_agent_subject(agent, subject)
@@ -267,7 +296,14 @@ def list_all(
         raise NotFoundError
     batch = list_episodes(
         found,
-        EpisodeFilter(thread=thread, begin=query.begin, end=query.end),
+        EpisodeFilter(
+            thread=thread,
+            begin=query.begin,
+            end=query.end,
+            recorded_before=query.recorded_before,
+            consolidation=query.consolidation,
+        ),
+        keeps=query.consolidation and build_state_check(found, query.consolidation),
         now=clock.now(),
         after=query.after,
         limit=query.limit,
@@ -278,6 +314,43 @@ def list_all(
         for each, outcome in zip(batch.items, outcomes, strict=True)
     ]
     return render_answer(EpisodesOut(items=items, next=batch.next))
+
+
+@router.route(
+    "POST",
+    "/subjects/{subject}/episodes:consolidated",
+    needs=auth.WRITE,
+    out=ConsolidatedOut,
+    refusals=CONDITIONAL,
+)
+async def mark_consolidated(
+    request: HttpRequest, subject: Path[Id], body: ConsolidatedIn
+) -> HttpResponse:
+    """Mark an exchange that the agent has learnt from itself.
+
+    The language model is not asked about it. An exchange that was asked about is stale.
+    """
+    agent, named = auth.get_caller(request), parse_idempotency(request, body)
+
+    def prepare_command() -> tuple[Subject, Command]:
+        found = get_agent_subject(agent, subject)
+        thread = get_agent_thread(agent, body.thread)
+        if thread.subject_id != found.id:
+            raise NotFoundError
+        make = partial(consolidations.build_mark, found, thread, body.index)
+        return found, homes.build_or_refuse(make, named)
+
+    found, command = await read(prepare_command)
+    receipt = await homes.submit(
+        agent=agent,
+        subject=found,
+        command=command,
+        if_match=parse_if_match(request),
+        epoch=found.epoch,
+        request=named,
+    )
+    out = ConsolidatedOut(thread=body.thread, index=body.index, seq=receipt.seq)
+    return render_answer(out, replayed=receipt.replayed)
 
 
 @router.route(

@@ -297,6 +297,11 @@ def parse_agent_time(payload: Mapping[str, Any]) -> datetime | None:
     return datetime.fromisoformat(text) if text else None
 
 
+def compute_occurred(agent_at: datetime | None, at: datetime) -> datetime:
+    """Return when a record happened: at its agent's time, but never after `at`."""
+    return at if agent_at is None else min(agent_at, at)
+
+
 def apply_slot_appended(state: ThreadState, event: SlotAppended) -> ThreadState:
     return state._replace(
         slot_count=event.index + 1,

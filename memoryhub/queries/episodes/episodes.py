@@ -7,17 +7,21 @@ erased, and ends before the next message of the user.
 from __future__ import annotations
 
 from bisect import bisect_left
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime, timedelta
+from itertools import islice
 from operator import attrgetter
 from typing import Any, Final
 from uuid import UUID
 
 from django.db.models import OuterRef, Q, QuerySet, Subquery
 
+from memoryhub.journal import texts
 from memoryhub.kernel.threads import exchanges
 from memoryhub.kernel.threads.exchanges import AssistantCall
+from memoryhub.kernel.threads.slots import compute_occurred, parse_agent_time
+from memoryhub.models.events import Event
 from memoryhub.models.slots import SHOWN, Slot
 from memoryhub.models.subjects import Subject
 from memoryhub.models.threads import Thread
@@ -36,6 +40,9 @@ from memoryhub.queries.threads.slots import SlotLine
 SILENCE: Final = timedelta(minutes=10)
 #: Messages that are read of an exchange, at its begin and again at its end.
 READ: Final = 32
+#: Most episodes that a filtered list looks at, and of these at once.
+LOOKED: Final = 2_000
+_AT_ONCE: Final = 200
 #: Threads of these states have no episodes.
 _HIDDEN = (Thread.Status.IMPORTING, Thread.Status.ERASED)
 
@@ -60,8 +67,8 @@ class EpisodeView:
 
     @property
     def occurred_at(self) -> datetime:
-        """Return the time that the agent gave, else the time of recording."""
-        return self.input.agent_at or self.input.at
+        """Return when it was: the agent's time, but not later than its recording."""
+        return compute_occurred(self.input.agent_at, self.input.at)
 
     @property
     def messages(self) -> int:
@@ -75,15 +82,27 @@ class EpisodeView:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class EpisodeFilter:
-    """Filter of episodes by thread and by time of recording, begin <= at < end."""
+    """Filter of episodes by thread and by when they were, begin <= occurred < end."""
 
     #: A thread of the subject, with the subject; None for all threads.
     thread: Thread | None = None
     begin: datetime | None = None
     end: datetime | None = None
+    #: Time before which the episodes were recorded.
+    recorded_before: datetime | None = None
+    #: State of consolidation, for the cursor; the caller's `keeps` compares it.
+    consolidation: str | None = None
 
     def to_json(self) -> list[Any]:
-        return [self.thread and self.thread.id, self.begin, self.end]
+        thread = self.thread and self.thread.id
+        others = [self.recorded_before, self.consolidation]
+        return [thread, self.begin, self.end, *others]
+
+    def has_time(self, at: datetime) -> bool:
+        """Tell whether an episode of that time passes."""
+        return (self.begin is None or self.begin <= at) and (
+            self.end is None or at < self.end
+        )
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -129,11 +148,14 @@ def list_episodes(
     now: datetime,
     after: str | None = None,
     limit: int = 50,
+    keeps: Callable[[UUID, int], bool] | None = None,
 ) -> ListBatch[EpisodeView]:
-    """List episodes of a subject, newest first, in batches of about 4 MiB at most.
+    """List episodes of a subject, newest record first, in batches of about 4 MiB.
 
-    Episodes of a forked thread include the inherited ones. `subject` comes with its
-    project. Three queries. Raises BadCursorError.
+    Episodes of a forked thread include the inherited ones. `keeps` filters by the
+    thread and the index of the first slot. A filter of times opens the first messages;
+    a batch ends after LOOKED episodes. `subject` comes with its project. Three queries,
+    with times one more for 200 episodes. Raises BadCursorError.
     """
     where = where or EpisodeFilter()
     listing = ListScope(
@@ -146,11 +168,13 @@ def list_episodes(
         rows = rows.filter(
             _filter_after_cursor(listing.open(after), by_index=bool(where.thread))
         )
-    found = list(rows[: limit + 1])
+    found, stopped = _find_begins(subject, rows, where, keeps, limit=limit)
     spans = [_build_span(row, where.thread, subject) for row in found[:limit]]
     made, sizes = _read_episodes(spans, now=now)
     size = count_fitting(sizes, max_bytes=PART_BYTES)
     rest, last = size < len(found), found[size - 1] if size else None
+    if stopped is not None and not rest:
+        rest, last = True, stopped
     place = last and [last.at.isoformat(), str(last.thread_id), last.index]
     return ListBatch(
         items=tuple(each for each in made[:size] if each),
@@ -166,10 +190,58 @@ def _select_matching_begins(subject: Subject, where: EpisodeFilter) -> QuerySet[
         else _select_subject_begins(subject)
     )
     if where.begin is not None:
+        # Nothing happened after it was recorded.
         rows = rows.filter(at__gte=where.begin)
-    if where.end is not None:
-        rows = rows.filter(at__lt=where.end)
+    if where.recorded_before is not None:
+        rows = rows.filter(at__lt=where.recorded_before)
     return rows
+
+
+def _find_begins(
+    subject: Subject,
+    rows: QuerySet[Slot],
+    where: EpisodeFilter,
+    keeps: Callable[[UUID, int], bool] | None,
+    *,
+    limit: int,
+) -> tuple[list[Slot], Slot | None]:
+    """Find the first `limit` + 1 begins that pass, and where the search stopped short.
+
+    None unless LOOKED begins were looked at and more may follow.
+    """
+    timed = where.begin is not None or where.end is not None
+    if not timed and keeps is None:
+        return list(rows[: limit + 1]), None
+    found, last, looked = list[Slot](), None, 0
+    every = rows[:LOOKED].iterator(chunk_size=_AT_ONCE)
+    while len(found) <= limit and (batch := [*islice(every, _AT_ONCE)]):
+        last, looked = batch[-1], looked + len(batch)
+        own = [row for row in batch if keeps is None or keeps(row.thread_id, row.index)]
+        times = _open_times(subject, own) if timed else {}
+        found += [
+            row
+            for row in own
+            if not timed
+            or where.has_time(
+                compute_occurred(times.get((row.thread_id, row.seq)), row.at)
+            )
+        ]
+    return found[: limit + 1], last if looked == LOOKED else None
+
+
+def _open_times(
+    subject: Subject, rows: Sequence[Slot]
+) -> dict[tuple[UUID, int], datetime | None]:
+    """Return the agents' times of messages, by thread and seq. One query."""
+    events = Event.objects.filter_places([(row.thread_id, row.seq) for row in rows])
+    opened = (
+        (row, texts.open_payload(subject, subject.project_id, row))
+        for row in events.only("thread_id", "seq", "payload")
+    )
+    return {
+        (row.thread_id, row.seq): parse_agent_time(payload or {})
+        for row, payload in opened
+    }
 
 
 def _select_begins(until: QuerySet[Slot]) -> QuerySet[Slot]:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime
 from operator import itemgetter
@@ -128,6 +128,21 @@ def compute_state(held: ConsolidationState, begin: int) -> ExchangeState:
     if failed is not None:
         return "given_up" if failed.retry_at is None else "failed"
     return "consolidated" if held.has_asked(begin) else "pending"
+
+
+def build_state_check(
+    subject: Subject, state: ExchangeState
+) -> Callable[[UUID, int], bool]:
+    """Build the check whether the exchange at a slot of a thread is in that state.
+
+    At most three queries now, none later.
+    """
+    held = get_consolidated(subject)
+
+    def is_in_state(thread: UUID, begin: int) -> bool:
+        return compute_state(held.get(str(thread), _NEVER_ASKED), begin) == state
+
+    return is_in_state
 
 
 class ConsolidatingProject(NamedTuple):

@@ -119,22 +119,41 @@ def find_due_exchange(thread: Thread, *, now: datetime) -> DueExchange | None:
         thread, _build_unasked_filter(thread, held), now=now, limit=2
     ):
         if found.over:
-            older = Slot.objects.filter(
-                SHOWN,
-                thread=thread,
-                role="user",
-                index__gte=held.to,
-                index__lt=found.input.index,
-            )
-            indexes = older.order_by("index").values_list("index", flat=True)
             return DueExchange(
                 thread=thread,
                 episode=found,
                 epoch=subject.epoch,
                 attempts=0,
-                skipped_from=indexes.first(),
+                skipped_from=_find_skipped(thread, held, found.input.index),
             )
     return None
+
+
+def _find_skipped(thread: Thread, held: ConsolidationState, begin: int) -> int | None:
+    """Find the first unasked exchange that asking about `begin` passes over."""
+    older = Slot.objects.filter(
+        SHOWN, thread=thread, role="user", index__gte=held.to, index__lt=begin
+    )
+    return older.order_by("index").values_list("index", flat=True).first()
+
+
+def build_mark(subject: Subject, thread: Thread, begin: int) -> ConsolidateExchange:
+    """Build the command that marks an exchange whose facts its agent asserted itself.
+
+    The model is not asked about it any more. `thread` comes with its subject. Raises
+    NotFoundError where no exchange of the thread's own begins. A few queries.
+    """
+    held = _get_consolidated(subject, thread)
+    for found in episodes.list_own(thread, Q(index=begin), now=clock.now()):
+        failed = held.find_failed(begin)
+        return ConsolidateExchange(
+            thread=str(thread.id),
+            begin=begin,
+            end=found.end,
+            attempts=failed.attempts if failed else 0,
+            skipped_from=_find_skipped(thread, held, begin),
+        )
+    raise NotFoundError
 
 
 def _build_unasked_filter(thread: Thread, held: ConsolidationState) -> Q:

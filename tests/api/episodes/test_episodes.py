@@ -91,6 +91,8 @@ async def test_malformed_exchange_is_refused(
         ("from=yesterday", "time"),
         ("to=2024-05-01", "time"),
         ("thread=_x", "reserved_name"),
+        ("consolidation=asked", "value"),
+        ("recorded_before=today", "time"),
         ("kind=fact", "extra_parameter"),
     ],
 )
@@ -99,6 +101,44 @@ async def test_malformed_episode_query_is_refused(
 ) -> None:
     refused = await api.get(f"/subjects/{ann.id}/episodes?{query}")
     assert (refused.status, refused.json["errors"][0]["code"]) == (422, code)
+
+
+async def list_questions(api: Client, subject: Subject, query: str) -> list[str]:
+    found = (await api.get(f"/subjects/{subject.id}/episodes?{query}")).json["items"]
+    return [each["input"]["content"]["content"] for each in found]
+
+
+async def test_episodes_are_filtered_by_when_they_were(
+    api: Client, ann: Subject
+) -> None:
+    made = await remember(api, ann, input="old", occurred_at="2024-05-01T09:00:00Z")
+    await remember(api, ann, input="new")
+    assert await list_questions(api, ann, "to=2024-05-02T00:00:00Z") == ["old"]
+    assert await list_questions(api, ann, "from=2024-05-02T00:00:00Z") == ["new"]
+    both = "from=2024-05-01T00:00:00Z&limit=1"
+    page = (await api.get(f"/subjects/{ann.id}/episodes?{both}")).json
+    assert await list_questions(api, ann, f"{both}&after={page['next']}") == ["old"]
+    recorded = "recorded_before=2024-05-02T00:00:00Z"
+    assert await list_questions(api, ann, recorded) == []
+    assert made.json["first"] == 0
+
+
+async def test_episodes_that_the_agent_has_learnt_from_are_not_pending(
+    api: Client, ann: Subject
+) -> None:
+    for question in ("a", "b", "c"):
+        await remember(api, ann, input=question)
+    path = f"/subjects/{ann.id}/episodes:consolidated"
+    marked = await api.post(path, {"thread": "talk", "index": 2})
+    assert (marked.status, marked.json["index"]) == (200, 2), marked.body
+    assert await list_questions(api, ann, "consolidation=pending") == ["c", "a"]
+    assert await list_questions(api, ann, "consolidation=consolidated") == ["b"]
+    again = await api.post(path, {"thread": "talk", "index": 2})
+    assert (again.status, again.code) == (409, "stale")
+    absent = await api.post(path, {"thread": "talk", "index": 1})
+    assert absent.status == 404
+    profile = (await api.get(f"/subjects/{ann.id}")).json
+    assert profile["pending"]["waiting"] == 2
 
 
 async def test_thread_of_another_subject_is_absent(
