@@ -176,6 +176,7 @@ urlpatterns: list[URLPattern | URLResolver] = [
     path(f"{T}/pages/<name:page>/<slug:verb>", page_acts.act, name="page-act"),
     path(f"{T}/paging", paging.show, name="paging"),
     path(f"{T}/paging/curves", paging.show_curves, name="paging-curves"),
+    path(f"{T}/paging/prefetch", paging.show_prefetch, name="paging-prefetch"),
     path(f"{T}/paging/settings", paging.edit_settings, name="paging-settings"),
     path(f"{T}/paging/flush", paging.flush, name="paging-flush"),
     path(f"{T}/paging/prefetch", paging.clear_prefetch, name="paging-prefetch"),

@@ -1,6 +1,6 @@
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, Final
 
 from django.http import HttpRequest, HttpResponse, HttpResponseRedirect
 from django.http.response import HttpResponseBase
@@ -16,10 +16,12 @@ from inspector.drawing import charts, outcomes
 from inspector.drawing import curves as drawn_curves
 from inspector.lists import visits
 from inspector.paging import settings_form
+from inspector.turns.request_rows import SOURCES
 from inspector.web import asof, exports, refusals
 from inspector.web.methods import require_post
 from inspector.web.visitors import Visitor
 from memoryhub.errors import InvalidError, Refusal
+from memoryhub.kernel.state.pages import LEVEL_NAMES
 from memoryhub.kernel.text import names
 from memoryhub.models.access.operators import Membership
 from memoryhub.models.threads import Thread
@@ -29,12 +31,24 @@ from memoryhub.queries.paging.paging_charts import ChartBucket
 from memoryhub.queries.paging.previews import CommandPreview
 from memoryhub.queries.replay import replay
 from memoryhub.services.paging import operator_pages
+from memoryhub.services.turns import foresights
 
 #: Columns of the table and of the exports, in order.
 COLUMNS = (
     "first", "last", "turn", "resident_rate", "lookups", "hits", "hit_rate", "faults",
     "refused", "refaults", "evicted", "lowered",
 )  # fmt: skip
+
+#: Texts for why the next turn does not prefetch a page.
+_REASONS: Final[dict[str, str]] = {
+    "shown": "the request shows the page whole anyway",
+    "recall_off": "recall is switched off",
+    "too_large": "the page is larger than all that a turn may prefetch",
+    "no_room": "other pages take the room",
+    "limit": "five pages or three claims come already",
+    "erased": "the text was erased",
+    "no_turn": "the thread can begin no turn",
+}
 
 
 @require_safe
@@ -71,6 +85,30 @@ def show_curves(request: HttpRequest, project: str, thread: str) -> HttpResponse
         visitor,
         row,
         drawn_curves.build_context(curves.get_curves(row, state)),
+    )
+
+
+@require_safe
+@require_signed_in
+def show_prefetch(request: HttpRequest, project: str, thread: str) -> HttpResponse:
+    """Show the pages that the next turn prefetches, and why other pages stay."""
+    visitor = access.require_visitor(request, project)
+    row = access.require_thread(visitor, thread)
+    state = replay.load_state_at(row, row.head_seq).state
+    found = foresights.get_prefetch(row, state, name=row.name)
+    context = {
+        "waits": state.paging.users_since_turn > 0,
+        "coming": [
+            each | {"why": SOURCES[each["why"]], "level": LEVEL_NAMES[each["level"]]}
+            for each in found["coming"]
+        ],
+        "staying": [
+            each | {"why": SOURCES[each["why"]], "reason": _REASONS[each["reason"]]}
+            for each in found["staying"]
+        ],
+    }
+    return visits.render_thread_page(
+        request, "inspector/paging/prefetch.html", visitor, row, context
     )
 
 

@@ -36,7 +36,7 @@ _GROUPS = {
 ROLES = ("user", "assistant", "tool", "system")
 #: Texts for how a recalled text was found; the words that it shares with the question
 #: follow.
-_SOURCES = {
+SOURCES = {
     "search": "found by",
     "elsewhere": "in an earlier thread, found by",
     "summary": "the newest summary",
@@ -294,10 +294,10 @@ def _explain_row(used: UsedText) -> tuple[str, str]:
     why = used.inclusion.why if used.inclusion else ""
     if used.source:
         if used.source in recalls.PREFETCHED:
-            return _SOURCES[used.source], ""
+            return SOURCES[used.source], ""
         # A neighbour of a matching text may be recalled without sharing a word.
         words = ", ".join(used.shared[:WORDS]) or "said next to a match"
-        return _SOURCES[used.source], words
+        return SOURCES[used.source], words
     if used.cut == 0:
         return "only named", "its text has left"
     if used.level:

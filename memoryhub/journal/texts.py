@@ -26,6 +26,7 @@ from memoryhub.journal.rows.statements import EVENTS_READ
 from memoryhub.kernel.context.contexts import ContextRecord
 from memoryhub.kernel.context.opened import OpenedPage
 from memoryhub.kernel.knowledge.facts import FactAsserted
+from memoryhub.kernel.state.bodies import EventBody
 from memoryhub.kernel.state.erase_events import Range
 from memoryhub.kernel.state.erased import resolve_places
 from memoryhub.kernel.state.events import SlotAppended
@@ -276,8 +277,15 @@ def build_text(
 ) -> OpenedPage | None:
     """Return the text of an event at a level; None if the event has no text there."""
     event = log.to_recorded(row).event
+    return build_event_text(event, payload, seq=row.seq, at=row.at, level=level)
+
+
+def build_event_text(
+    event: EventBody, payload: dict[str, Any], *, seq: int, at: datetime, level: int
+) -> OpenedPage | None:
+    """Return the text of an event, perhaps one that is not written yet."""
     if isinstance(event, SlotAppended) and event.page is not None:
-        at = parse_agent_time(payload) or row.at
+        at = parse_agent_time(payload) or at
         return _build_slot_text(event, event.page, _get_content(payload, level), at)
     if isinstance(event, PageCompressed):
         text = payload.get("levels", {}).get(str(level))
@@ -292,7 +300,7 @@ def build_text(
     if isinstance(event, ToolsSet):
         return _build_tools_text(payload.get("tools"))
     if isinstance(event, FactAsserted):
-        return _build_fact_text(row.seq, payload)
+        return _build_fact_text(seq, payload)
     if isinstance(event, PageCreated | PageUpdated):
         meta = payload.get("meta", {})
         size = meta.get("dimensions")
@@ -304,7 +312,7 @@ def build_text(
             role=event.role if isinstance(event, PageCreated) else None,
             dimensions=tuple(size) if size else None,
             mime_type=meta.get("mime_type"),
-            at=row.at,
+            at=at,
             **_build_block_fields(event, meta) if event.type == BLOCK else {},
         )
     return None

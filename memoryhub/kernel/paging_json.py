@@ -15,6 +15,7 @@ from rpds import HashTrieMap
 from memoryhub.kernel.state import tlb
 from memoryhub.kernel.state.pages import FULL, HINT, LevelEntry, Location, PageEntry
 from memoryhub.kernel.state.paging import (
+    ClaimUse,
     Exchanges,
     FaultSpend,
     Frame,
@@ -93,6 +94,8 @@ def _build_loop_json(paging: Paging, thread: UUID) -> dict[str, Any]:
         "tool_uses": [[use.digest, *map(list, use.pages)] for use in paging.tools],
         "read_since": list(paging.read_since),
         "learns": paging.learns,
+        "claims": [list(each) for each in paging.claims],
+        "counts_claims": paging.counts_claims,
         "hand": paging.hand,
     }
     return {name: value for name, value in fields.items() if value}
@@ -135,6 +138,8 @@ def from_json(
         tools=tuple(_build_tool_reads(*row) for row in plain.get("tool_uses", ())),
         read_since=tuple(plain.get("read_since", ())),
         learns=plain.get("learns", False),
+        claims=tuple(ClaimUse(*row) for row in plain.get("claims", ())),
+        counts_claims=plain.get("counts_claims", False),
         hand=plain.get("hand", 0),
     )
 

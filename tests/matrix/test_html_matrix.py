@@ -148,6 +148,7 @@ ROWS: dict[str, tuple[str | None, tuple[str, ...]]] = {
     "prefixes": ("viewer", ("GET",)),
     "paging": ("viewer", ("GET",)),
     "paging-curves": ("viewer", ("GET",)),
+    "paging-prefetch": ("viewer", ("GET",)),
     "paging-export": ("viewer", ("GET",)),
     "paging-settings": ("editor", ("GET", "POST")),
     "paging-flush": ("editor", ("POST",)),

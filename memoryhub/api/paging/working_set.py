@@ -55,6 +55,7 @@ from memoryhub.queries.threads.mutations import MutationFilter, list_mutations
 from memoryhub.queries.turns import manifests, prefetch
 from memoryhub.queries.turns.qualities import get_quality
 from memoryhub.services.paging import pages as writing
+from memoryhub.services.turns import foresights
 
 _FRAME = {
     "page_id": "fare-rules",
@@ -295,10 +296,17 @@ class ClaimUseOut(Out):
 class PrefetchedOut(Out):
     page_id: str
     why: str = Field(description="`summary`, `claim` or `prerequisite`.")
+    level: int
+
+
+class StayingOut(Out):
+    page_id: str
+    why: str
+    reason: prefetch.Reason
 
 
 class PrefetchOut(Out):
-    """Pages that a turn may prefetch for any message."""
+    """Pages that the next turn prefetches for any message, or why not."""
 
     model_config = build_example(
         {
@@ -308,15 +316,17 @@ class PrefetchOut(Out):
                 {"tool": "refund", "pages": [{"page_id": "fare-rules", "reads": 3}]}
             ],
             "claim_uses": [{"page_id": "seat-12a", "references": 2}],
-            "coming": [{"page_id": "fare-rules", "why": "prerequisite"}],
+            "coming": [{"page_id": "fare-rules", "why": "prerequisite", "level": 0}],
+            "staying": [{"page_id": "seat-12a", "why": "claim", "reason": "shown"}],
         }
     )
 
     thread: str
     turn: int
     tool_uses: list[ToolUseOut] = Field(description="As called, the last one first.")
-    claim_uses: list[ClaimUseOut] = Field(description="At hand, the most used first.")
-    coming: list[PrefetchedOut] = Field(description="What would come with a turn now.")
+    claim_uses: list[ClaimUseOut] = Field(description="The most used first.")
+    coming: list[PrefetchedOut]
+    staying: list[StayingOut]
 
 
 class PrefetchClearedOut(Out):
@@ -501,9 +511,15 @@ def get_manifest(
 def get_prefetch(
     request: HttpRequest, thread: Path[ThreadName], query: Query[AsOf]
 ) -> HttpResponse:
-    """List the pages that a turn would prefetch for any message, and why."""
-    thread_row, state = get_agent_state(auth.get_caller(request), thread, query)
-    found = prefetch.get_prefetch(thread_row, state) | {"thread": thread}
+    """List the pages that the next turn prefetches, and why others stay.
+
+    The turn is for the user's message that waits, else for an empty one.
+    """
+    agent = auth.get_caller(request)
+    thread_row, state = get_agent_state(agent, thread, query)
+    found = foresights.get_prefetch(
+        thread_row, state, name=thread, bound=agent.bound
+    ) | {"thread": thread}
     return render_answer(PrefetchOut.model_validate(found))
 
 

@@ -36,6 +36,8 @@ class Related(NamedTuple):
     source: str
     #: Marks of parts that no longer hold.
     marks: tuple[OutdatedMark, ...] = ()
+    #: Lower levels that may stand for the text, the most faithful first.
+    lower: tuple[Location, ...] = ()
 
 
 #: Phrases, by language, that refer to an earlier conversation.
@@ -61,25 +63,42 @@ def has_reminder_phrase(question: str) -> bool:
     return _SPOKEN.search(" ".join(question.casefold().split())) is not None
 
 
-def render_recall(recall: TurnRecall, found: Sequence[OpenedPage], texts: Texts) -> str:
-    """Render the result of the call: a header, then each text whole, oldest first.
+def render_recall(
+    recall: TurnRecall,
+    found: Sequence[OpenedPage],
+    texts: Texts,
+    *,
+    levels: Sequence[int],
+) -> str:
+    """Render the result of the call: a header, then each text, oldest first.
 
-    Raise KeyError if `texts` lacks an assertion that a mark refers to.
+    `levels` are those of the texts. Raise KeyError if `texts` lacks an assertion that a
+    mark refers to.
     """
     entries = [
-        render_entry(opened, source, marks.render_marks(recall.get_marks(n), texts))
+        render_entry(
+            opened,
+            source,
+            marks.render_marks(recall.get_marks(n), texts),
+            level=levels[n],
+        )
         for n, (opened, source) in enumerate(zip(found, recall.sources, strict=True))
     ]
     one = "1 earlier text that is" if len(found) == 1 else f"{len(found)} earlier texts"
     header = f"{one} whole, for what the next message is about"
+    if any(levels):
+        header += "; an id before ~ and a number is that of a shortened text"
     return "\n\n".join([header, *entries])
 
 
-def render_entry(opened: OpenedPage, source: str, marked: str = "") -> str:
+def render_entry(
+    opened: OpenedPage, source: str, marked: str = "", *, level: int = FULL
+) -> str:
     """Render a text below a line with its page, speaker, time and marks."""
     name = "an earlier thread" if source == ELSEWHERE else opened.page_id
+    name += f" ~{level}" if level else ""
     who = opened.role or opened.type
     sender = opened.sender if opened.sender != who else ""
     when = f"{opened.at:%Y-%m-%d %H:%M}" if opened.at else ""
     about = " · ".join(filter(None, (name, who, sender, when, marked)))
-    return f"{about}\n{render_shown_text(opened, level=FULL)}"
+    return f"{about}\n{render_shown_text(opened, level=level)}"

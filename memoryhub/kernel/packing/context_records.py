@@ -33,6 +33,7 @@ def build_turn_packed(
     prefix_tokens: int | None,
     simulated: bool,
     own: UUID,
+    counts_claims: bool = False,
 ) -> TurnPacked:
     """Build the event that stores a record, without the thread's name."""
     return TurnPacked(
@@ -45,7 +46,7 @@ def build_turn_packed(
         budget=record.budget,
         sections=[_build_section_body(section) for section in record.sections],
         manifest=_build_manifest_body(record.manifest) if record.manifest else None,
-        recall=_build_recall_body(record.recall) if record.recall else None,
+        recall=_build_recall_body(record) if record.recall else None,
         recall_asked=record.recall_asked,
         log_marks=[
             LogMarksBody(slot=each.slot, marks=_build_mark_bodies(each.marks) or [])
@@ -58,6 +59,7 @@ def build_turn_packed(
         prefix_tokens=prefix_tokens,
         own_tools=record.own_tools and build_place_body(record.own_tools, own),
         simulated=simulated,
+        counts_claims=counts_claims or None,
     )
 
 
@@ -133,12 +135,16 @@ def _build_manifest_body(manifest: contexts.Manifest) -> ManifestBody:
     )
 
 
-def _build_recall_body(recall: contexts.TurnRecall) -> RecallBody:
+def _build_recall_body(record: contexts.ContextRecord) -> RecallBody:
+    assert record.recall is not None
+    # Where no recall has room, the record keeps the recall without refs.
+    recall, refs = record.recall, record.get_refs("recall")
     texts = [
         RecalledBody(
             source=source,
             page_id=page_id,
             marks=_build_mark_bodies(recall.get_marks(n)),
+            level=refs[n].level or None if refs else None,
         )
         for n, (source, page_id) in enumerate(
             zip(recall.sources, recall.pages, strict=True)

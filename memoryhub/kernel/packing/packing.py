@@ -13,7 +13,7 @@ from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
 from functools import partial
 from operator import attrgetter
-from typing import Any, NamedTuple
+from typing import Any, Literal, NamedTuple
 from uuid import UUID
 
 from memoryhub.kernel.context import block_lines, log_lines, manifest, marks, recalls
@@ -140,6 +140,13 @@ class Packed:
     omitted: tuple[str, ...]
     #: Texts that the request was made of, while they are at hand.
     texts: Texts
+    #: Texts that had no room in the recall, and why.
+    unfit: Mapping[Location, Unfit] = field(default_factory=dict)
+
+
+#: Why a text is not recalled: larger than all that recall may take, or than what is
+#: left.
+Unfit = Literal["too_large", "no_room"]
 
 
 class TooSmallError(ValueError):
@@ -199,9 +206,10 @@ def _prepare_attempt(
         rendered = requests.render(
             record, texts, thread=wanted.thread, shown=packer.shown_pages
         )
-        return _build_packed(
+        packed = _build_packed(
             wanted, record, rendered, shown, texts=texts, tokenizer=tokenizer
         )
+        return replace(packed, unfit=packer.unfit) if packer.unfit else packed
 
     taken = packer.choose_units(units, room)
     whole, shown = filling.append_newest(units, taken, first, packer.forms)
@@ -214,6 +222,7 @@ class _Packer:
     def __init__(self, wanted: PackingInput, texts: Texts, count: Count) -> None:
         self.wanted, self.texts, self.count = wanted, texts, count
         self.recall, self.brought = wanted.recall, wanted.recalled
+        self.unfit: dict[Location, Unfit] = {}
         #: Caches of refs and shown pages, used again and again while units are written.
         self.refs: dict[tuple[Any, ...], Ref] = {}
         self.shown_pages: dict[Ref, ShownPage | PlainMessage] = {}
@@ -290,36 +299,51 @@ class _Packer:
 
     def _fill_room(self, room: int) -> tuple[TurnRecall | None, tuple[Ref, ...]]:
         """Choose the best related texts that fit in `room` tokens, oldest first."""
-        wanted, chosen = self.wanted, list[Related]()
+        wanted, chosen = self.wanted, list[tuple[Related, Location]]()
         room -= self._count_recall(TurnRecall(wanted.turn, (), ()), ())
         unasked = wanted.prefetch_tokens
+        largest = min(room, unasked)
         for each in wanted.related:
-            opened = self.texts[each.place]
-            marked = marks.render_marks(each.marks, self.texts)
-            entry = recalls.render_entry(opened, each.source, marked)
-            cost = self.count(escape_for_string("\n\n" + entry))
             prefetched = each.source in recalls.PREFETCHED
-            if cost > (min(room, unasked) if prefetched else room):
-                continue
-            chosen.append(each)
-            room -= cost
-            unasked -= cost if prefetched else 0
-        chosen.sort(key=lambda each: each.place.seq)
-        chosen.sort(key=lambda each: self.texts[each.place].at or _LONG_AGO)
+            left = min(room, unasked) if prefetched else room
+            costs = ((at, self._count_entry(each, at)) for at in self._list_forms(each))
+            least = 0
+            for at, least in costs:
+                if least <= left:
+                    chosen.append((each, at))
+                    room -= least
+                    unasked -= least if prefetched else 0
+                    break
+            else:
+                self.unfit[each.place] = "too_large" if least > largest else "no_room"
+        chosen.sort(key=lambda each: each[0].place.seq)
+        chosen.sort(key=lambda each: self.texts[each[0].place].at or _LONG_AGO)
         own = wanted.thread
-        refs = (Ref(at.seq, at.level, None, at.find_home(own)) for at, *_ in chosen)
+        refs = (Ref(at.seq, at.level, None, at.find_home(own)) for _, at in chosen)
         pages = (
-            None if source == recalls.ELSEWHERE else self.texts[at].page_id
-            for at, source, _ in chosen
+            None if each.source == recalls.ELSEWHERE else self.texts[at].page_id
+            for each, at in chosen
         )
-        became = tuple(each.marks for each in chosen)
+        became = tuple(each.marks for each, _ in chosen)
         recall = TurnRecall(
             wanted.turn,
-            tuple(each.source for each in chosen),
+            tuple(each.source for each, _ in chosen),
             tuple(pages),
             became if any(became) else (),
         )
         return recall, tuple(refs)
+
+    def _list_forms(self, each: Related) -> list[Location]:
+        """List the levels at which a text may be recalled, the most faithful first."""
+        return [each.place, *(at for at in each.lower if at in self.texts)]
+
+    def _count_entry(self, each: Related, at: Location) -> int:
+        """Count a related text as it would stand in the recall at that level."""
+        marked = marks.render_marks(each.marks, self.texts)
+        entry = recalls.render_entry(
+            self.texts[at], each.source, marked, level=at.level
+        )
+        return self.count(escape_for_string("\n\n" + entry))
 
     def _count_recall(self, recall: TurnRecall, refs: Sequence[Ref]) -> int:
         return self._count_call(requests.render_recall, recall, refs)
@@ -395,7 +419,11 @@ class _Packer:
     def _fit_manifest(self, fixed: int, limit: int) -> Manifest | None:
         """Return the manifest with as many rows as its reserved room holds, or None."""
         wanted = self.wanted
-        along = {*self.recall.pages} if self.recall else set()
+        along = set[str | None]()
+        if self.recall:
+            # A page that came at a lower level may be fetched whole.
+            refs = zip(self.recall.pages, self.brought, strict=True)
+            along = {page_id for page_id, ref in refs if ref.level == FULL}
         rows = [row for row in wanted.available if row.page_id not in along]
         bare = Manifest(
             thread=wanted.thread_name,

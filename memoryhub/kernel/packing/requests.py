@@ -209,7 +209,7 @@ def render_recall(
     return writing.write_call(
         tools.PAGE_SEARCH,
         {"query": recalls.QUERY},
-        recalls.render_recall(recall, found, texts),
+        recalls.render_recall(recall, found, texts, levels=[ref.level for ref in refs]),
         seed=f"recall {recall.turn}",
         vendor=vendor,
         ids=ids,

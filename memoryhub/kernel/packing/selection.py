@@ -7,7 +7,7 @@ from dataclasses import dataclass, replace
 from datetime import datetime
 from uuid import UUID
 
-from memoryhub.kernel.context import block_lines, recalls
+from memoryhub.kernel.context import block_lines
 from memoryhub.kernel.context.block_lines import CarriedBlock
 from memoryhub.kernel.context.contexts import (
     ContextRecord,
@@ -16,13 +16,11 @@ from memoryhub.kernel.context.contexts import (
     Texts,
     list_mark_places,
 )
-from memoryhub.kernel.context.recalls import Related
 from memoryhub.kernel.context.tokens import Count
 from memoryhub.kernel.levels.levels import can_produce
 from memoryhub.kernel.packing import ranges
 from memoryhub.kernel.packing.choosing import CALLING, Candidate
 from memoryhub.kernel.packing.packing import PackingInput
-from memoryhub.kernel.paging import prerequisites
 from memoryhub.kernel.paging.eviction import pins, precedence, weights
 from memoryhub.kernel.paging.eviction.precedence import Precedence
 from memoryhub.kernel.state import policies
@@ -34,14 +32,11 @@ from memoryhub.kernel.state.pages import (
     build_slot_page_id,
     is_system_prompt,
 )
-from memoryhub.kernel.state.paging import Frame, Hot, Paging, list_values
+from memoryhub.kernel.state.paging import Frame, Paging, list_values
 from memoryhub.kernel.state.paging_config import PagingSettings
 from memoryhub.kernel.state.state import ThreadState
 from memoryhub.kernel.text import prompts
 from memoryhub.kernel.tools import tools
-
-#: Most pages that a turn may prefetch, and most claims among these pages.
-PREFETCHED, CLAIMS = 5, 3
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -293,34 +288,6 @@ def should_look_back(wanted: PackingInput, state: ThreadState) -> bool:
         not frame.level and not frame.parts for frame in list_values(paging.frames)
     )
     return whole < paging.pages
-
-
-def list_prefetched(wanted: PackingInput, state: ThreadState) -> list[Related]:
-    """List pages that an exchange may need whatever it asks, at most five.
-
-    The newest summary, the three most referenced claims, and the pages usually read
-    before the tools called last; only pages at hand that are not shown whole.
-    """
-    paging, whole = state.paging, list_shown_places(wanted)
-    pages: list[Frame | Hot] = [*list_values(paging.frames), *list_values(paging.hot)]
-    away = [each for each in pages if each.entry.full.location not in whole]
-    summaries = [each for each in pages if each.entry.type == "summary"]
-    newest = max(summaries, key=lambda each: each.entry.created_seq, default=None)
-    # The creation of a page counts as a reference, too.
-    claims = [
-        each for each in away if each.entry.type == "claim" and each.references > 1
-    ]
-    claims.sort(key=lambda each: (-each.references, -each.referenced_seq))
-    found = [(each, recalls.SUMMARY) for each in away if each is newest]
-    found += [(each, recalls.CLAIM) for each in claims[:CLAIMS]]
-    places = [(each.entry.full.location, source) for each, source in found]
-    for page_id in prerequisites.list_usual_pages(paging):
-        at = paging.frames.get(page_id) or paging.hot.get(page_id)
-        entry = at.entry if at else paging.tlb.find(page_id)
-        if entry is not None and entry.full.location not in whole:
-            places.append((entry.full.location, recalls.PREREQUISITE))
-    sources = dict(reversed(places))
-    return [Related(at, sources[at]) for at in dict(places)][:PREFETCHED]
 
 
 def offer_pages(

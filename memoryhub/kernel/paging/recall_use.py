@@ -21,7 +21,10 @@ def note_recall(paging: Paging, event: TurnPacked) -> Paging:
     if recall is None:
         return paging._replace(in_recall=())
     paging = paging._replace(
-        in_recall=tuple(each.page_id for each in recall.texts if each.page_id)
+        # Fetching the whole of a shortened text is a page fault like any other.
+        in_recall=tuple(
+            each.page_id for each in recall.texts if each.page_id and not each.level
+        )
     )
     if recall.turn != event.turn:
         return paging

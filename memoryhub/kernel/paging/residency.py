@@ -6,7 +6,13 @@ from typing import TypeAlias, TypeVar
 
 from rpds import HashTrieMap
 
-from memoryhub.kernel.paging import entries, prerequisites, recall_use, tiers
+from memoryhub.kernel.paging import (
+    claim_uses,
+    entries,
+    prerequisites,
+    recall_use,
+    tiers,
+)
 from memoryhub.kernel.paging.eviction import groups
 from memoryhub.kernel.state import page_events as events
 from memoryhub.kernel.state.observing import Observation
@@ -134,6 +140,7 @@ def apply_page_faulted(state: ThreadState, event: events.PageFaulted) -> ThreadS
     entry = entry or paging.tlb.find(event.page_id)
     assert entry is not None
     paging = recall_use.note_use(paging, event.page_id)
+    paging = claim_uses.note_use(paging, entry, state.clock + 1)
     paging = _note_refault(
         state, prerequisites.note_read(paging, event.page_id), event.page_id
     )
@@ -193,6 +200,8 @@ def apply_page_referenced(
     paging = tiers.note_reference(state, _count_lookup(state, event), event.page_id)
     paging = recall_use.note_use(paging, event.page_id)
     paging = prerequisites.note_read(paging, event.page_id)
+    entry = _find_entry(paging, event.page_id) or _build_carried_entry(state, event)
+    paging = claim_uses.note_use(paging, entry, state.clock + 1)
     return state._replace(paging=_count_names(paging, "referenced"))
 
 
@@ -257,6 +266,7 @@ def apply_page_deleted(state: ThreadState, event: events.PageDeleted) -> ThreadS
     page_id = event.page_id
     frame = paging.frames.get(page_id)
     paging = prerequisites.forget_page(recall_use.forget_page(paging, page_id), page_id)
+    paging = claim_uses.forget_page(paging, page_id)
     paging = paging._replace(
         frames=tiers.remove_page(paging.frames, page_id),
         used=paging.used - (frame.tokens if frame else 0),

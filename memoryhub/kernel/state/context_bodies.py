@@ -53,6 +53,8 @@ class RecalledBody(Body):
     page_id: Name | None = None
     #: None: the whole text holds, as far as is known.
     marks: list[MarkBody] | None = None
+    #: Level of a shortened text; None: the text is whole.
+    level: Count | None = None
 
 
 class RecallBody(Body):

@@ -560,6 +560,8 @@ class TurnPacked(EventBody):
     #: Place of the definitions of the agent's own tools.
     own_tools: PlaceBody | None = None
     simulated: Flag = False
+    #: True: uses of claims are counted from here on. None in older journals.
+    counts_claims: Flag | None = None
 
 
 class TlbInvalidated(PageEvent):

@@ -47,8 +47,8 @@ BLOCK_ACTS = frozenset({"append", "insert", "rename", "replace", "revert", "edit
 #: Id of the system prompt, written by its own route and first in each request.
 SYSTEM_PROMPT = "system-prompt"
 #: Prefixes of page ids that only other routes assign.
-_OBSERVATION_IDS = ("obs-", "ref-")
-_RESERVED_IDS = ("slot-", *_OBSERVATION_IDS)
+OBSERVATION_IDS = ("obs-", "ref-")
+_RESERVED_IDS = ("slot-", *OBSERVATION_IDS)
 
 
 class Location(NamedTuple):
@@ -182,7 +182,7 @@ def is_reserved_id(page_id: str) -> bool:
 
 def is_observation(page_id: str) -> bool:
     """Return whether a page id is that of an observation or a reflection."""
-    return page_id.startswith(_OBSERVATION_IDS)
+    return page_id.startswith(OBSERVATION_IDS)
 
 
 def is_system_prompt(entry: PageEntry) -> bool:

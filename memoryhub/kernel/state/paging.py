@@ -198,6 +198,15 @@ class ToolReads(NamedTuple):
     pages: tuple[tuple[str, int], ...] = ()
 
 
+class ClaimUse(NamedTuple):
+    """A claim, and how often it was referred to or fetched, in any tier."""
+
+    page_id: str
+    uses: int
+    #: Clock of the newest use.
+    clock: int
+
+
 @add_quick_replace
 class Paging(NamedTuple):
     """Residency of pages, and the counters of paging, in persistent collections.
@@ -238,6 +247,10 @@ class Paging(NamedTuple):
     #: Whether reads before tool calls are noted: from the first request of a packer
     #: that recalls by these reads, so that older journals fold unchanged.
     learns: bool = False
+    #: Most used claims, and whether their uses are counted: from the first request of
+    #: a packer that recalls claims of any tier.
+    claims: tuple[ClaimUse, ...] = ()
+    counts_claims: bool = False
     #: Live pages, slots included.
     pages: int = 0
     #: Tokens evicted from the working set in total.

@@ -170,6 +170,7 @@ def decide_record_context(
         prefix_tokens=command.prefix_tokens,
         simulated=command.simulated,
         own=state.id,
+        counts_claims=not state.paging.counts_claims,
     )
     shown = context_records.list_shown_amounts(command.record)
     sealed = {"sha256": command.sha256} | ({"shown": shown} if shown else {})
@@ -224,7 +225,8 @@ def apply_turn_packed(state: ThreadState, event: TurnPacked) -> ThreadState:
     paging = prerequisites.start_learning(
         recall_use.note_recall(state.paging, event), event
     )
-    return state._replace(paging=paging._replace(packed=turns))
+    counts = paging.counts_claims or bool(event.counts_claims)
+    return state._replace(paging=paging._replace(packed=turns, counts_claims=counts))
 
 
 PART = KernelPart(

@@ -9,17 +9,22 @@ from dataclasses import replace
 from datetime import datetime
 
 from memoryhub.journal import texts
+from memoryhub.journal.rows.projections import ProjectedRows
+from memoryhub.journal.writing.page_table import StoredPageTable
 from memoryhub.kernel.context import recalls
 from memoryhub.kernel.context.contexts import Texts
 from memoryhub.kernel.context.opened import OpenedPage
 from memoryhub.kernel.context.recalls import ELSEWHERE, SEARCH, Related
 from memoryhub.kernel.context.tokens import estimate_tokens
 from memoryhub.kernel.messages.words import render_words
-from memoryhub.kernel.packing import selection
+from memoryhub.kernel.packing import prefetching, selection
 from memoryhub.kernel.packing.packing import PackingInput
-from memoryhub.kernel.state.pages import FULL, Location
+from memoryhub.kernel.packing.prefetching import Prefetchable
+from memoryhub.kernel.state import pages
+from memoryhub.kernel.state.pages import FULL, Location, PageEntry
 from memoryhub.kernel.state.state import ThreadState
 from memoryhub.kernel.turns import searches
+from memoryhub.models.pages import Page
 from memoryhub.models.threads import Thread
 from memoryhub.queries.knowledge import standing
 from memoryhub.queries.search import searching
@@ -27,6 +32,8 @@ from memoryhub.queries.search import searching
 #: Number of texts opened at once for a turn, enough for a manifest; maximum number of
 #: texts per turn; minimum tokens of a text with its heading line.
 LEAST, MOST, LEAST_TOKENS = 24, 160, 25
+#: Newest summaries of a thread that are looked at, since the first may be deleted.
+SUMMARIES = 16
 #: Opening stops once the opened texts exceed the room by this factor.
 AMPLE = 1.5
 
@@ -37,14 +44,17 @@ def add_related(
     """Return `wanted` with texts related to the newest message of the exchange.
 
     Texts without a word of the message take a quarter of the tokens, or all of them if
-    the message refers to earlier conversation. The queries of a search; opens no text.
+    the message refers to earlier conversation. The queries of a search, and those of
+    `list_prefetchable`; opens no text.
     """
     newest = wanted.newest[0] if wanted.newest else None
     asking = newest and shown.get(newest.full or newest.location)
     if asking is None:
         return wanted
     question, tokens = render_words(asking.message), wanted.recall_tokens
-    first = selection.list_prefetched(wanted, state)
+    first = prefetching.choose_pages(
+        list_prefetchable(state), selection.list_shown_places(wanted)
+    )
     there = {each.place for each in first}
     found = _list_related(thread, state, wanted, question)
     return replace(
@@ -56,13 +66,50 @@ def add_related(
     )
 
 
+def list_prefetchable(state: ThreadState) -> list[Prefetchable]:
+    """List the pages of any tier that an exchange may need, best first.
+
+    One query for the newest summary, and one for each ancestor while there is none; two
+    more, and those of a fork, if a page is not at hand.
+    """
+    paging = state.paging
+    found = prefetching.list_wanted_pages(paging, _list_newest_summaries(state))
+    entries = dict[str, PageEntry]()
+    for name, _ in found:
+        at = paging.frames.get(name) or paging.hot.get(name)
+        entry = at.entry if at else paging.tlb.find(name)
+        if entry is not None:
+            entries[name] = entry
+    away = [name for name, _ in found if name not in entries]
+    if away:
+        entries |= StoredPageTable(state, ProjectedRows()).list_entries(away)
+    return prefetching.list_pages(found, entries)
+
+
+def _list_newest_summaries(state: ThreadState) -> list[str]:
+    """Return the id of the newest live summary, or nothing."""
+    inherited = ((part.thread, part.up_to_seq) for part in reversed(state.lineage))
+    gone = set[str]()
+    for thread, up_to in ((state.id, state.seq), *inherited):
+        rows = Page.objects.filter(thread_id=thread, type="summary", seq__lte=up_to)
+        for each in pages.OBSERVATION_IDS:
+            rows = rows.exclude(page_id__startswith=each)
+        newest = rows.order_by("-seq").values_list("page_id", "deleted_seq")
+        for name, ended in newest[:SUMMARIES]:
+            if name not in gone and (ended is None or ended > up_to):
+                return [name]
+            gone.add(name)
+    return []
+
+
 def open_related(
     thread: Thread, wanted: PackingInput, *, now: datetime | None
 ) -> tuple[PackingInput, dict[Location, OpenedPage]]:
     """Open the related texts, best first, until they amply fill the room.
 
     Returns `wanted` with the related texts that still exist, and the opened texts with
-    those that their marks quote. Two queries per 24 texts, and those of marks.
+    those that their marks quote, and lower levels of texts that may be shortened. Two
+    queries per 24 texts, those of marks, and two for lower levels.
     """
     found, room = dict[Location, OpenedPage](), wanted.recall_tokens
     left = AMPLE * room
@@ -92,6 +139,8 @@ def open_related(
             for each in related
             if all(mark.is_told_by(found) for mark in each.marks)
         ]
+    lower = [at for each in related for at in each.lower]
+    found |= texts.open_texts(thread, lower) if lower else {}
     return replace(wanted, related=tuple(related)), found
 
 

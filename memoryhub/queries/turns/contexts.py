@@ -8,6 +8,7 @@ from __future__ import annotations
 import hashlib
 from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
+from types import MappingProxyType
 from typing import NamedTuple
 from uuid import UUID
 
@@ -118,9 +119,11 @@ def pack_request(
     options: PackingOptions,
     *,
     before: PreviousRequest | None,
+    unwritten: Texts = MappingProxyType({}),
 ) -> Packed:
     """Pack the request of this state, after the previous turn's request.
 
+    `unwritten` are texts of a state that is foreseen.
     Updates no counter and no state. `thread` comes with its subject. Three queries for
     pages outside the working set, one for texts, and one more for each ancestor; those
     of a search where a beginning exchange may recall texts. Raises
@@ -136,8 +139,8 @@ def pack_request(
         marks = standing.list_log_marks(thread, ranges, at=options.now)
         wanted = replace(wanted, log_marks=marks)
     places = selection.list_places(wanted)
-    opened = texts.open_texts(thread, places)
-    gone = {*places} - opened.keys() if len(opened) < len(places) else ()
+    opened = texts.open_texts(thread, places) | unwritten
+    gone = {*places} - opened.keys()
     tokenizer = tokenizers.get_for_thread(thread)
     wanted = selection.drop_erased(wanted, gone)
     if selection.should_look_back(wanted, state):

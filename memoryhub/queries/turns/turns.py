@@ -427,7 +427,7 @@ def _add_recall(
             yield each
             continue
         page_id, source = next(brought)
-        text = render_shown_text(each.text) if each.text else ""
+        text = render_shown_text(each.text, level=each.level) if each.text else ""
         yield replace(
             each,
             page_id=page_id or "",

@@ -21,10 +21,11 @@ from memoryhub.kernel.state.page_events import (
     TurnBegan,
 )
 from memoryhub.models.events import Event
-from memoryhub.queries.turns import contexts, prefetch, turns
+from memoryhub.queries.turns import contexts, turns
 from memoryhub.queries.verify.verification import verify
 from memoryhub.services.access.api_keys import Agent
 from memoryhub.services.threads import slots
+from memoryhub.services.turns import foresights
 from tests.cast.erasings import erase
 from tests.cast.factories import append, get_thread, make_slot, make_thread, run
 from tests.oracles.page_acts import act, make_pages, new_page
@@ -309,10 +310,11 @@ def test_prerequisites_of_a_tool_are_learnt(agent: Agent) -> None:
     bodies = Event.objects.filter(type="slot.appended").values_list("body", flat=True)
     assert not any("refund" in body for body in bodies), "it may be anybody's words"
     thread = get_thread(agent, "t-1")
-    counted = prefetch.get_prefetch(thread, state_of(thread))
+    counted = foresights.get_prefetch(thread, state_of(thread), name="t-1")
     pages = [{"page_id": "fares", "reads": 3}]
     assert counted["tool_uses"] == [{"tool": None, "pages": pages}]
-    assert counted["coming"] == [{"page_id": "fares", "why": "prerequisite"}]
+    coming = {"page_id": "fares", "why": "prerequisite", "level": 0}
+    assert counted["coming"] == [coming]
 
 
 def test_prefetch_forgets_a_deleted_page(agent: Agent) -> None:
