@@ -301,8 +301,8 @@ class PrefetchedOut(Out):
 
 class StayingOut(Out):
     page_id: str
-    why: str
-    reason: prefetch.Reason
+    why: str = Field(description="As in `coming`.")
+    reason: prefetch.Reason = Field(description="Why the page stays.")
 
 
 class PrefetchOut(Out):
@@ -325,8 +325,8 @@ class PrefetchOut(Out):
     turn: int
     tool_uses: list[ToolUseOut] = Field(description="As called, the last one first.")
     claim_uses: list[ClaimUseOut] = Field(description="The most used first.")
-    coming: list[PrefetchedOut]
-    staying: list[StayingOut]
+    coming: list[PrefetchedOut] = Field(description="What comes with the next turn.")
+    staying: list[StayingOut] = Field(description="What does not come.")
 
 
 class PrefetchClearedOut(Out):

@@ -120,6 +120,7 @@ def test_pages_of_any_tier_come(agent: Agent) -> None:
         make_pages(agent, new_page(f"c-{number}", f"Claim {number}.", type="claim"))
         for _ in range(number):
             act(agent, ReferencePages(page_ids=(f"c-{number}",)))
+    begin(agent, "Thank you.")
     settle(agent)
     settle(agent)
     state = state_of(get_thread(agent)).paging
@@ -181,6 +182,7 @@ def test_page_that_does_not_come_says_why(
     for name in ("a", "b"):
         make_pages(agent, new_page(name, f"{name} is due. " * 50, type="claim"))
         act(agent, ReferencePages(page_ids=(name,)))
+    begin(agent, "Thank you.")
     if not keep:
         settle(agent)
     found = foresee(agent)
