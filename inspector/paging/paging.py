@@ -16,10 +16,10 @@ from inspector.drawing import charts, outcomes
 from inspector.drawing import curves as drawn_curves
 from inspector.lists import visits
 from inspector.paging import settings_form
-from inspector.turns.request_rows import SOURCES
 from inspector.web import asof, exports, refusals
 from inspector.web.methods import require_post
 from inspector.web.visitors import Visitor
+from inspector.words.recall_words import RECALL_SOURCES
 from memoryhub.errors import InvalidError, Refusal
 from memoryhub.kernel.state.pages import LEVEL_NAMES
 from memoryhub.kernel.text import names
@@ -99,11 +99,13 @@ def show_prefetch(request: HttpRequest, project: str, thread: str) -> HttpRespon
     context = {
         "waits": state.paging.users_since_turn > 0,
         "coming": [
-            each | {"why": SOURCES[each["why"]], "level": LEVEL_NAMES[each["level"]]}
+            each
+            | {"why": RECALL_SOURCES[each["why"]], "level": LEVEL_NAMES[each["level"]]}
             for each in found["coming"]
         ],
         "staying": [
-            each | {"why": SOURCES[each["why"]], "reason": _REASONS[each["reason"]]}
+            each
+            | {"why": RECALL_SOURCES[each["why"]], "reason": _REASONS[each["reason"]]}
             for each in found["staying"]
         ],
     }

@@ -10,6 +10,7 @@ from django.utils.html import format_html
 from inspector.drawing import first_words
 from inspector.drawing.first_words import FirstWords
 from inspector.turns.turns import ROW_CHARS
+from inspector.words.recall_words import RECALL_SOURCES
 from memoryhub.kernel.context import recalls
 from memoryhub.kernel.packing.cuts import TextCut
 from memoryhub.queries.turns.inclusions import FrameCause
@@ -34,15 +35,6 @@ _GROUPS = {
     "tools": "Tools",
 }
 ROLES = ("user", "assistant", "tool", "system")
-#: Texts for how a recalled text was found; the words that it shares with the question
-#: follow.
-SOURCES = {
-    "search": "found by",
-    "elsewhere": "in an earlier thread, found by",
-    "summary": "the newest summary",
-    "claim": "a claim that is used often",
-    "prerequisite": "needed before tools like those called last",
-}
 #: Shared words that are shown.
 WORDS = 6
 _RULES = {
@@ -294,10 +286,10 @@ def _explain_row(used: UsedText) -> tuple[str, str]:
     why = used.inclusion.why if used.inclusion else ""
     if used.source:
         if used.source in recalls.PREFETCHED:
-            return SOURCES[used.source], ""
+            return RECALL_SOURCES[used.source], ""
         # A neighbour of a matching text may be recalled without sharing a word.
         words = ", ".join(used.shared[:WORDS]) or "said next to a match"
-        return SOURCES[used.source], words
+        return RECALL_SOURCES[used.source], words
     if used.cut == 0:
         return "only named", "its text has left"
     if used.level:

@@ -13,10 +13,10 @@ from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
 from functools import partial
 from operator import attrgetter
-from typing import Any, Literal, NamedTuple
+from typing import Any, NamedTuple
 from uuid import UUID
 
-from memoryhub.kernel.context import block_lines, log_lines, manifest, marks, recalls
+from memoryhub.kernel.context import block_lines, log_lines, manifest, recalls
 from memoryhub.kernel.context.block_lines import ChosenBlock
 from memoryhub.kernel.context.contexts import (
     ContextRecord,
@@ -35,7 +35,13 @@ from memoryhub.kernel.context.tokens import EST, Count, Tokenizer
 from memoryhub.kernel.messages.ids import RequestIds
 from memoryhub.kernel.messages.pieces import dump_strict
 from memoryhub.kernel.messages.writing import FORMATS, PlainMessage
-from memoryhub.kernel.packing import choosing, conversation, filling, requests
+from memoryhub.kernel.packing import (
+    choosing,
+    conversation,
+    filling,
+    recalling,
+    requests,
+)
 from memoryhub.kernel.packing.choosing import (
     Candidate,
     Pick,
@@ -47,6 +53,7 @@ from memoryhub.kernel.packing.choosing import (
 from memoryhub.kernel.packing.conversation import ShownPage
 from memoryhub.kernel.packing.cuts import TextCut, list_cuts
 from memoryhub.kernel.packing.filling import Attempt
+from memoryhub.kernel.packing.recalling import Unfit
 from memoryhub.kernel.packing.requests import Rendered, render_fence
 from memoryhub.kernel.packing.shortener import Shortener
 from memoryhub.kernel.paging.eviction import weights
@@ -144,11 +151,6 @@ class Packed:
     unfit: Mapping[Location, Unfit] = field(default_factory=dict)
 
 
-#: Why a text is not recalled: larger than all that recall may take, or than what is
-#: left.
-Unfit = Literal["too_large", "no_room"]
-
-
 class TooSmallError(ValueError):
     """Not even the newest message fits, however short it is cut."""
 
@@ -222,7 +224,7 @@ class _Packer:
     def __init__(self, wanted: PackingInput, texts: Texts, count: Count) -> None:
         self.wanted, self.texts, self.count = wanted, texts, count
         self.recall, self.brought = wanted.recall, wanted.recalled
-        self.unfit: dict[Location, Unfit] = {}
+        self.unfit: Mapping[Location, Unfit] = {}
         #: Caches of refs and shown pages, used again and again while units are written.
         self.refs: dict[tuple[Any, ...], Ref] = {}
         self.shown_pages: dict[Ref, ShownPage | PlainMessage] = {}
@@ -299,23 +301,14 @@ class _Packer:
 
     def _fill_room(self, room: int) -> tuple[TurnRecall | None, tuple[Ref, ...]]:
         """Choose the best related texts that fit in `room` tokens, oldest first."""
-        wanted, chosen = self.wanted, list[tuple[Related, Location]]()
-        room -= self._count_recall(TurnRecall(wanted.turn, (), ()), ())
-        unasked = wanted.prefetch_tokens
-        largest = min(room, unasked)
-        for each in wanted.related:
-            prefetched = each.source in recalls.PREFETCHED
-            left = min(room, unasked) if prefetched else room
-            costs = ((at, self._count_entry(each, at)) for at in self._list_forms(each))
-            least = 0
-            for at, least in costs:
-                if least <= left:
-                    chosen.append((each, at))
-                    room -= least
-                    unasked -= least if prefetched else 0
-                    break
-            else:
-                self.unfit[each.place] = "too_large" if least > largest else "no_room"
+        wanted = self.wanted
+        chosen, self.unfit = recalling.choose_texts(
+            wanted.related,
+            self.texts,
+            room=room - self._count_recall(TurnRecall(wanted.turn, (), ()), ()),
+            unasked=wanted.prefetch_tokens,
+            count=self.count,
+        )
         chosen.sort(key=lambda each: each[0].place.seq)
         chosen.sort(key=lambda each: self.texts[each[0].place].at or _LONG_AGO)
         own = wanted.thread
@@ -332,18 +325,6 @@ class _Packer:
             became if any(became) else (),
         )
         return recall, tuple(refs)
-
-    def _list_forms(self, each: Related) -> list[Location]:
-        """List the levels at which a text may be recalled, the most faithful first."""
-        return [each.place, *(at for at in each.lower if at in self.texts)]
-
-    def _count_entry(self, each: Related, at: Location) -> int:
-        """Count a related text as it would stand in the recall at that level."""
-        marked = marks.render_marks(each.marks, self.texts)
-        entry = recalls.render_entry(
-            self.texts[at], each.source, marked, level=at.level
-        )
-        return self.count(escape_for_string("\n\n" + entry))
 
     def _count_recall(self, recall: TurnRecall, refs: Sequence[Ref]) -> int:
         return self._count_call(requests.render_recall, recall, refs)
