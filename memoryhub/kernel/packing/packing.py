@@ -53,7 +53,6 @@ from memoryhub.kernel.packing.choosing import (
 from memoryhub.kernel.packing.conversation import ShownPage
 from memoryhub.kernel.packing.cuts import TextCut, list_cuts
 from memoryhub.kernel.packing.filling import Attempt
-from memoryhub.kernel.packing.recalling import Unfit
 from memoryhub.kernel.packing.requests import Rendered, render_fence
 from memoryhub.kernel.packing.shortener import Shortener
 from memoryhub.kernel.paging.eviction import weights
@@ -148,7 +147,7 @@ class Packed:
     #: Texts that the request was made of, while they are at hand.
     texts: Texts
     #: Texts that had no room in the recall, and why.
-    unfit: Mapping[Location, Unfit] = field(default_factory=dict)
+    unfit: Mapping[Location, recalling.Unfit] = field(default_factory=dict)
 
 
 class TooSmallError(ValueError):
@@ -224,7 +223,7 @@ class _Packer:
     def __init__(self, wanted: PackingInput, texts: Texts, count: Count) -> None:
         self.wanted, self.texts, self.count = wanted, texts, count
         self.recall, self.brought = wanted.recall, wanted.recalled
-        self.unfit: Mapping[Location, Unfit] = {}
+        self.unfit: Mapping[Location, recalling.Unfit] = {}
         #: Caches of refs and shown pages, used again and again while units are written.
         self.refs: dict[tuple[Any, ...], Ref] = {}
         self.shown_pages: dict[Ref, ShownPage | PlainMessage] = {}
@@ -404,7 +403,7 @@ class _Packer:
         if self.recall:
             # A page that came at a lower level may be fetched whole.
             refs = zip(self.recall.pages, self.brought, strict=True)
-            along = {page_id for page_id, ref in refs if ref.level == FULL}
+            along = {page_id for page_id, ref in refs if not ref.level}
         rows = [row for row in wanted.available if row.page_id not in along]
         bare = Manifest(
             thread=wanted.thread_name,

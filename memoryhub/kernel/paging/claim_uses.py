@@ -6,7 +6,7 @@ from collections.abc import Iterable
 from typing import Final
 
 from memoryhub.kernel.state.pages import PageEntry
-from memoryhub.kernel.state.paging import ClaimUse, Paging, list_values
+from memoryhub.kernel.state.paging import ClaimUse, Frame, Hot, Paging, list_values
 
 #: Most claims whose uses are counted; the least used are dropped.
 CLAIMS: Final = 256
@@ -37,7 +37,8 @@ def list_most_used(paging: Paging) -> list[ClaimUse]:
     A claim at hand counts what its frame or its hot place has counted, if that is more.
     """
     found = {each.page_id: each for each in paging.claims}
-    for page in (*list_values(paging.frames), *list_values(paging.hot)):
+    pages: list[Frame | Hot] = [*list_values(paging.frames), *list_values(paging.hot)]
+    for page in pages:
         if page.entry.type != "claim":
             continue
         # The creation of a page counts as a reference, too.
