@@ -139,7 +139,7 @@ def pack_request(
         marks = standing.list_log_marks(thread, ranges, at=options.now)
         wanted = replace(wanted, log_marks=marks)
     places = selection.list_places(wanted)
-    opened = texts.open_texts(thread, places) | unwritten
+    opened = {**texts.open_texts(thread, places), **unwritten}
     gone = {*places} - opened.keys()
     tokenizer = tokenizers.get_for_thread(thread)
     wanted = selection.drop_erased(wanted, gone)
