@@ -179,7 +179,11 @@ urlpatterns: list[URLPattern | URLResolver] = [
     path(f"{T}/paging/prefetch", paging.show_prefetch, name="paging-prefetch"),
     path(f"{T}/paging/settings", paging.edit_settings, name="paging-settings"),
     path(f"{T}/paging/flush", paging.flush, name="paging-flush"),
-    path(f"{T}/paging/prefetch", paging.clear_prefetch, name="paging-prefetch"),
+    path(
+        f"{T}/paging/prefetch/clear",
+        paging.clear_prefetch,
+        name="paging-prefetch-clear",
+    ),
     path(f"{T}/paging.<format:kind>", paging.export, name="paging-export"),
     path(f"{T}/add-key", key_acts.add, name="key-add"),
     path(f"{T}/clear-keys", key_acts.clear, name="keys-clear"),

@@ -152,7 +152,7 @@ ROWS: dict[str, tuple[str | None, tuple[str, ...]]] = {
     "paging-export": ("viewer", ("GET",)),
     "paging-settings": ("editor", ("GET", "POST")),
     "paging-flush": ("editor", ("POST",)),
-    "paging-prefetch": ("editor", ("POST",)),
+    "paging-prefetch-clear": ("editor", ("POST",)),
     "close": ("editor", ("GET", "POST")),
     "reopen": ("editor", ("POST",)),
     "retention": ("editor", ("GET", "POST")),

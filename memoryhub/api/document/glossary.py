@@ -72,6 +72,7 @@ WORDS: Final[Mapping[str, str]] = {
     "scope": "Agent and session of the thread.",
     "sealed": "Whether the event has sealed content.",
     "senders": "Messages by sender.",
+    "search": "Whether the tools have `page_search`.",
     "seq": "Number of the event.",
     "session": "The session's name.",
     "slots": "Messages.",

@@ -120,7 +120,7 @@ def test_editor_clears_what_prefetch_has_learnt(
     message = {"role": "assistant", "content": None, "tool_calls": [said]}
     factories.append(agent, paged.name, message)
     assert known in text_of(editor, f"{T}/paging")
-    answer: Any = editor.post(f"{T}/paging/prefetch")
+    answer: Any = editor.post(f"{T}/paging/prefetch/clear")
     assert answer.headers["Location"] == f"{T}/paging"
     assert state_now(paged).paging.tools == ()
     assert known not in text_of(editor, f"{T}/paging")
@@ -133,7 +133,7 @@ def test_viewer_sees_no_page_form_and_changes_nothing(
     for path in ("pages/policy", "paging", "events", "turns/7"):
         assert f'method="post" action="{T}' not in text_of(viewer, f"{T}/{path}")
     assert viewer.get(f"{T}/pages/policy/unpin").status_code == 403
-    for path in ("pages/policy/pin", "paging/flush", "paging/prefetch"):
+    for path in ("pages/policy/pin", "paging/flush", "paging/prefetch/clear"):
         assert viewer.post(f"{T}/{path}").status_code == 403
     assert Thread.objects.get(id=paged.id).head_seq == before
 
